@@ -1,0 +1,237 @@
+//! The dependency graph: edges as translation read them, and who is affected when an object breaks.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
+
+use petgraph::Direction;
+use petgraph::stable_graph::{NodeIndex, StableDiGraph};
+use petgraph::visit::EdgeRef;
+use serde::Serialize;
+
+use crate::{ObjectKey, Role};
+
+/// An object, or a section of it (a rule, a listener); effects travel by section.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct Node {
+    /// The object.
+    pub key: ObjectKey,
+    /// The section as its field path (`rules[1]`), empty for the object as a whole.
+    pub section: Arc<str>,
+}
+
+impl Node {
+    /// The object as a whole.
+    pub fn whole(key: ObjectKey) -> Self {
+        Self { key, section: Arc::from("") }
+    }
+
+    /// A section of an object.
+    pub fn section(key: ObjectKey, section: impl Into<Arc<str>>) -> Self {
+        Self { key, section: section.into() }
+    }
+}
+
+/// One reference: the dependant (or a section of it) reads the object `to`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct Edge {
+    /// Who depends.
+    pub from: Node,
+    /// On which object, or which section of it.
+    pub to: Node,
+    /// In what role.
+    pub role: Role,
+}
+
+/// Somebody whom the breaking of an object reaches.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Affected {
+    /// Who is reached.
+    pub node: Node,
+    /// The role of the last edge on the way.
+    pub role: Role,
+    /// The node through which it was reached first: following it leads back to the cause.
+    pub through: Node,
+}
+
+/// All edges of the current snapshot.
+///
+/// Edges belong to the object that read them: `replace` puts all edges of one reader in the place of those it
+/// recorded before, so that an edit costs what the object touches.
+#[derive(Debug, Default)]
+pub struct Graph {
+    graph: StableDiGraph<Node, Role>,
+    index: HashMap<Node, NodeIndex>,
+    readers: HashMap<ObjectKey, Vec<Edge>>,
+}
+
+impl Graph {
+    /// Sets the edges that translating `reader` recorded; none removes the reader's edges.
+    pub fn replace(&mut self, reader: &ObjectKey, mut edges: Vec<Edge>) {
+        edges.sort_unstable();
+        edges.dedup();
+        if self.readers.get(reader).is_some_and(|old| *old == edges) {
+            return;
+        }
+        for old in self.readers.remove(reader).unwrap_or_default() {
+            self.unlink(&old);
+        }
+        for edge in &edges {
+            let (from, to) = (self.node(&edge.from), self.node(&edge.to));
+            self.graph.add_edge(from, to, edge.role);
+        }
+        if !edges.is_empty() {
+            self.readers.insert(reader.clone(), edges);
+        }
+    }
+
+    fn node(&mut self, node: &Node) -> NodeIndex {
+        if let Some(found) = self.index.get(node) {
+            return *found;
+        }
+        let added = self.graph.add_node(node.clone());
+        self.index.insert(node.clone(), added);
+        added
+    }
+
+    fn unlink(&mut self, edge: &Edge) {
+        let (Some(&from), Some(&to)) = (self.index.get(&edge.from), self.index.get(&edge.to)) else { return };
+        let found = self.graph.edges_connecting(from, to).find(|e| *e.weight() == edge.role).map(|e| e.id());
+        if let Some(found) = found {
+            self.graph.remove_edge(found);
+        }
+        for (node, name) in [(from, &edge.from), (to, &edge.to)] {
+            if self.graph.neighbors_undirected(node).next().is_none() {
+                self.graph.remove_node(node);
+                self.index.remove(name);
+            }
+        }
+    }
+
+    /// All edges, in order.
+    pub fn edges(&self) -> BTreeSet<Edge> {
+        self.readers.values().flatten().cloned().collect()
+    }
+
+    /// How many edges there are.
+    pub fn edge_count(&self) -> usize {
+        self.graph.edge_count()
+    }
+
+    /// Who is affected when `key` breaks, nearest first: everybody whom closing reaches, with the way back.
+    ///
+    /// The object itself is not in the answer. Its sections count as broken with it. Cycles end the walk.
+    pub fn affected(&self, key: &ObjectKey) -> Vec<Affected> {
+        let mut seen: BTreeMap<Node, Option<Affected>> = BTreeMap::new();
+        let mut queue: VecDeque<NodeIndex> = VecDeque::new();
+        for index in self.nodes_of(key) {
+            seen.insert(self.graph[index].clone(), None);
+            queue.push_back(index);
+        }
+        let mut found = Vec::new();
+        while let Some(at) = queue.pop_front() {
+            for next in self.dependants(at) {
+                if seen.contains_key(&next.node) {
+                    continue;
+                }
+                seen.insert(next.node.clone(), Some(next.clone()));
+                if let Some(&index) = self.index.get(&next.node) {
+                    queue.push_back(index);
+                }
+                // What depends on the object as a whole depends on each of its sections.
+                if !next.node.section.is_empty()
+                    && let Some(&whole) = self.index.get(&Node::whole(next.node.key.clone()))
+                    && !seen.contains_key(&self.graph[whole])
+                {
+                    queue.push_back(whole);
+                }
+                found.push(next);
+            }
+        }
+        found
+    }
+
+    fn nodes_of(&self, key: &ObjectKey) -> Vec<NodeIndex> {
+        // Sections are found through the edges of the object itself; the whole through the index.
+        let own = self.readers.get(key).into_iter().flatten().map(|edge| &edge.from);
+        let whole = Node::whole(key.clone());
+        let mut nodes: BTreeSet<&Node> = own.filter(|node| node.key == *key).collect();
+        nodes.insert(&whole);
+        nodes.into_iter().filter_map(|node| self.index.get(node).copied()).collect()
+    }
+
+    fn dependants(&self, at: NodeIndex) -> BTreeSet<Affected> {
+        self.graph
+            .edges_directed(at, Direction::Incoming)
+            .filter(|edge| edge.weight().closing_travels())
+            .map(|edge| Affected {
+                node: self.graph[edge.source()].clone(),
+                role: *edge.weight(),
+                through: self.graph[at].clone(),
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(kind: &str, name: &str) -> ObjectKey {
+        ObjectKey::new("g", kind, "ns", name)
+    }
+
+    fn edge(from: (&str, &str, &str), to: (&str, &str), role: Role) -> Edge {
+        Edge { from: Node::section(key(from.0, from.1), from.2), to: Node::whole(key(to.0, to.1)), role }
+    }
+
+    fn names(found: &[Affected]) -> Vec<String> {
+        found.iter().map(|a| format!("{}/{}", a.node.key.name, a.node.section)).collect()
+    }
+
+    #[test]
+    fn a_broken_backend_reaches_the_rule_that_reads_it_and_no_other() {
+        let mut graph = Graph::default();
+        graph.replace(
+            &key("Route", "cart"),
+            vec![
+                edge(("Route", "cart", "rules[0]"), ("Service", "a"), Role::Requires),
+                edge(("Route", "cart", "rules[1]"), ("Service", "b"), Role::Requires),
+            ],
+        );
+        assert_eq!(names(&graph.affected(&key("Service", "a"))), ["cart/rules[0]"]);
+    }
+
+    #[test]
+    fn mentions_do_not_travel_and_cycles_end() {
+        let mut graph = Graph::default();
+        graph.replace(&key("P", "root"), vec![edge(("P", "root", ""), ("P", "child"), Role::Mentions)]);
+        assert!(graph.affected(&key("P", "child")).is_empty());
+        graph.replace(&key("P", "a"), vec![edge(("P", "a", ""), ("P", "b"), Role::Requires)]);
+        graph.replace(&key("P", "b"), vec![edge(("P", "b", ""), ("P", "a"), Role::Requires)]);
+        assert_eq!(names(&graph.affected(&key("P", "a"))), ["b/"]);
+    }
+
+    #[test]
+    fn replacing_with_nothing_leaves_no_trace() {
+        let mut graph = Graph::default();
+        let edges = vec![edge(("Route", "cart", "rules[0]"), ("Service", "a"), Role::Requires)];
+        graph.replace(&key("Route", "cart"), edges.clone());
+        graph.replace(&key("Route", "other"), vec![edge(("Route", "other", ""), ("Service", "a"), Role::Requires)]);
+        graph.replace(&key("Route", "cart"), vec![]);
+        assert_eq!(names(&graph.affected(&key("Service", "a"))), ["other/"]);
+        graph.replace(&key("Route", "other"), vec![]);
+        assert_eq!((graph.edge_count(), graph.index.len()), (0, 0));
+        graph.replace(&key("Route", "cart"), edges);
+        assert_eq!(graph.edges().len(), 1);
+    }
+
+    #[test]
+    fn travel_is_transitive() {
+        let mut graph = Graph::default();
+        graph.replace(&key("Policy", "p"), vec![edge(("Policy", "p", ""), ("Extension", "x"), Role::Requires)]);
+        graph.replace(&key("Route", "r"), vec![edge(("Route", "r", "rules[0]"), ("Policy", "p"), Role::Modifies)]);
+        let found = graph.affected(&key("Extension", "x"));
+        assert_eq!(names(&found), ["p/", "r/rules[0]"]);
+        assert_eq!(found[1].through, Node::whole(key("Policy", "p")));
+    }
+}

@@ -1,0 +1,53 @@
+//! Draws the graph for people: Graphviz, and plain data for JSON.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+use serde::Serialize;
+
+use crate::{Graph, Role};
+
+/// One edge as diagnostics show it.
+#[derive(Debug, Serialize)]
+pub struct EdgeView {
+    /// The dependant, `group/Kind:namespace/name`.
+    pub from: String,
+    /// The dependant's section (`rules[1]`), empty for the whole object.
+    pub section: String,
+    /// What it depends on.
+    pub to: String,
+    /// The section it depends on, empty for the whole object.
+    #[serde(rename = "toSection")]
+    pub to_section: String,
+    /// In what role.
+    pub role: Role,
+}
+
+impl Graph {
+    /// All edges as plain data, in order.
+    pub fn view(&self) -> Vec<EdgeView> {
+        self.edges()
+            .into_iter()
+            .map(|edge| EdgeView {
+                from: edge.from.key.to_string(),
+                section: edge.from.section.to_string(),
+                to: edge.to.key.to_string(),
+                to_section: edge.to.section.to_string(),
+                role: edge.role,
+            })
+            .collect()
+    }
+
+    /// The graph in Graphviz' language, for `dot -Tsvg`; one edge for each pair and role.
+    pub fn dot(&self) -> String {
+        let edges: BTreeSet<_> =
+            self.edges().into_iter().map(|e| (e.from.key.to_string(), e.to.key.to_string(), e.role)).collect();
+        let mut text = String::from("digraph holdfast {\n  rankdir=LR;\n  node [shape=box];\n");
+        for (from, to, role) in edges {
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "  {from:?} -> {to:?} [label=\"{role:?}\"];");
+        }
+        text.push_str("}\n");
+        text
+    }
+}

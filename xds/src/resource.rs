@@ -1,0 +1,126 @@
+//! A resource as it goes over the wire: encoded once, shared by all clients, named and versioned by content.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use holdfast_graph::Origins;
+use serde::Serialize;
+
+/// The xDS types that are served, in make-before-break order: what is named comes before what names it.
+///
+/// <https://www.envoyproxy.io/docs/envoy/latest/api-docs/xds_protocol#eventual-consistency-considerations>
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub enum ResourceType {
+    /// `envoy.config.cluster.v3.Cluster`.
+    Cluster,
+    /// `envoy.config.endpoint.v3.ClusterLoadAssignment`.
+    Endpoints,
+    /// `envoy.extensions.transport_sockets.tls.v3.Secret`.
+    Secret,
+    /// `envoy.config.listener.v3.Listener`.
+    Listener,
+    /// `envoy.config.route.v3.RouteConfiguration`.
+    Route,
+}
+
+impl ResourceType {
+    /// Every type, in make-before-break order.
+    pub const ALL: [ResourceType; 5] = [
+        ResourceType::Cluster,
+        ResourceType::Endpoints,
+        ResourceType::Secret,
+        ResourceType::Listener,
+        ResourceType::Route,
+    ];
+
+    /// The type's URL on the wire.
+    pub fn url(self) -> &'static str {
+        match self {
+            ResourceType::Cluster => "type.googleapis.com/envoy.config.cluster.v3.Cluster",
+            ResourceType::Endpoints => "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment",
+            ResourceType::Secret => "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret",
+            ResourceType::Listener => "type.googleapis.com/envoy.config.listener.v3.Listener",
+            ResourceType::Route => "type.googleapis.com/envoy.config.route.v3.RouteConfiguration",
+        }
+    }
+
+    /// The type with this URL, where it is one that is served.
+    pub fn from_url(url: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.url() == url)
+    }
+
+    /// The usual three letters: `CDS`, `EDS`, `SDS`, `LDS`, `RDS`.
+    pub fn short_name(self) -> &'static str {
+        match self {
+            ResourceType::Cluster => "CDS",
+            ResourceType::Endpoints => "EDS",
+            ResourceType::Secret => "SDS",
+            ResourceType::Listener => "LDS",
+            ResourceType::Route => "RDS",
+        }
+    }
+}
+
+/// Content hash of a resource: equal content has equal versions, also after a restart.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Version([u8; 16]);
+
+impl Version {
+    /// The version of these bytes (the first 16 bytes of their BLAKE3).
+    pub fn of(bytes: &[u8]) -> Self {
+        let mut version = [0; 16];
+        version.copy_from_slice(&blake3::hash(bytes).as_bytes()[..16]);
+        Self(version)
+    }
+
+    /// The hash itself.
+    pub fn as_bytes(&self) -> &[u8; 16] {
+        &self.0
+    }
+}
+
+/// 32 lower-case hexadecimal digits, the form on the wire.
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Version({self})")
+    }
+}
+
+/// A resource, encoded.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Resource {
+    /// Its name, unique within its type and fleet.
+    pub name: Arc<str>,
+    /// Hash of its content.
+    pub version: Version,
+    /// The encoded message: the `value` of the `Any`, not the `Any` itself.
+    pub body: Bytes,
+    /// The objects it was made from.
+    pub origins: Origins,
+}
+
+impl Resource {
+    /// A resource whose version is the hash of its bytes.
+    pub fn new(name: impl Into<Arc<str>>, body: impl Into<Bytes>, origins: Origins) -> Self {
+        let body = body.into();
+        Self { name: name.into(), version: Version::of(&body), body, origins }
+    }
+}
+
+/// Never shows the body: it may hold a private key.
+impl fmt::Debug for Resource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Resource")
+            .field("name", &self.name)
+            .field("version", &self.version)
+            .field("bytes", &self.body.len())
+            .finish_non_exhaustive()
+    }
+}
