@@ -1,1 +1,11 @@
-//! placeholder
+//! Decides: Kubernetes objects in, Envoy configuration out, and what to do when it is refused.
+//!
+//! A compiler that must never fail: broken input is a normal case, every object that is not served as written has a
+//! [`fault::Fault`] that says so. Only `run` does I/O, reads clocks and is asynchronous.
+
+pub mod apis;
+pub mod engine;
+pub mod fault;
+pub mod object;
+pub mod settings;
+pub mod snapshot;

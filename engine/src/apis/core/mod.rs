@@ -1,0 +1,5 @@
+//! The kinds of the core group and of `discovery.k8s.io`: Services, EndpointSlices, Secrets (Namespaces have no body).
+
+pub mod endpoint_slice;
+pub mod secret;
+pub mod service;

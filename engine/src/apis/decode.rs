@@ -1,0 +1,170 @@
+//! From a JSON document to an object: identity first, then metadata, then the typed content with its faults.
+
+use std::fmt::Write;
+
+use holdfast_graph::ObjectKey;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::meta::RawMetadata;
+use super::scheme::{self, Scope};
+use crate::fault::{Class, Fault};
+use crate::object::{Object, Source};
+
+/// Length of a name or namespace that is accepted (bytes); Kubernetes' own limit.
+pub const NAME_BYTES_MAX: usize = 253;
+
+/// What a document turned out to be.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Decoded {
+    /// An object that can be worked with, perhaps in part: the faults say what could not be read.
+    Object(Box<Object>, Vec<Fault>),
+    /// An object whose identity is known and whose content cannot be used.
+    Unusable(ObjectKey, Vec<Fault>),
+    /// A kind that is not read: the sentence says which. Not an error: folders hold Deployments too.
+    Foreign(String),
+    /// No object at all: the sentence says what is missing.
+    Nameless(String),
+}
+
+/// Collects the faults of one object while it is decoded.
+#[derive(Debug)]
+pub struct Found {
+    /// The object.
+    pub key: ObjectKey,
+    /// What was found so far.
+    pub faults: Vec<Fault>,
+}
+
+impl Found {
+    /// An error of content.
+    pub fn invalid(&mut self, field: impl Into<String>, message: impl Into<String>) {
+        self.faults.push(Fault::new(&self.key, Class::Invalid, field, "Invalid", message));
+    }
+
+    /// A field that is not known, and not served.
+    pub fn unknown(&mut self, field: String) {
+        let message = format!("the field {field} is not known to this version of Holdfast and is not served");
+        self.faults.push(Fault::new(&self.key, Class::Ignored, field, "UnknownField", message));
+    }
+
+    /// A field that is known, but not served.
+    pub fn unserved(&mut self, field: String) {
+        let message = format!("{field} is not served by this version of Holdfast");
+        self.faults.push(Fault::new(&self.key, Class::Ignored, field, "NotServed", message));
+    }
+
+    /// Decodes a value at a field; unknown fields are told, an error becomes a fault and `None`.
+    pub fn typed<T: DeserializeOwned>(&mut self, field: &str, value: Value) -> Option<T> {
+        let mut unknown = Vec::new();
+        let mut track = serde_path_to_error::Track::new();
+        let tracked = serde_path_to_error::Deserializer::new(value, &mut track);
+        let read: Result<T, serde_json::Error> =
+            serde_ignored::deserialize(tracked, |path| unknown.push(ignored_path(field, &path)));
+        for path in unknown {
+            self.unknown(path);
+        }
+        match read {
+            Ok(value) => Some(value),
+            Err(error) => {
+                let path = track.path().to_string();
+                let field = match path.as_str() {
+                    "" | "." => field.to_owned(),
+                    inner if inner.starts_with('[') => format!("{field}{inner}"),
+                    inner => format!("{field}.{inner}"),
+                };
+                self.invalid(field, error.to_string());
+                None
+            }
+        }
+    }
+}
+
+/// `rules.0.?.foo` of serde_ignored as `spec.rules[0].foo`.
+fn ignored_path(field: &str, path: &serde_ignored::Path<'_>) -> String {
+    path.to_string().split('.').filter(|part| !part.is_empty() && *part != "?").fold(
+        field.to_owned(),
+        |mut all, part| {
+            // Writing to a String cannot fail.
+            let _ = match part.parse::<usize>() {
+                Ok(index) => write!(all, "[{index}]"),
+                Err(_) => write!(all, ".{part}"),
+            };
+            all
+        },
+    )
+}
+
+/// Decodes one document. `source` is where it was written.
+pub fn decode(mut document: Value, source: Option<Source>) -> Decoded {
+    let Some(fields) = document.as_object_mut() else {
+        return Decoded::Nameless("not an object: a document has apiVersion, kind and metadata".into());
+    };
+    let text = |name: &str| fields.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let (api_version, kind_name) = (text("apiVersion"), text("kind"));
+    if api_version.is_empty() || kind_name.is_empty() {
+        return Decoded::Nameless("apiVersion and kind must be set".into());
+    }
+    let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
+    let metadata = fields.remove("metadata").unwrap_or_default();
+    let Some(kind) = scheme::find(group, &kind_name) else {
+        return Decoded::Foreign(format!("{api_version} {kind_name} is not a kind that Holdfast reads"));
+    };
+    let key = match identity(kind, &metadata) {
+        Ok(key) => key,
+        Err(message) => return Decoded::Nameless(format!("{kind_name}: {message}")),
+    };
+    let mut found = Found { key: key.clone(), faults: Vec::new() };
+    if !kind.versions.contains(&version) {
+        found.invalid(
+            "apiVersion",
+            format!("{kind_name} is read in {} {}, not in {version}", kind.group, kind.versions.join(" and ")),
+        );
+        return Decoded::Unusable(key, found.faults);
+    }
+    let Some(metadata) = found.typed_quietly::<RawMetadata>("metadata", metadata) else {
+        return Decoded::Unusable(key, found.faults);
+    };
+    match (kind.decode)(document, &mut found) {
+        Some(body) => Decoded::Object(Box::new(Object { key, metadata: metadata.keep(), body, source }), found.faults),
+        None => Decoded::Unusable(key, found.faults),
+    }
+}
+
+impl Found {
+    /// As [`Found::typed`], for values of which only a part is read on purpose.
+    pub fn typed_quietly<T: DeserializeOwned>(&mut self, field: &str, value: Value) -> Option<T> {
+        let kept = self.faults.len();
+        let read = self.typed(field, value);
+        let mut index = 0;
+        self.faults.retain(|fault| {
+            index += 1;
+            index <= kept || fault.is_error()
+        });
+        read
+    }
+}
+
+fn identity(kind: &scheme::Kind, metadata: &Value) -> Result<ObjectKey, String> {
+    let text = |name: &str| metadata.get(name).and_then(Value::as_str).unwrap_or_default();
+    let (name, namespace) = (text("name"), text("namespace"));
+    if name.is_empty() {
+        return Err("metadata.name must be set".into());
+    }
+    for (field, value) in [("name", name), ("namespace", namespace)] {
+        let legal = value.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'.');
+        if !legal || value.len() > NAME_BYTES_MAX {
+            let shown: String = value.chars().take(64).collect();
+            return Err(format!(
+                "metadata.{field} {shown:?} must consist of lower-case letters, digits, '-' and '.', at most \
+                 {NAME_BYTES_MAX} of them"
+            ));
+        }
+    }
+    let namespace = match kind.scope {
+        Scope::Cluster => "",
+        Scope::Namespaced if namespace.is_empty() => "default",
+        Scope::Namespaced => namespace,
+    };
+    Ok(ObjectKey::new(kind.group, kind.kind, namespace, name))
+}

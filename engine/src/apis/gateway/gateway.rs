@@ -1,0 +1,67 @@
+//! Gateway: listeners are decoded one by one, so that one that does not decode leaves the others serving.
+//!
+//! <https://gateway-api.sigs.k8s.io/reference/spec/#gateway>
+
+use std::sync::Arc;
+
+use gateway_api::gateways::{GatewayAddresses, GatewayListeners, GatewayTls};
+use serde_json::Value;
+
+use crate::apis::Body;
+use crate::apis::decode::Found;
+use crate::fault::at;
+
+/// Listeners of one Gateway; the CRD allows as many.
+pub const LISTENERS_MAX: usize = 64;
+
+/// A Gateway.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Gateway {
+    /// `spec.gatewayClassName`.
+    pub class: Arc<str>,
+    /// `spec.listeners`: the name, and the listener where it decoded.
+    pub listeners: Vec<(Arc<str>, Option<GatewayListeners>)>,
+    /// `spec.addresses`.
+    pub addresses: Vec<GatewayAddresses>,
+    /// `spec.tls`.
+    pub tls: Option<GatewayTls>,
+}
+
+pub(in crate::apis) fn decode(mut document: Value, found: &mut Found) -> Option<Body> {
+    let mut spec = document.get_mut("spec").map(Value::take).unwrap_or_default();
+    let Some(fields) = spec.as_object_mut() else {
+        found.invalid("spec", "spec must be set to an object");
+        return None;
+    };
+    let class: String = found.typed("spec.gatewayClassName", fields.remove("gatewayClassName").unwrap_or_default())?;
+    let listeners = match fields.remove("listeners") {
+        None | Some(Value::Null) => Vec::new(),
+        Some(Value::Array(listeners)) if listeners.len() <= LISTENERS_MAX => listeners,
+        Some(_) => {
+            found.invalid("spec.listeners", format!("must be a list of at most {LISTENERS_MAX} listeners"));
+            return None;
+        }
+    };
+    let listeners = listeners.into_iter().enumerate().map(|(index, value)| {
+        let field = at("spec.listeners", index);
+        let name = value.get("name").and_then(Value::as_str).unwrap_or_default().into();
+        (name, found.typed(&field, value))
+    });
+    let listeners = listeners.collect();
+    let mut take = |name: &str| fields.remove(name).filter(|value| !value.is_null());
+    let (addresses, tls) = (take("addresses"), take("tls"));
+    for known in ["infrastructure", "allowedListeners"] {
+        if take(known).is_some() {
+            found.unserved(format!("spec.{known}"));
+        }
+    }
+    for unknown in fields.keys() {
+        found.unknown(format!("spec.{unknown}"));
+    }
+    Some(Body::Gateway(Arc::new(Gateway {
+        class: class.into(),
+        listeners,
+        addresses: addresses.map_or(Some(vec![]), |value| found.typed("spec.addresses", value)).unwrap_or_default(),
+        tls: tls.and_then(|value| found.typed("spec.tls", value)),
+    })))
+}

@@ -1,0 +1,36 @@
+//! HTTPRoute.
+//!
+//! <https://gateway-api.sigs.k8s.io/reference/spec/#httproute>
+
+use std::sync::Arc;
+
+use gateway_api::httproutes::{HttpRouteRulesFilters, HttpRouteRulesMatches, HttpRouteRulesTimeouts};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::references::BackendRef;
+use super::route::{self, Rule};
+use crate::apis::Body;
+use crate::apis::decode::Found;
+
+/// A rule of an HTTPRoute.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HttpRule {
+    /// Name, unique within the route.
+    pub name: Option<Arc<str>>,
+    /// Which requests it is for; any of them.
+    pub matches: Option<Vec<HttpRouteRulesMatches>>,
+    /// What is done to them.
+    pub filters: Option<Vec<HttpRouteRulesFilters>>,
+    /// Where they go.
+    pub backend_refs: Option<Vec<BackendRef>>,
+    /// How long they may take.
+    pub timeouts: Option<HttpRouteRulesTimeouts>,
+}
+
+impl Rule for HttpRule {}
+
+pub(in crate::apis) fn decode(mut document: Value, found: &mut Found) -> Option<Body> {
+    route::decode_spec(&mut document, found).map(|route| Body::HttpRoute(Arc::new(route)))
+}

@@ -1,0 +1,44 @@
+//! References as Gateway API writes them: to parents and to back ends.
+
+use std::sync::Arc;
+
+use gateway_api::httproutes::HttpRouteRulesFilters;
+use serde::Deserialize;
+
+/// A route's parent.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ParentRef {
+    /// Group, `gateway.networking.k8s.io` where unset.
+    pub group: Option<Arc<str>>,
+    /// Kind, `Gateway` where unset.
+    pub kind: Option<Arc<str>>,
+    /// Namespace, the route's own where unset.
+    pub namespace: Option<Arc<str>>,
+    /// Name.
+    pub name: Arc<str>,
+    /// Name of one listener.
+    pub section_name: Option<Arc<str>>,
+    /// Port of the listeners that are meant.
+    pub port: Option<i32>,
+}
+
+/// A back end of a rule.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BackendRef {
+    /// Group, the core group where unset.
+    pub group: Option<Arc<str>>,
+    /// Kind, `Service` where unset.
+    pub kind: Option<Arc<str>>,
+    /// Namespace, the route's own where unset.
+    pub namespace: Option<Arc<str>>,
+    /// Name.
+    pub name: Arc<str>,
+    /// Port, required for Services.
+    pub port: Option<i32>,
+    /// Share of the requests, 1 where unset.
+    pub weight: Option<i32>,
+    /// Filters for requests to this back end only.
+    pub filters: Option<Vec<HttpRouteRulesFilters>>,
+}

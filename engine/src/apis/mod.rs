@@ -1,0 +1,38 @@
+//! Every kind of object that is read: one folder an API group, one file a kind, listed once in [`KINDS`].
+//!
+//! Decoding is where broken input becomes faults of its own object: it never fails for a list, never panics, and
+//! keeps what can be kept (a route with one rule that does not decode keeps its other rules).
+
+pub mod core;
+pub mod decode;
+pub mod gateway;
+pub mod meta;
+pub mod scheme;
+
+pub use decode::{Decoded, decode};
+pub use scheme::{KINDS, Kind, Scope};
+
+use std::sync::Arc;
+
+/// The typed, trimmed content of an object.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Body {
+    /// `gateway.networking.k8s.io` GatewayClass.
+    GatewayClass(gateway::class::GatewayClass),
+    /// `gateway.networking.k8s.io` Gateway.
+    Gateway(Arc<gateway::gateway::Gateway>),
+    /// `gateway.networking.k8s.io` HTTPRoute.
+    HttpRoute(Arc<gateway::route::Route<gateway::http_route::HttpRule>>),
+    /// `gateway.networking.k8s.io` GRPCRoute.
+    GrpcRoute(Arc<gateway::route::Route<gateway::grpc_route::GrpcRule>>),
+    /// `gateway.networking.k8s.io` ReferenceGrant.
+    ReferenceGrant(gateway::grant::ReferenceGrant),
+    /// Core Service.
+    Service(core::service::Service),
+    /// `discovery.k8s.io` EndpointSlice.
+    EndpointSlice(core::endpoint_slice::EndpointSlice),
+    /// Core Secret.
+    Secret(core::secret::Secret),
+    /// Core Namespace; its labels stand in the metadata.
+    Namespace,
+}

@@ -1,0 +1,70 @@
+//! What operators set: names, gates, replacement, limits of trust. Data only; flags are parsed in `run`.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// The `spec.controllerName` of the GatewayClasses that are served.
+pub const CONTROLLER_NAME: &str = "holdfast.dev/gateway-controller";
+
+/// What a replaced route answers when nothing else is set (EP-10625).
+pub const INVALID_ROUTE_RESPONSE_BODY: &str = "Holdfast has invalid configuration. Administrators should check the \
+                                               HTTPRoute resource to find and fix config errors.";
+
+/// RE2 program size above which a regex is refused; the generated bootstrap raises Envoy's own limit to it.
+pub const RE2_PROGRAM_SIZE_MAX: u32 = 10_000;
+
+/// How an invalid route is replaced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replacement {
+    /// HTTP status of the direct response (200 to 599).
+    pub code: u16,
+    /// Its body (at most 4096 bytes, Envoy's limit).
+    pub body: Arc<str>,
+}
+
+impl Default for Replacement {
+    fn default() -> Self {
+        Self { code: 404, body: INVALID_ROUTE_RESPONSE_BODY.into() }
+    }
+}
+
+/// Everything that the deciding code can be told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Only GatewayClasses with this `spec.controllerName` are served.
+    pub controller_name: Arc<str>,
+    /// What stands in the place of an invalid route; `None` leaves invalid rules out (gate `InvalidRouteReplacement`).
+    pub replacement: Option<Replacement>,
+    /// The answer of a route whose back end is missing; the code is always 500, as Gateway API requires.
+    pub missing_backend_body: Arc<str>,
+    /// May back ends be at loopback addresses? True in standalone mode.
+    pub allow_loopback_backends: bool,
+    /// In standalone mode: where listeners bind that do not name an address themselves. All Gateways share one host,
+    /// so that two of them cannot have the same port. `None` in Kubernetes mode: every Gateway has its own pods.
+    pub listen_address: Option<IpAddr>,
+    /// Added to listener ports below 1024, for a process that may not bind them.
+    pub low_port_shift: u16,
+    /// RE2 program size (instructions) above which a regex is refused.
+    pub re2_program_size_max: u32,
+}
+
+impl Settings {
+    /// The settings of standalone mode: loopback back ends are allowed, listeners bind 127.0.0.1.
+    pub fn standalone() -> Self {
+        Self { allow_loopback_backends: true, listen_address: Some(IpAddr::from([127, 0, 0, 1])), ..Self::default() }
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            controller_name: CONTROLLER_NAME.into(),
+            replacement: Some(Replacement::default()),
+            missing_backend_body: INVALID_ROUTE_RESPONSE_BODY.into(),
+            allow_loopback_backends: false,
+            listen_address: None,
+            low_port_shift: 0,
+            re2_program_size_max: RE2_PROGRAM_SIZE_MAX,
+        }
+    }
+}
