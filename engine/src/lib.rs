@@ -1,1 +1,3 @@
-//! placeholder
+//! Decides: Kubernetes objects in, Envoy configuration out.
+
+pub mod check;
