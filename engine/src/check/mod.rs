@@ -1,0 +1,16 @@
+//! What Envoy would refuse, or accept and then break on, found before Envoy sees it.
+//!
+//! Every function here looks at one value of an object (a regex, a header name, a certificate pair) and
+//! answers whether Envoy can use it, with an error whose text is a sentence for the owner of that object.
+//! Nothing here knows Kubernetes objects, Envoy resources, files, clocks or the network: plain values in,
+//! `Result` out, so that translation may call it anywhere and a fuzzer may call it with anything.
+
+pub mod address;
+pub mod duration;
+mod excerpt;
+pub mod header;
+pub mod host;
+pub mod number;
+pub mod path;
+
+pub use excerpt::Excerpt;

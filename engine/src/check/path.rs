@@ -1,0 +1,191 @@
+//! Request paths to match, and paths to write into requests and redirects.
+//!
+//! A path that Envoy could never see (a query in it, `/a/../b`, which Envoy normalises before matching) is
+//! acknowledged by Envoy and then never matches; a rewrite to `abc` is sent to the back end as `abc`. The
+//! rules for matches are those of the HTTPPathMatch schema of Gateway API.
+
+use super::Excerpt;
+
+/// Longest path, in bytes (as in the Gateway API schema).
+pub const PATH_BYTES_MAX: usize = 1024;
+
+/// Why a path cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PathFault {
+    /// The path does not start with a slash.
+    #[error("path {path} must start with '/'")]
+    Relative {
+        /// What was written.
+        path: Excerpt,
+    },
+    /// Longer than [`PATH_BYTES_MAX`].
+    #[error("path {path} has {bytes} bytes; at most {PATH_BYTES_MAX} are allowed")]
+    Long {
+        /// What was written.
+        path: Excerpt,
+        /// Its length.
+        bytes: usize,
+    },
+    /// A query.
+    #[error("path {path} contains '?': a path has no query; match it with queryParams")]
+    Query {
+        /// What was written.
+        path: Excerpt,
+    },
+    /// A fragment.
+    #[error("path {path} contains '#': fragments are never sent by clients")]
+    Fragment {
+        /// What was written.
+        path: Excerpt,
+    },
+    /// A sequence that path normalisation removes.
+    #[error("path {path} contains {sequence:?}, which is not allowed: it never occurs in a normalised path")]
+    Sequence {
+        /// What was written.
+        path: Excerpt,
+        /// The sequence, for example `//`.
+        sequence: &'static str,
+    },
+    /// An ending that path normalisation removes.
+    #[error("path {path} ends with {ending:?}, which is not allowed: it never occurs in a normalised path")]
+    Ending {
+        /// What was written.
+        path: Excerpt,
+        /// `/.` or `/..`.
+        ending: &'static str,
+    },
+    /// A percent sign that starts no escape.
+    #[error("path {path} contains '%' without two hexadecimal digits after it; write \"%25\" for the sign itself")]
+    Escape {
+        /// What was written.
+        path: Excerpt,
+    },
+    /// A character that no path may have.
+    #[error(
+        "path {path} contains {character:?}; allowed are letters, digits, percent escapes and any of -._~!$&'()*+,;=:@/"
+    )]
+    Character {
+        /// What was written.
+        path: Excerpt,
+        /// The first character that is not allowed.
+        character: char,
+    },
+}
+
+/// Checks the value of an exact or prefix path match.
+pub fn matched(path: &str) -> Result<(), PathFault> {
+    absolute(path)?;
+    for sequence in ["//", "/./", "/../", "%2f", "%2F"] {
+        if path.contains(sequence) {
+            return Err(PathFault::Sequence { path: Excerpt::new(path), sequence });
+        }
+    }
+    for ending in ["/..", "/."] {
+        if path.ends_with(ending) {
+            return Err(PathFault::Ending { path: Excerpt::new(path), ending });
+        }
+    }
+    characters(path)
+}
+
+/// Checks `replaceFullPath` of a rewrite or redirect.
+///
+/// Encoded slashes and dot segments are the back end's business here: nothing is matched against them.
+pub fn full_replacement(path: &str) -> Result<(), PathFault> {
+    absolute(path)?;
+    characters(path)
+}
+
+/// Checks `replacePrefixMatch` of a rewrite or redirect; the empty text takes the prefix away.
+pub fn prefix_replacement(path: &str) -> Result<(), PathFault> {
+    if path.is_empty() { Ok(()) } else { full_replacement(path) }
+}
+
+fn absolute(path: &str) -> Result<(), PathFault> {
+    if path.len() > PATH_BYTES_MAX {
+        return Err(PathFault::Long { path: Excerpt::new(path), bytes: path.len() });
+    }
+    if !path.starts_with('/') {
+        return Err(PathFault::Relative { path: Excerpt::new(path) });
+    }
+    Ok(())
+}
+
+fn characters(path: &str) -> Result<(), PathFault> {
+    let mut rest = path.chars();
+    while let Some(character) = rest.next() {
+        match character {
+            '?' => return Err(PathFault::Query { path: Excerpt::new(path) }),
+            '#' => return Err(PathFault::Fragment { path: Excerpt::new(path) }),
+            '%' => {
+                let digits = rest.by_ref().take(2).filter(char::is_ascii_hexdigit).count();
+                if digits != 2 {
+                    return Err(PathFault::Escape { path: Excerpt::new(path) });
+                }
+            }
+            character if character.is_ascii_alphanumeric() || "-._~!$&'()*+,;=:@/".contains(character) => {}
+            character => return Err(PathFault::Character { path: Excerpt::new(path), character }),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn everyday_paths_match() {
+        for good in ["/", "/a", "/a/", "/a/b.c/d~e", "/a%20b", "/v1:batch", "/a/.b", "/a/..b", "/a;v=1", "/@x,y"] {
+            assert!(matched(good).is_ok(), "{good}");
+        }
+    }
+
+    #[test]
+    fn paths_that_never_match_are_refused() {
+        for bad in [
+            "", "a", "a/b", "//", "/a//b", "/a/./b", "/a/../b", "/a/..", "/a/.", "/.", "/..", "/a%2fb", "/a%2Fb",
+            "/a?b", "/a#b", "/a b", "/ä", "/a\n", "/a%", "/a%2", "/a%zz", "/a\\b", "/a[b", "/\"", "/<", "/`", "/{x}",
+            "/|", "/^",
+        ] {
+            assert!(matched(bad).is_err(), "{bad:?}");
+        }
+        assert!(matched(&format!("/{}", "a".repeat(1023))).is_ok());
+        assert!(matched(&format!("/{}", "a".repeat(1024))).is_err());
+    }
+
+    #[test]
+    fn replacements_are_absolute_paths() {
+        assert!(full_replacement("/x%2Fy").is_ok());
+        for bad in ["", "abc", "/abc#d", "/abc?d", "/a\r\nb", "/a b"] {
+            assert!(full_replacement(bad).is_err(), "{bad:?}");
+        }
+        assert!(prefix_replacement("").is_ok());
+        assert!(prefix_replacement("abc").is_err());
+    }
+
+    #[test]
+    fn errors_name_what_to_change() {
+        assert_eq!(matched("abc").unwrap_err().to_string(), "path \"abc\" must start with '/'");
+        assert_eq!(
+            matched("/a?b").unwrap_err().to_string(),
+            "path \"/a?b\" contains '?': a path has no query; match it with queryParams"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn what_matches_may_also_be_written(path in "/[ -~]{0,12}") {
+            if matched(&path).is_ok() {
+                prop_assert!(full_replacement(&path).is_ok());
+            }
+        }
+
+        #[test]
+        fn checks_never_panic(path in ".*") {
+            let _ = (matched(&path), full_replacement(&path), prefix_replacement(&path));
+        }
+    }
+}
