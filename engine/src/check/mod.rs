@@ -6,6 +6,7 @@
 //! `Result` out, so that translation may call it anywhere and a fuzzer may call it with anything.
 
 pub mod address;
+pub mod certificate;
 pub mod duration;
 mod excerpt;
 pub mod header;

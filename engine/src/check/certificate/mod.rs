@@ -1,0 +1,234 @@
+//! TLS certificates and keys from Secrets, judged as Envoy (BoringSSL) will judge them.
+//!
+//! A pair that Envoy refuses takes its listener out of service, and the refusal text that Envoy sends may hold
+//! the private key. So a pair is only sent when it parses, has a key type that Envoy serves, and its key
+//! belongs to its certificate. What is refused and what not was measured against Envoy with pairs of every
+//! kind. There is no clock here: expired certificates are served by Envoy, and expiry is given back as data.
+//!
+//! Nothing in an error or a `Debug` text ever comes from a private key.
+
+mod der;
+mod key;
+mod leaf;
+mod pem;
+
+use std::fmt;
+
+pub use pem::PemFault;
+
+/// Most bytes of a certificate chain.
+pub const CHAIN_BYTES_MAX: usize = 256 * 1024;
+/// Most certificates in a chain.
+pub const CHAIN_CERTIFICATES_MAX: usize = 32;
+/// Most bytes of a private key.
+pub const KEY_BYTES_MAX: usize = 64 * 1024;
+/// Most bytes of a bundle of certification authorities.
+pub const BUNDLE_BYTES_MAX: usize = 1024 * 1024;
+/// Fewest bits of an RSA key (Envoy: "only RSA certificates with 2048-bit or larger keys are supported").
+pub const RSA_BITS_MIN: usize = 2048;
+/// Most bits of an RSA key (BoringSSL's limit).
+pub const RSA_BITS_MAX: usize = 16 * 1024;
+
+/// What a usable pair of certificate and key tells about itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pair {
+    /// Begin of validity of the server's certificate, in seconds since 1970.
+    pub not_before: i64,
+    /// End of validity of the server's certificate, in seconds since 1970.
+    pub not_after: i64,
+    /// The DNS names (in lower case) and IP addresses of its subject alternative name extension.
+    pub names: Vec<String>,
+    /// Kind of its key.
+    pub key: KeyKind,
+    /// Certificates in the chain, the server's own included.
+    pub chain: usize,
+}
+
+/// What a usable bundle of certification authorities tells about itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bundle {
+    /// Certificates in the bundle.
+    pub certificates: usize,
+    /// The earliest end of validity in the bundle, in seconds since 1970.
+    pub not_after: i64,
+}
+
+/// A kind of key that Envoy serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyKind {
+    /// RSA, with the length of its modulus.
+    Rsa {
+        /// Bits of the modulus.
+        bits: usize,
+    },
+    /// ECDSA on NIST P-256.
+    EcdsaP256,
+    /// ECDSA on NIST P-384.
+    EcdsaP384,
+    /// ECDSA on NIST P-521.
+    EcdsaP521,
+    /// Ed25519.
+    Ed25519,
+}
+
+impl fmt::Display for KeyKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Rsa { bits } => write!(f, "RSA {bits}"),
+            Self::EcdsaP256 => f.write_str("ECDSA P-256"),
+            Self::EcdsaP384 => f.write_str("ECDSA P-384"),
+            Self::EcdsaP521 => f.write_str("ECDSA P-521"),
+            Self::Ed25519 => f.write_str("Ed25519"),
+        }
+    }
+}
+
+/// Why a certificate, a key or a bundle cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CertificateFault {
+    /// Larger than its limit.
+    #[error("the {what} has {bytes} bytes; at most {limit} are allowed")]
+    Large {
+        /// "certificate", "private key" or "bundle".
+        what: &'static str,
+        /// Its size.
+        bytes: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// The text is no PEM.
+    #[error("the {what} is no valid PEM text: {fault}")]
+    Pem {
+        /// "certificate", "private key" or "bundle".
+        what: &'static str,
+        /// What is wrong.
+        fault: PemFault,
+    },
+    /// No certificate block.
+    #[error("the {what} has no \"-----BEGIN CERTIFICATE-----\" block at the start of a line")]
+    NoCertificate {
+        /// "certificate" or "bundle".
+        what: &'static str,
+    },
+    /// Too many certificates.
+    #[error("the chain has {certificates} certificates; at most {CHAIN_CERTIFICATES_MAX} are allowed")]
+    LongChain {
+        /// Their number.
+        certificates: usize,
+    },
+    /// A certificate that is no X.509 certificate.
+    #[error("certificate {position} of the {what} cannot be read: it is no X.509 certificate")]
+    Certificate {
+        /// "chain" or "bundle".
+        what: &'static str,
+        /// Its position, from 1.
+        position: usize,
+    },
+    /// A kind of key that Envoy does not serve.
+    #[error(
+        "the certificate has a key of kind {kind}, which the proxy does not serve; use RSA with 2048 bits or more, ECDSA on P-256, P-384 or P-521, or Ed25519"
+    )]
+    KeyKind {
+        /// The kind.
+        kind: String,
+    },
+    /// RSA key out of range.
+    #[error("the certificate has an RSA key of {bits} bits; the proxy serves {RSA_BITS_MIN} to {RSA_BITS_MAX} bits")]
+    RsaBits {
+        /// Bits of the modulus.
+        bits: usize,
+    },
+    /// An ECDSA certificate whose key usage forbids to sign handshakes.
+    #[error(
+        "the certificate's key usage does not include digitalSignature, which an ECDSA certificate of a server needs"
+    )]
+    KeyUsage,
+    /// No key block.
+    #[error("the private key has no \"-----BEGIN PRIVATE KEY-----\" block (or RSA or EC PRIVATE KEY)")]
+    NoKey,
+    /// An encrypted key.
+    #[error("the private key is encrypted; store it without a passphrase")]
+    Encrypted,
+    /// A key that cannot be read.
+    #[error("the private key cannot be read: it is damaged or of a kind that the proxy does not serve")]
+    Key,
+    /// A PKCS #8 structure that Envoy cannot read.
+    #[error(
+        "the private key is in a newer format (RFC 5958) that the proxy does not read; write it again with \"openssl pkey\""
+    )]
+    KeyVersion,
+    /// Key and certificate do not belong together.
+    #[error(
+        "the private key does not belong to the certificate; if tls.crt holds a chain, the server's own certificate must come first"
+    )]
+    Mismatch,
+    /// A key without public half, on a curve where it cannot be computed here.
+    #[error(
+        "the private key does not contain its public key, so it cannot be compared; write it again with \"openssl pkey\""
+    )]
+    NoPublicKey,
+}
+
+/// Checks the `tls.crt` and `tls.key` of a Secret of type `kubernetes.io/tls`, both as PEM text.
+///
+/// As in Envoy, the first certificate is the server's own, the first key counts, and text between blocks is
+/// passed over.
+pub fn check_pair(certificate_pem: &[u8], key_pem: &[u8]) -> Result<Pair, CertificateFault> {
+    let chain = certificates("certificate", certificate_pem, CHAIN_BYTES_MAX)?;
+    if chain.len() > CHAIN_CERTIFICATES_MAX {
+        return Err(CertificateFault::LongChain { certificates: chain.len() });
+    }
+    let (first, rest) = chain.split_first().ok_or(CertificateFault::NoCertificate { what: "certificate" })?;
+    let leaf = leaf::Leaf::read(first)?;
+    for (index, der) in rest.iter().enumerate() {
+        leaf::validity(der).ok_or(CertificateFault::Certificate { what: "chain", position: index + 2 })?;
+    }
+    within("private key", key_pem, KEY_BYTES_MAX)?;
+    key::PrivateKey::read(key_pem)?.belongs_to(&leaf.public)?;
+    Ok(Pair {
+        not_before: leaf.not_before,
+        not_after: leaf.not_after,
+        names: leaf.names,
+        key: leaf.public.kind(),
+        chain: chain.len(),
+    })
+}
+
+/// Checks a bundle of certificates of certification authorities, as PEM text.
+pub fn check_ca_bundle(pem: &[u8]) -> Result<Bundle, CertificateFault> {
+    let certificates = certificates("bundle", pem, BUNDLE_BYTES_MAX)?;
+    let mut earliest = None;
+    for (index, der) in certificates.iter().enumerate() {
+        let (_, not_after) =
+            leaf::validity(der).ok_or(CertificateFault::Certificate { what: "bundle", position: index + 1 })?;
+        earliest = Some(earliest.map_or(not_after, |earliest: i64| earliest.min(not_after)));
+    }
+    match earliest {
+        Some(not_after) => Ok(Bundle { certificates: certificates.len(), not_after }),
+        None => Err(CertificateFault::NoCertificate { what: "bundle" }),
+    }
+}
+
+fn within(what: &'static str, text: &[u8], limit: usize) -> Result<(), CertificateFault> {
+    if text.len() > limit { Err(CertificateFault::Large { what, bytes: text.len(), limit }) } else { Ok(()) }
+}
+
+/// The contents of every certificate block.
+fn certificates(what: &'static str, text: &[u8], limit: usize) -> Result<Vec<Vec<u8>>, CertificateFault> {
+    within(what, text, limit)?;
+    let mut found = Vec::new();
+    for section in pem::sections(text) {
+        let section = section.map_err(|fault| CertificateFault::Pem { what, fault })?;
+        if !["CERTIFICATE", "X509 CERTIFICATE", "TRUSTED CERTIFICATE"].contains(&section.label) {
+            continue;
+        }
+        if section.encrypted {
+            return Err(CertificateFault::Pem { what, fault: PemFault::BlankLine { line: section.line } });
+        }
+        found.push(section.content);
+    }
+    if found.is_empty() { Err(CertificateFault::NoCertificate { what }) } else { Ok(found) }
+}
+
+#[cfg(test)]
+mod tests;
