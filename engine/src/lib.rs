@@ -3,14 +3,19 @@
 //! A compiler that must never fail: broken input is a normal case, every object that is not served as written has a
 //! [`fault::Fault`] that says so. Only `run` does I/O, reads clocks and is asynchronous.
 
-pub mod engine;
-pub mod object;
 pub mod apis;
-pub mod snapshot;
-pub mod settings;
-pub mod fault;
 pub mod check;
-pub mod model;
-pub mod features;
 mod encode;
+pub mod engine;
+pub mod fault;
+pub mod features;
+pub mod hold;
+pub mod model;
+pub mod object;
+pub mod report;
+pub mod settings;
+pub mod snapshot;
+pub mod status;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 mod translate;

@@ -3,8 +3,10 @@
 //! The protocol is a state machine without I/O; `server.rs` alone is tonic around it.
 //! This crate names no Kubernetes kind and decides nothing about blame: it carries origins along and reports answers.
 
+pub mod answer;
 pub mod resource;
 pub mod snapshot;
 
+pub use answer::{Answer, Outcome};
 pub use resource::{Resource, ResourceType, Version};
 pub use snapshot::Snapshot;

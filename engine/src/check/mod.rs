@@ -13,5 +13,6 @@ pub mod header;
 pub mod host;
 pub mod number;
 pub mod path;
+pub mod re2;
 
 pub use excerpt::Excerpt;

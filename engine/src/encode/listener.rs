@@ -1,0 +1,187 @@
+//! Listeners: one for each port, with a filter chain for each HTTPS listener of the Gateway.
+//!
+//! <https://www.envoyproxy.io/docs/envoy/latest/configuration/best_practices/edge>
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use envoy_types::pb::envoy::config::core::v3::http_protocol_options::HeadersWithUnderscoresAction;
+use envoy_types::pb::envoy::config::core::v3::transport_socket::ConfigType as SocketConfig;
+use envoy_types::pb::envoy::config::core::v3::{Http2ProtocolOptions, HttpProtocolOptions, TransportSocket};
+use envoy_types::pb::envoy::config::listener::v3::filter::ConfigType as FilterConfig;
+use envoy_types::pb::envoy::config::listener::v3::listener_filter::ConfigType as ListenerFilterConfig;
+use envoy_types::pb::envoy::config::listener::v3::{Filter, FilterChain, FilterChainMatch, Listener, ListenerFilter};
+use envoy_types::pb::envoy::extensions::filters::http::cors::v3::Cors;
+use envoy_types::pb::envoy::extensions::filters::http::router::v3::Router;
+use envoy_types::pb::envoy::extensions::filters::listener::tls_inspector::v3::TlsInspector;
+use envoy_types::pb::envoy::extensions::filters::network::direct_response::v3::Config as NetworkDirectResponse;
+use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::http_connection_manager::{
+    PathWithEscapedSlashesAction, RouteSpecifier, UpgradeConfig,
+};
+use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::http_filter::ConfigType as HttpFilterConfig;
+use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::{
+    HttpConnectionManager, HttpFilter, Rds,
+};
+use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::{
+    CommonTlsContext, DownstreamTlsContext, SdsSecretConfig, TlsParameters, tls_parameters::TlsProtocol,
+};
+use envoy_types::pb::google::protobuf::{BoolValue, UInt32Value};
+use holdfast_graph::ObjectKey;
+use prost::{Message, Name};
+
+use super::cluster::{CONNECTION_BUFFER_BYTES, ads};
+use super::{any, endpoints, names, route, seconds};
+use crate::translate::table::TableName;
+
+/// What a port serves.
+pub(crate) struct Port {
+    /// Where it is bound.
+    pub address: SocketAddr,
+    /// What stands behind it.
+    pub chains: Vec<Chain>,
+}
+
+/// A filter chain.
+pub(crate) enum Chain {
+    /// Plain HTTP, all hosts.
+    Http(TableName),
+    /// TLS for the hosts of one listener.
+    Https {
+        /// Hostname of the listener; all where unset.
+        host: Option<Arc<str>>,
+        /// Certificates, at least one.
+        certificates: Vec<ObjectKey>,
+        /// Its routes.
+        table: TableName,
+    },
+    /// The listener owns its hosts, but has no usable certificate: connections are refused, so that no broader
+    /// listener answers in its place.
+    Refuse {
+        /// Hostname of the listener; all where unset.
+        host: Option<Arc<str>>,
+        /// Name of the listener.
+        name: Arc<str>,
+    },
+}
+
+/// The listener of a port.
+pub(crate) fn encode(port: &Port) -> Bytes {
+    let tls = port.chains.iter().any(|chain| !matches!(chain, Chain::Http(_)));
+    let inspector = ListenerFilter {
+        name: "envoy.filters.listener.tls_inspector".into(),
+        config_type: Some(ListenerFilterConfig::TypedConfig(any(&TlsInspector::default()))),
+        ..Default::default()
+    };
+    Listener {
+        name: names::listener(port.address.port()),
+        address: Some(endpoints::address(port.address)),
+        listener_filters: if tls { vec![inspector] } else { vec![] },
+        filter_chains: port.chains.iter().map(filter_chain).collect(),
+        per_connection_buffer_limit_bytes: Some(UInt32Value { value: CONNECTION_BUFFER_BYTES }),
+        ..Default::default()
+    }
+    .encode_to_vec()
+    .into()
+}
+
+fn filter_chain(chain: &Chain) -> FilterChain {
+    match chain {
+        Chain::Http(table) => FilterChain {
+            name: names::route_configuration(table),
+            filters: vec![connection_manager(table)],
+            ..Default::default()
+        },
+        Chain::Https { host, certificates, table } => FilterChain {
+            name: names::route_configuration(table),
+            filter_chain_match: server_names(host.as_deref()),
+            filters: vec![connection_manager(table)],
+            transport_socket: Some(transport_socket(certificates)),
+            ..Default::default()
+        },
+        Chain::Refuse { host, name } => FilterChain {
+            name: format!("refuse/{name}"),
+            filter_chain_match: server_names(host.as_deref()),
+            filters: vec![filter("envoy.filters.network.direct_response", &NetworkDirectResponse::default())],
+            ..Default::default()
+        },
+    }
+}
+
+fn server_names(host: Option<&str>) -> Option<FilterChainMatch> {
+    // Only TLS is served on such a port: a chain without server names still asks for it.
+    Some(FilterChainMatch {
+        server_names: host.map(str::to_owned).into_iter().collect(),
+        transport_protocol: "tls".into(),
+        ..Default::default()
+    })
+}
+
+fn filter<M: Message + Name>(name: &str, config: &M) -> Filter {
+    Filter { name: name.into(), config_type: Some(FilterConfig::TypedConfig(any(config))) }
+}
+
+fn transport_socket(certificates: &[ObjectKey]) -> TransportSocket {
+    let context = DownstreamTlsContext {
+        common_tls_context: Some(CommonTlsContext {
+            tls_params: Some(TlsParameters {
+                tls_minimum_protocol_version: TlsProtocol::TlSv12.into(),
+                ..Default::default()
+            }),
+            alpn_protocols: vec!["h2".into(), "http/1.1".into()],
+            tls_certificate_sds_secret_configs: certificates
+                .iter()
+                .map(|key| SdsSecretConfig { name: names::secret(key), sds_config: Some(ads()) })
+                .collect(),
+            ..Default::default()
+        }),
+        ..Default::default()
+    };
+    TransportSocket {
+        name: "envoy.transport_sockets.tls".into(),
+        config_type: Some(SocketConfig::TypedConfig(any(&context))),
+    }
+}
+
+/// The HTTP connection manager, with the limits that Envoy's best practices ask for at the edge.
+fn connection_manager(table: &TableName) -> Filter {
+    let yes = || Some(BoolValue { value: true });
+    let name = names::route_configuration(table);
+    let manager = HttpConnectionManager {
+        stat_prefix: name.replace('/', "_"),
+        route_specifier: Some(RouteSpecifier::Rds(Rds { config_source: Some(ads()), route_config_name: name })),
+        http_filters: vec![
+            http_filter(route::CORS_FILTER, &Cors::default()),
+            http_filter("envoy.filters.http.router", &Router::default()),
+        ],
+        upgrade_configs: vec![UpgradeConfig { upgrade_type: "websocket".into(), ..Default::default() }],
+        use_remote_address: yes(),
+        normalize_path: yes(),
+        merge_slashes: true,
+        path_with_escaped_slashes_action: PathWithEscapedSlashesAction::UnescapeAndRedirect.into(),
+        strip_trailing_host_dot: true,
+        common_http_protocol_options: Some(HttpProtocolOptions {
+            idle_timeout: Some(seconds(3600)),
+            headers_with_underscores_action: HeadersWithUnderscoresAction::RejectRequest.into(),
+            ..Default::default()
+        }),
+        http2_protocol_options: Some(Http2ProtocolOptions {
+            max_concurrent_streams: Some(UInt32Value { value: 100 }),
+            initial_stream_window_size: Some(UInt32Value { value: 64 * 1024 }),
+            initial_connection_window_size: Some(UInt32Value { value: 1024 * 1024 }),
+            ..Default::default()
+        }),
+        stream_idle_timeout: Some(seconds(300)),
+        request_headers_timeout: Some(seconds(10)),
+        ..Default::default()
+    };
+    filter("envoy.filters.network.http_connection_manager", &manager)
+}
+
+fn http_filter<M: Message + Name>(name: &str, config: &M) -> HttpFilter {
+    HttpFilter {
+        name: name.into(),
+        config_type: Some(HttpFilterConfig::TypedConfig(any(config))),
+        ..Default::default()
+    }
+}

@@ -1,0 +1,57 @@
+//! Names of resources and of their parts. Only here are names made: from identities, never from an index that shifts
+//! when another object comes or goes.
+
+use holdfast_graph::ObjectKey;
+
+use crate::model::{Backend, Protocol, ServicePort};
+use crate::translate::table::{Host, TableName};
+
+/// The one cluster that is named and never defined: the share of back ends that do not exist.
+pub(crate) const MISSING_BACKEND: &str = "holdfast-missing-backend";
+
+/// A cluster. A Service spoken to in two protocols is two clusters.
+pub(crate) fn cluster(backend: &Backend) -> String {
+    let protocol = match backend.protocol {
+        Protocol::Http1 => "",
+        Protocol::H2c => "/h2c",
+    };
+    format!("{}{protocol}", endpoints(&backend.service))
+}
+
+/// The endpoints of a Service's port, whatever protocol they are spoken to in.
+pub(crate) fn endpoints(service: &ServicePort) -> String {
+    format!("service/{}/{}/{}", service.key.namespace, service.key.name, service.port)
+}
+
+/// A certificate.
+pub(crate) fn secret(key: &ObjectKey) -> String {
+    format!("secret/{}/{}", key.namespace, key.name)
+}
+
+/// The listener of a port.
+pub(crate) fn listener(port: u16) -> String {
+    format!("listener/{port}")
+}
+
+/// A route configuration: one for each plain port, one for each HTTPS listener.
+pub(crate) fn route_configuration(table: &TableName) -> String {
+    match table {
+        TableName::Port(port) => format!("http/{port}"),
+        TableName::Listener(name) => format!("https/{name}"),
+    }
+}
+
+/// A virtual host.
+pub(crate) fn virtual_host(host: &Host) -> String {
+    host.domain().to_owned()
+}
+
+/// A route: one match of one rule, by the rule's name where it has one.
+pub(crate) fn route(key: &ObjectKey, rule: usize, rule_name: Option<&str>, entry: usize) -> String {
+    let kind = key.kind.to_ascii_lowercase();
+    let prefix = format!("{kind}/{}/{}", key.namespace, key.name);
+    match rule_name {
+        Some(name) => format!("{prefix}/{name}/{entry}"),
+        None => format!("{prefix}/{rule}/{entry}"),
+    }
+}

@@ -1,0 +1,186 @@
+//! Routes.
+//!
+//! <https://www.envoyproxy.io/docs/envoy/latest/api-v3/config/route/v3/route_components.proto>
+
+use std::collections::HashMap;
+
+use envoy_types::pb::envoy::config::core::v3::DataSource;
+use envoy_types::pb::envoy::config::core::v3::data_source::Specifier as DataSpecifier;
+use envoy_types::pb::envoy::config::route::v3 as envoy;
+use envoy_types::pb::envoy::config::route::v3::header_matcher::HeaderMatchSpecifier;
+use envoy_types::pb::envoy::config::route::v3::query_parameter_matcher::QueryParameterMatchSpecifier;
+use envoy_types::pb::envoy::config::route::v3::route::Action as EnvoyAction;
+use envoy_types::pb::envoy::config::route::v3::route_action::{
+    ClusterNotFoundResponseCode, ClusterSpecifier, HostRewriteSpecifier,
+};
+use envoy_types::pb::envoy::config::route::v3::route_match::{GrpcRouteMatchOptions, PathSpecifier};
+use envoy_types::pb::envoy::config::route::v3::weighted_cluster::ClusterWeight;
+use envoy_types::pb::envoy::r#type::matcher::v3::string_matcher::MatchPattern;
+use envoy_types::pb::envoy::r#type::matcher::v3::{RegexMatcher, StringMatcher};
+use envoy_types::pb::google::protobuf::UInt32Value;
+use prost::Message;
+
+use super::{any, duration, names};
+use crate::features::redirect::ListenerContext;
+use crate::features::rewrite::EnvoyPathRewrite;
+use crate::model::{Action, Forward, Match, NamedMatch, PathMatch, Response, Route, ValueMatch, WeightedBackend};
+
+/// The name of the CORS filter, in the filter chain and as the key of per-route settings.
+pub(crate) const CORS_FILTER: &str = "envoy.filters.http.cors";
+
+/// A route as bytes, for a listener.
+pub(crate) fn encode(route: &Route, listener: ListenerContext) -> Vec<u8> {
+    let per_filter = route.cors.iter().map(|cors| (CORS_FILTER.to_owned(), any(&cors.encode())));
+    envoy::Route {
+        name: route.name.to_string(),
+        r#match: Some(route_match(&route.matches)),
+        action: Some(action(route, listener)),
+        request_headers_to_add: route.request_headers.to_add(),
+        request_headers_to_remove: route.request_headers.to_remove(),
+        response_headers_to_add: route.response_headers.to_add(),
+        response_headers_to_remove: route.response_headers.to_remove(),
+        typed_per_filter_config: per_filter.collect::<HashMap<_, _>>(),
+        ..Default::default()
+    }
+    .encode_to_vec()
+}
+
+fn route_match(matches: &Match) -> envoy::RouteMatch {
+    let method = matches.method.iter().map(|method| envoy::HeaderMatcher {
+        name: ":method".into(),
+        header_match_specifier: Some(HeaderMatchSpecifier::StringMatch(exact(method))),
+        ..Default::default()
+    });
+    envoy::RouteMatch {
+        path_specifier: Some(path(&matches.path)),
+        headers: method.chain(matches.headers.iter().map(header)).collect(),
+        query_parameters: matches.query.iter().map(query).collect(),
+        grpc: matches.grpc.then(GrpcRouteMatchOptions::default),
+        ..Default::default()
+    }
+}
+
+fn path(path: &PathMatch) -> PathSpecifier {
+    match path {
+        PathMatch::Exact(path) => PathSpecifier::Path(path.to_string()),
+        PathMatch::Text(text) => PathSpecifier::Prefix(text.to_string()),
+        PathMatch::Regex(pattern) => PathSpecifier::SafeRegex(regex(pattern)),
+        PathMatch::Prefix(prefix) => match prefix.trim_end_matches('/') {
+            "" => PathSpecifier::Prefix("/".into()),
+            segments => PathSpecifier::PathSeparatedPrefix(segments.to_owned()),
+        },
+    }
+}
+
+fn header(header: &NamedMatch) -> envoy::HeaderMatcher {
+    envoy::HeaderMatcher {
+        name: header.name.to_string(),
+        header_match_specifier: Some(match &header.value {
+            ValueMatch::Exact(value) => HeaderMatchSpecifier::StringMatch(exact(value)),
+            ValueMatch::Regex(pattern) => HeaderMatchSpecifier::StringMatch(by_regex(pattern)),
+            ValueMatch::Present => HeaderMatchSpecifier::PresentMatch(true),
+        }),
+        ..Default::default()
+    }
+}
+
+fn query(parameter: &NamedMatch) -> envoy::QueryParameterMatcher {
+    envoy::QueryParameterMatcher {
+        name: parameter.name.to_string(),
+        query_parameter_match_specifier: Some(match &parameter.value {
+            ValueMatch::Exact(value) => QueryParameterMatchSpecifier::StringMatch(exact(value)),
+            ValueMatch::Regex(pattern) => QueryParameterMatchSpecifier::StringMatch(by_regex(pattern)),
+            ValueMatch::Present => QueryParameterMatchSpecifier::PresentMatch(true),
+        }),
+    }
+}
+
+fn exact(text: &str) -> StringMatcher {
+    StringMatcher { match_pattern: Some(MatchPattern::Exact(text.to_owned())), ..Default::default() }
+}
+
+fn by_regex(pattern: &str) -> StringMatcher {
+    StringMatcher { match_pattern: Some(MatchPattern::SafeRegex(regex(pattern))), ..Default::default() }
+}
+
+fn regex(pattern: &str) -> RegexMatcher {
+    RegexMatcher { regex: pattern.to_owned(), ..Default::default() }
+}
+
+fn action(route: &Route, listener: ListenerContext) -> EnvoyAction {
+    match &route.action {
+        Action::Forward(forward) => EnvoyAction::Route(route_action(forward, &route.matches.path)),
+        Action::Redirect(redirect) => EnvoyAction::Redirect(redirect.encode(&route.matches.path, listener)),
+        Action::Respond(response) => EnvoyAction::DirectResponse(direct_response(response)),
+    }
+}
+
+/// A direct response.
+pub(crate) fn direct_response(response: &Response) -> envoy::DirectResponseAction {
+    envoy::DirectResponseAction {
+        status: response.status.into(),
+        body: (!response.body.is_empty()).then(|| DataSource {
+            specifier: Some(DataSpecifier::InlineString(response.body.to_string())),
+            ..Default::default()
+        }),
+        ..Default::default()
+    }
+}
+
+fn route_action(forward: &Forward, matched: &PathMatch) -> envoy::RouteAction {
+    let mut action = envoy::RouteAction {
+        // A cluster that is not there means a back end that is not there, which Gateway API answers with 500.
+        cluster_not_found_response_code: ClusterNotFoundResponseCode::InternalServerError.into(),
+        cluster_specifier: Some(clusters(&forward.backends)),
+        request_mirror_policies: forward.mirrors.iter().map(crate::features::mirror::Mirror::encode).collect(),
+        host_rewrite_specifier: forward
+            .rewrite
+            .host
+            .as_ref()
+            .map(|host| HostRewriteSpecifier::HostRewriteLiteral(host.to_string())),
+        // Envoy would end every request after 15 s where nothing is set; zero is no limit.
+        timeout: Some(duration(forward.timeouts.request.unwrap_or_default())),
+        retry_policy: forward.timeouts.backend_request.filter(|limit| !limit.is_zero()).map(|limit| {
+            envoy::RetryPolicy {
+                num_retries: Some(UInt32Value { value: 0 }),
+                per_try_timeout: Some(duration(limit)),
+                ..Default::default()
+            }
+        }),
+        ..Default::default()
+    };
+    match forward.rewrite.path.as_ref().map(|rewrite| rewrite.encode(matched)) {
+        Some(EnvoyPathRewrite::Prefix(prefix)) => action.prefix_rewrite = prefix,
+        Some(EnvoyPathRewrite::Regex(regex)) => action.regex_rewrite = Some(regex),
+        None => {}
+    }
+    action
+}
+
+fn clusters(backends: &[WeightedBackend]) -> ClusterSpecifier {
+    if let [only] = backends
+        && only.request_headers.is_empty()
+        && only.response_headers.is_empty()
+    {
+        return ClusterSpecifier::Cluster(cluster(only));
+    }
+    ClusterSpecifier::WeightedClusters(envoy::WeightedCluster {
+        clusters: backends
+            .iter()
+            .map(|backend| ClusterWeight {
+                name: cluster(backend),
+                weight: Some(UInt32Value { value: backend.weight }),
+                request_headers_to_add: backend.request_headers.to_add(),
+                request_headers_to_remove: backend.request_headers.to_remove(),
+                response_headers_to_add: backend.response_headers.to_add(),
+                response_headers_to_remove: backend.response_headers.to_remove(),
+                ..Default::default()
+            })
+            .collect(),
+        ..Default::default()
+    })
+}
+
+fn cluster(backend: &WeightedBackend) -> String {
+    backend.backend.as_ref().map_or_else(|| names::MISSING_BACKEND.to_owned(), names::cluster)
+}

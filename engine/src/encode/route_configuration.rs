@@ -1,0 +1,47 @@
+//! Virtual hosts and route configurations, put together from parts that are encoded already.
+//!
+//! A protobuf message is the sequence of its fields, so that a repeated message is appended as tag, length and bytes.
+//! Thus a change of one route costs one route's encoding and copying of the rest.
+//!
+//! <https://protobuf.dev/programming-guides/encoding/>
+
+use bytes::Bytes;
+use envoy_types::pb::envoy::config::route::v3 as envoy;
+use envoy_types::pb::google::protobuf::BoolValue;
+use prost::Message;
+use prost::encoding::{WireType, encode_key, encode_varint};
+
+/// `VirtualHost.routes`.
+const ROUTES_FIELD: u32 = 3;
+/// `RouteConfiguration.virtual_hosts`.
+const VIRTUAL_HOSTS_FIELD: u32 = 2;
+
+/// A virtual host with its routes, each encoded, in order.
+pub(crate) fn virtual_host<'a>(name: String, domain: String, routes: impl Iterator<Item = &'a Bytes>) -> Bytes {
+    let mut buffer = envoy::VirtualHost { name, domains: vec![domain], ..Default::default() }.encode_to_vec();
+    routes.for_each(|route| append(&mut buffer, ROUTES_FIELD, route));
+    buffer.into()
+}
+
+/// A route configuration with its virtual hosts, each encoded, in order.
+pub(crate) fn route_configuration<'a>(name: String, hosts: impl Iterator<Item = &'a Bytes> + Clone) -> Bytes {
+    let head = envoy::RouteConfiguration {
+        name,
+        ignore_port_in_host_matching: true,
+        // Clusters come and go on their own; one that is missing is answered 500, it refuses no configuration.
+        validate_clusters: Some(BoolValue { value: false }),
+        ..Default::default()
+    };
+    let size: usize = hosts.clone().map(|host| host.len() + 8).sum();
+    let mut buffer = Vec::with_capacity(size + head.encoded_len());
+    // Encoding into a vector cannot fail: it grows.
+    let _ = head.encode(&mut buffer);
+    hosts.for_each(|host| append(&mut buffer, VIRTUAL_HOSTS_FIELD, host));
+    buffer.into()
+}
+
+fn append(buffer: &mut Vec<u8>, field: u32, message: &Bytes) {
+    encode_key(field, WireType::LengthDelimited, buffer);
+    encode_varint(message.len() as u64, buffer);
+    buffer.extend_from_slice(message);
+}

@@ -1,0 +1,109 @@
+//! Cross-origin resource sharing.
+//!
+//! <https://gateway-api.sigs.k8s.io/reference/spec/#httpcorsfilter>
+
+use envoy_types::pb::envoy::extensions::filters::http::cors::v3::CorsPolicy;
+use envoy_types::pb::envoy::r#type::matcher::v3::string_matcher::MatchPattern;
+use envoy_types::pb::envoy::r#type::matcher::v3::{RegexMatcher, StringMatcher};
+use envoy_types::pb::google::protobuf::BoolValue;
+
+use super::Flaw;
+use crate::check;
+
+/// Seconds that a preflight's answer may be kept where nothing is set.
+pub const MAX_AGE_DEFAULT: u32 = 5;
+/// Entries of one list; the CRD allows as many.
+pub const ENTRIES_MAX: usize = 64;
+/// What `*` stands for where browsers would take it literally.
+const METHODS: &str = "GET, HEAD, POST, PUT, DELETE, CONNECT, OPTIONS, TRACE, PATCH";
+
+/// A CORS policy.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cors {
+    /// Origins, as `*`, `https://example.com` or `https://*.example.com`.
+    pub origins: Vec<String>,
+    /// Methods; `*` for all.
+    pub methods: Vec<String>,
+    /// Request headers; `*` for all.
+    pub headers: Vec<String>,
+    /// Response headers that scripts may see.
+    pub expose: Vec<String>,
+    /// Seconds that a preflight's answer may be kept.
+    pub max_age: u32,
+    /// May cookies and the like be sent?
+    pub credentials: bool,
+}
+
+impl Cors {
+    /// Checks the policy; every entry that cannot be used is a flaw.
+    pub fn check(&self) -> Vec<Flaw> {
+        let mut flaws = Vec::new();
+        let lists = [
+            ("allowOrigins", &self.origins),
+            ("allowMethods", &self.methods),
+            ("allowHeaders", &self.headers),
+            ("exposeHeaders", &self.expose),
+        ];
+        for (field, list) in lists {
+            if list.len() > ENTRIES_MAX {
+                flaws.push(Flaw::new(field, format!("must have at most {ENTRIES_MAX} entries")));
+            }
+            for (index, entry) in list.iter().enumerate().take(ENTRIES_MAX) {
+                let checked = match field {
+                    "allowOrigins" => check::host::origin(entry).map_err(|fault| fault.to_string()),
+                    _ if entry == "*" => Ok(()),
+                    "allowMethods" => check::header::method(entry).map_err(|fault| fault.to_string()),
+                    _ => check::header::name(entry).map(drop).map_err(|fault| fault.to_string()),
+                };
+                if let Err(message) = checked {
+                    flaws.push(Flaw::new(format!("{field}[{index}]"), message));
+                }
+            }
+        }
+        if self.credentials && self.headers.iter().any(|header| header == "*") {
+            flaws.push(Flaw::new(
+                "allowHeaders",
+                "\"*\" together with allowCredentials would be taken literally by browsers; list the headers",
+            ));
+        }
+        flaws
+    }
+
+    /// Envoy's form.
+    pub(crate) fn encode(&self) -> CorsPolicy {
+        let any_method = self.methods.iter().any(|method| method == "*");
+        // With credentials browsers take "*" literally, so that it has to be written out.
+        let methods = if any_method {
+            if self.credentials { METHODS.to_owned() } else { "*".to_owned() }
+        } else {
+            self.methods.join(", ")
+        };
+        CorsPolicy {
+            allow_origin_string_match: self.origins.iter().map(|origin| origin_matcher(origin)).collect(),
+            allow_methods: methods,
+            allow_headers: self.headers.join(", "),
+            expose_headers: self.expose.join(", "),
+            max_age: self.max_age.to_string(),
+            allow_credentials: Some(BoolValue { value: self.credentials }),
+            forward_not_matching_preflights: Some(BoolValue { value: false }),
+            ..Default::default()
+        }
+    }
+}
+
+fn origin_matcher(origin: &str) -> StringMatcher {
+    let pattern = if origin == "*" {
+        MatchPattern::SafeRegex(regex(".*".into()))
+    } else if origin.contains('*') {
+        // The wildcard stands for one or more labels at the front of the host, never for a slash or a port.
+        let literal = origin.replace('.', "\\.").replace('*', "[^/:]+");
+        MatchPattern::SafeRegex(regex(literal))
+    } else {
+        MatchPattern::Exact(origin.to_owned())
+    };
+    StringMatcher { match_pattern: Some(pattern), ..Default::default() }
+}
+
+fn regex(regex: String) -> RegexMatcher {
+    RegexMatcher { regex, ..Default::default() }
+}

@@ -1,0 +1,102 @@
+//! Adding, setting and removing headers, of requests and of responses.
+
+use std::sync::Arc;
+
+use envoy_types::pb::envoy::config::core::v3::header_value_option::HeaderAppendAction;
+use envoy_types::pb::envoy::config::core::v3::{HeaderValue, HeaderValueOption};
+
+use super::Flaw;
+use crate::check;
+
+/// Entries of one list; the CRD allows as many.
+pub const ENTRIES_MAX: usize = 16;
+
+/// Changes to headers. Names are lower-case and valid, values are literal text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HeaderEdits {
+    /// Put in the place of what is there.
+    pub set: Vec<(Arc<str>, Arc<str>)>,
+    /// Added to what is there.
+    pub add: Vec<(Arc<str>, Arc<str>)>,
+    /// Taken away.
+    pub remove: Vec<Arc<str>>,
+}
+
+impl HeaderEdits {
+    /// Reads one list after the other; every entry that cannot be used is a flaw.
+    pub fn read<'a>(
+        set: impl IntoIterator<Item = (&'a str, &'a str)>,
+        add: impl IntoIterator<Item = (&'a str, &'a str)>,
+        remove: impl IntoIterator<Item = &'a str>,
+        flaws: &mut Vec<Flaw>,
+    ) -> Self {
+        let set = pairs("set", set, flaws);
+        let add = pairs("add", add, flaws);
+        let mut names = Vec::new();
+        for (index, name) in remove.into_iter().enumerate() {
+            if index >= ENTRIES_MAX {
+                flaws.push(Flaw::new("remove", format!("must have at most {ENTRIES_MAX} entries")));
+                break;
+            }
+            match check::header::modifiable_name(name) {
+                Ok(name) => names.push(name.into()),
+                Err(fault) => flaws.push(Flaw::new(format!("remove[{index}]"), fault)),
+            }
+        }
+        Self { set, add, remove: names }
+    }
+
+    /// True where nothing changes.
+    pub fn is_empty(&self) -> bool {
+        self.set.is_empty() && self.add.is_empty() && self.remove.is_empty()
+    }
+
+    /// Envoy's form of `set` and `add`. Percent signs are escaped: Envoy would read them as commands.
+    pub(crate) fn to_add(&self) -> Vec<HeaderValueOption> {
+        let option = |action: HeaderAppendAction| {
+            move |(name, value): &(Arc<str>, Arc<str>)| HeaderValueOption {
+                header: Some(HeaderValue {
+                    key: name.to_string(),
+                    value: check::header::escape_percent(value).into_owned(),
+                    ..Default::default()
+                }),
+                append_action: action.into(),
+                keep_empty_value: true,
+                ..Default::default()
+            }
+        };
+        let set = self.set.iter().map(option(HeaderAppendAction::OverwriteIfExistsOrAdd));
+        set.chain(self.add.iter().map(option(HeaderAppendAction::AppendIfExistsOrAdd))).collect()
+    }
+
+    /// Envoy's form of `remove`.
+    pub(crate) fn to_remove(&self) -> Vec<String> {
+        self.remove.iter().map(ToString::to_string).collect()
+    }
+}
+
+fn pairs<'a>(
+    list: &str,
+    entries: impl IntoIterator<Item = (&'a str, &'a str)>,
+    flaws: &mut Vec<Flaw>,
+) -> Vec<(Arc<str>, Arc<str>)> {
+    let mut read: Vec<(Arc<str>, Arc<str>)> = Vec::new();
+    for (index, (name, value)) in entries.into_iter().enumerate() {
+        if index >= ENTRIES_MAX {
+            flaws.push(Flaw::new(list, format!("must have at most {ENTRIES_MAX} entries")));
+            break;
+        }
+        if let Err(fault) = check::header::value(value) {
+            flaws.push(Flaw::new(format!("{list}[{index}].value"), fault));
+            continue;
+        }
+        match check::header::modifiable_name(name) {
+            // Of entries with equal names only the first counts:
+            // https://gateway-api.sigs.k8s.io/reference/spec/#httpheader
+            Ok(name) if read.iter().any(|(known, _)| **known == *name) => {}
+            Ok(name) => read.push((name.into(), value.into())),
+            Err(fault) => flaws.push(Flaw::new(format!("{list}[{index}].name"), fault)),
+        }
+    }
+    read
+}

@@ -1,0 +1,27 @@
+//! What can be done to a request, one file a feature: its model, its validation, its merging and its Envoy form.
+//!
+//! The files of `apis` and `translate` convert to these models; adding a feature is one file here and its conversion
+//! in each API that offers it.
+
+pub mod cors;
+pub mod headers;
+pub mod mirror;
+pub mod redirect;
+pub mod rewrite;
+pub mod timeout;
+
+/// Something wrong with a feature's settings: where (relative to the feature's own field) and a sentence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Flaw {
+    /// Field below the feature's own, as in `set[0].name`; empty for the feature itself.
+    pub field: String,
+    /// A sentence for the owner.
+    pub message: String,
+}
+
+impl Flaw {
+    /// A flaw in a field.
+    pub fn new(field: impl Into<String>, message: impl ToString) -> Self {
+        Self { field: field.into(), message: message.to_string() }
+    }
+}

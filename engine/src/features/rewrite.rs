@@ -1,0 +1,85 @@
+//! Changes of path and host on the way to the back end, and of the path in redirects.
+//!
+//! <https://gateway-api.sigs.k8s.io/reference/spec/#httppathmodifier>
+
+use std::sync::Arc;
+
+use envoy_types::pb::envoy::r#type::matcher::v3::{RegexMatchAndSubstitute, RegexMatcher};
+
+use super::Flaw;
+use crate::check;
+use crate::model::PathMatch;
+
+/// A rewrite; the default changes nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rewrite {
+    /// The host that the back end sees.
+    pub host: Option<Arc<str>>,
+    /// The path that the back end sees.
+    pub path: Option<PathRewrite>,
+}
+
+/// A change of path. The query always stays.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PathRewrite {
+    /// The whole path.
+    Full(Arc<str>),
+    /// The prefix that was matched.
+    Prefix(Arc<str>),
+}
+
+/// How Envoy is told.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum EnvoyPathRewrite {
+    /// `prefix_rewrite`.
+    Prefix(String),
+    /// `regex_rewrite`.
+    Regex(RegexMatchAndSubstitute),
+}
+
+impl PathRewrite {
+    /// Checks the new path, and that a prefix is only replaced where a prefix is matched.
+    pub fn check(&self, matched: &[&PathMatch]) -> Result<(), Flaw> {
+        match self {
+            PathRewrite::Full(path) => {
+                check::path::full_replacement(path).map_err(|fault| Flaw::new("path.replaceFullPath", fault))
+            }
+            PathRewrite::Prefix(prefix) => {
+                if !matched.iter().all(|path| matches!(path, PathMatch::Prefix(_))) {
+                    let message = "ReplacePrefixMatch needs a PathPrefix in every match of the rule";
+                    return Err(Flaw::new("path.replacePrefixMatch", message));
+                }
+                check::path::prefix_replacement(prefix).map_err(|fault| Flaw::new("path.replacePrefixMatch", fault))
+            }
+        }
+    }
+
+    /// Envoy's form for a route that matches `path`.
+    pub(crate) fn encode(&self, path: &PathMatch) -> EnvoyPathRewrite {
+        match (self, path) {
+            (PathRewrite::Full(full), _) => EnvoyPathRewrite::Regex(substitute("^/.*$".into(), full)),
+            (PathRewrite::Prefix(new), PathMatch::Prefix(old)) => replace_prefix(old, new),
+            (PathRewrite::Prefix(new), _) => EnvoyPathRewrite::Prefix(new.to_string()),
+        }
+    }
+}
+
+/// Whole segments are replaced, and the slash between prefix and rest is neither lost nor doubled:
+/// `/foo/bar` with `/foo` replaced by `/` is `/bar`, with `/` replaced by `/x` it is `/x/foo/bar`.
+fn replace_prefix(old: &str, new: &str) -> EnvoyPathRewrite {
+    let (old, new) = (old.trim_end_matches('/'), new.trim_end_matches('/'));
+    match (old.is_empty(), new.is_empty()) {
+        (true, true) => EnvoyPathRewrite::Prefix("/".into()),
+        (true, false) => EnvoyPathRewrite::Prefix(format!("{new}/")),
+        (false, false) => EnvoyPathRewrite::Prefix(new.to_owned()),
+        (false, true) => EnvoyPathRewrite::Regex(substitute(format!("^{}/*", regex_syntax::escape(old)), "/")),
+    }
+}
+
+fn substitute(pattern: String, replacement: &str) -> RegexMatchAndSubstitute {
+    RegexMatchAndSubstitute {
+        pattern: Some(RegexMatcher { regex: pattern, ..Default::default() }),
+        // A backslash would be read as a reference to a group.
+        substitution: replacement.replace('\\', "\\\\"),
+    }
+}

@@ -1,0 +1,213 @@
+//! What is served, Envoy-shaped and Envoy-free: routes, their matches and actions, back ends, with origins on each.
+//!
+//! Translation makes it, `encode` writes it down. Nothing here knows Kubernetes' kinds or Envoy's messages.
+
+use std::cmp::Reverse;
+use std::fmt;
+use std::sync::Arc;
+
+use holdfast_graph::{ObjectKey, Origins};
+
+use crate::features::cors::Cors;
+use crate::features::headers::HeaderEdits;
+use crate::features::mirror::Mirror;
+use crate::features::redirect::Redirect;
+use crate::features::rewrite::Rewrite;
+use crate::features::timeout::Timeouts;
+use crate::object::Age;
+
+/// One route of a virtual host: one match of one rule.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Route {
+    /// Unique, made from the object's identity.
+    pub name: Arc<str>,
+    /// Its place among the routes of its host.
+    pub precedence: Precedence,
+    /// Which requests it is for.
+    pub matches: Match,
+    /// What happens to them.
+    pub action: Action,
+    /// Changes to requests.
+    pub request_headers: HeaderEdits,
+    /// Changes to responses.
+    pub response_headers: HeaderEdits,
+    /// Cross-origin requests.
+    pub cors: Option<Cors>,
+    /// The objects it was made from.
+    pub origins: Origins,
+}
+
+/// The order of routes in a host, as Gateway API asks; the first that matches wins.
+///
+/// <https://gateway-api.sigs.k8s.io/reference/spec/#httproutematch>
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Precedence {
+    /// Kind of path and its length.
+    pub path: PathRank,
+    /// Does it ask for no method?
+    pub any_method: bool,
+    /// How many headers it asks for.
+    pub headers: Reverse<usize>,
+    /// How many query parameters it asks for.
+    pub query: Reverse<usize>,
+    /// Is it the placeholder of a broken match? Then equal matches of others win.
+    pub narrowed: bool,
+    /// The older object wins.
+    pub age: Age,
+    /// The earlier rule of an object wins.
+    pub rule: usize,
+    /// The earlier match of a rule.
+    pub entry: usize,
+    /// The kind of object, so that no two are equal.
+    pub kind: Arc<str>,
+}
+
+/// Rank of a path match; smaller comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PathRank {
+    /// The whole path.
+    Exact,
+    /// A gRPC call: characters of the service, then of the method.
+    Grpc(Reverse<usize>, Reverse<usize>),
+    /// A regular expression: characters of it.
+    Regex(Reverse<usize>),
+    /// A prefix: characters of it.
+    Prefix(Reverse<usize>),
+    /// After everything else in its host.
+    Last,
+}
+
+/// Which requests a route is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Match {
+    /// The path.
+    pub path: PathMatch,
+    /// The method; any where unset.
+    pub method: Option<Arc<str>>,
+    /// Headers that must all match.
+    pub headers: Vec<NamedMatch>,
+    /// Query parameters that must all match.
+    pub query: Vec<NamedMatch>,
+    /// Only gRPC calls (by content type).
+    pub grpc: bool,
+}
+
+impl Match {
+    /// Every request.
+    pub fn any() -> Self {
+        Self { path: PathMatch::Prefix("/".into()), method: None, headers: vec![], query: vec![], grpc: false }
+    }
+}
+
+/// How a path is matched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PathMatch {
+    /// The whole path.
+    Exact(Arc<str>),
+    /// Whole segments: `/foo` matches `/foo` and `/foo/bar`, not `/foobar`.
+    Prefix(Arc<str>),
+    /// RE2 on the whole path.
+    Regex(Arc<str>),
+    /// Any path that begins with the text: what is left of a regular expression that does not compile.
+    Text(Arc<str>),
+}
+
+/// A header or query parameter with what its value must be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedMatch {
+    /// Name.
+    pub name: Arc<str>,
+    /// Value.
+    pub value: ValueMatch,
+}
+
+/// How a value is matched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ValueMatch {
+    /// The whole value.
+    Exact(Arc<str>),
+    /// RE2 on the whole value.
+    Regex(Arc<str>),
+    /// Any value: what is left of a regular expression that does not compile.
+    Present,
+}
+
+/// What happens to a request.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// It goes to a back end.
+    Forward(Box<Forward>),
+    /// The client is told to go elsewhere.
+    Redirect(Redirect),
+    /// It is answered at once.
+    Respond(Response),
+}
+
+/// A direct response.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Response {
+    /// HTTP status.
+    pub status: u16,
+    /// Body; empty for none.
+    pub body: Arc<str>,
+}
+
+/// Forwarding.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Forward {
+    /// Where to, by weight; never empty.
+    pub backends: Vec<WeightedBackend>,
+    /// Changes of path and host.
+    pub rewrite: Rewrite,
+    /// Time limits.
+    pub timeouts: Timeouts,
+    /// Copies of the requests.
+    pub mirrors: Vec<Mirror>,
+}
+
+/// A back end with its share.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WeightedBackend {
+    /// The back end; `None` for one that does not exist, whose share is answered 500.
+    pub backend: Option<Backend>,
+    /// Share of the requests; shares of 0 get none.
+    pub weight: u32,
+    /// Changes to requests that go here.
+    pub request_headers: HeaderEdits,
+    /// Changes to responses that come from here.
+    pub response_headers: HeaderEdits,
+}
+
+/// A back end: a port of a Service, and the protocol it is spoken to in.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Backend {
+    /// Where its endpoints are found.
+    pub service: ServicePort,
+    /// What it is spoken to in.
+    pub protocol: Protocol,
+}
+
+/// A port of a Service.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ServicePort {
+    /// The Service.
+    pub key: ObjectKey,
+    /// The port's number.
+    pub port: u16,
+}
+
+/// `namespace/name:port`.
+impl fmt::Display for ServicePort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.key.namespaced_name(), self.port)
+    }
+}
+
+/// The protocol that a back end is spoken to in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Protocol {
+    /// HTTP/1.1.
+    Http1,
+    /// HTTP/2 without TLS: gRPC, and `appProtocol: kubernetes.io/h2c`.
+    H2c,
+}

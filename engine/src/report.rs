@@ -1,0 +1,256 @@
+//! What people are told: statuses of every object, the Gateways as they are served, what was replaced.
+//!
+//! Put together when asked, from what translation and the Envoys' answers left behind.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use holdfast_graph::ObjectKey;
+use holdfast_xds::ResourceType;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::apis::Body;
+use crate::apis::gateway::GROUP;
+use crate::encode::names;
+use crate::engine::Engine;
+use crate::fault::Class;
+use crate::hold::{Hold, Standing};
+use crate::status::{Condition, ObjectStatus};
+use crate::translate::claims::ListenerId;
+use crate::translate::gateway::GatewayPlan;
+use crate::translate::listener::{ListenerPlan, Standing as ListenerStanding};
+use crate::translate::route::RoutePlan;
+
+/// A Gateway as it is served.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct GatewayView {
+    /// `namespace/name`.
+    pub name: Arc<str>,
+    /// Have its Envoys acknowledged all that it should serve?
+    pub programmed: bool,
+    /// Its listeners.
+    pub listeners: Vec<ListenerView>,
+}
+
+/// A listener as it is served.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ListenerView {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Where it is bound.
+    pub address: IpAddr,
+    /// The port that is bound.
+    pub port: u16,
+    /// The port as written, which differs where low ports are shifted.
+    #[serde(rename = "declaredPort")]
+    pub declared_port: i32,
+    /// `HTTP` or `HTTPS`.
+    pub protocol: &'static str,
+    /// Its hostname; all hosts where unset.
+    pub hostname: Option<Arc<str>>,
+    /// Does it serve?
+    pub serving: bool,
+    /// How many routes are attached.
+    #[serde(rename = "attachedRoutes")]
+    pub attached_routes: i32,
+}
+
+/// Something that stands in the place of a rule.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct ReplacementView {
+    /// `namespace/name` of the Gateway.
+    pub gateway: String,
+    /// The route object.
+    pub object: ObjectKey,
+    /// The rule, as `rules[1]`.
+    pub section: String,
+    /// What was replaced: `rule`.
+    pub scope: &'static str,
+    /// `invalid` or `referential`.
+    pub cause: Class,
+    /// The status that requests get; unset where the rule was left out.
+    pub response: Option<u16>,
+    /// Why, in a sentence.
+    pub message: String,
+}
+
+impl Engine {
+    /// The Gateways that are ours, in order.
+    pub fn gateways(&self) -> Vec<GatewayView> {
+        let attached = self.translator.attached();
+        let plans = self.translator.plans().into_iter();
+        plans.map(|(key, plan)| self.gateway_view(key, plan, &attached)).collect()
+    }
+
+    fn gateway_view(&self, key: &ObjectKey, plan: &GatewayPlan, attached: &BTreeMap<ListenerId, i32>) -> GatewayView {
+        let hold = self.holds.get(&plan.name);
+        let listeners = plan.listeners.iter().map(|listener| ListenerView {
+            name: listener.name.clone(),
+            address: plan.address,
+            port: listener.port,
+            declared_port: listener.declared_port,
+            protocol: if listener.https { "HTTPS" } else { "HTTP" },
+            hostname: listener.hostname.clone(),
+            serving: listener.standing == ListenerStanding::Serving,
+            attached_routes: attached_at(attached, key, listener),
+        });
+        GatewayView {
+            name: plan.name.clone(),
+            programmed: programmed(plan, hold).status == "True",
+            listeners: listeners.collect(),
+        }
+    }
+
+    /// What stands in the place of rules, in order.
+    pub fn replacements(&self) -> Vec<ReplacementView> {
+        let mut views = Vec::new();
+        for (key, plan) in self.translator.routes() {
+            for gateway in plan.gateways() {
+                views.extend(plan.replaced.iter().map(|replaced| ReplacementView {
+                    gateway: gateway.namespaced_name(),
+                    object: key.clone(),
+                    section: replaced.section.clone(),
+                    scope: "rule",
+                    cause: replaced.class,
+                    response: replaced.response,
+                    message: replaced.message.clone(),
+                }));
+            }
+        }
+        views.sort_unstable();
+        views
+    }
+
+    /// The status of every object that has one, in order.
+    pub fn statuses(&self) -> Vec<ObjectStatus> {
+        let attached = self.translator.attached();
+        let (plans, routes) = (self.translator.plans(), self.translator.routes());
+        let status = |object: &Arc<crate::object::Object>| {
+            let generation = object.metadata.generation;
+            let status = match &object.body {
+                Body::GatewayClass(class) if class.controller_name == self.settings().controller_name => {
+                    let accepted = Condition::new("Accepted", true, "Accepted", "the class is served by Holdfast");
+                    json!({ "conditions": [accepted.of_generation(generation)] })
+                }
+                Body::Gateway(_) => {
+                    let plan = plans.get(&object.key)?;
+                    gateway_status(&object.key, plan, self.holds.get(&plan.name), &attached, generation)
+                }
+                Body::HttpRoute(_) | Body::GrpcRoute(_) => {
+                    route_status(routes.get(&object.key)?, &self.settings().controller_name, generation)?
+                }
+                _ => return None,
+            };
+            Some(ObjectStatus { object: object.key.clone(), status })
+        };
+        self.objects().sorted().into_iter().filter_map(status).collect()
+    }
+}
+
+fn attached_at(attached: &BTreeMap<ListenerId, i32>, gateway: &ObjectKey, listener: &ListenerPlan) -> i32 {
+    let id = ListenerId { gateway: gateway.clone(), name: listener.name.clone() };
+    attached.get(&id).copied().unwrap_or(0)
+}
+
+/// `Programmed` of a listener: true only after an ACK of what it should be.
+fn listener_programmed(listener: &ListenerPlan, hold: Option<&Hold>) -> Condition {
+    if listener.standing != ListenerStanding::Serving {
+        return Condition::new("Programmed", false, "Invalid", "the listener is not served: see its other conditions");
+    }
+    let parts = [
+        (ResourceType::Listener, names::listener(listener.port)),
+        (ResourceType::Route, names::route_configuration(&listener.table())),
+    ];
+    let mut pending = hold.is_none();
+    for (kind, name) in parts {
+        match hold.and_then(|hold| hold.standing(kind, &name)) {
+            Some(Standing::Refused(message)) => {
+                let message = format!("Envoy refused {} {name}: {message}", kind.short_name());
+                return Condition::new("Programmed", false, "Invalid", message);
+            }
+            Some(Standing::Acknowledged) => {}
+            Some(Standing::Pending) | None => pending = true,
+        }
+    }
+    if pending {
+        Condition::unknown("Programmed", "Pending", "no Envoy has acknowledged it yet")
+    } else {
+        Condition::new("Programmed", true, "Programmed", "acknowledged by Envoy")
+    }
+}
+
+fn programmed(plan: &GatewayPlan, hold: Option<&Hold>) -> Condition {
+    let conditions: Vec<Condition> =
+        plan.listeners.iter().map(|listener| listener_programmed(listener, hold)).collect();
+    let any = |status: &str| conditions.iter().any(|condition| condition.status == status);
+    if any("Unknown") {
+        Condition::unknown("Programmed", "Pending", "Envoy has not acknowledged every listener yet")
+    } else if any("True") {
+        Condition::new("Programmed", true, "Programmed", "Envoy has acknowledged what is served")
+    } else {
+        let message = conditions.first().map_or("there is no listener", |condition| &condition.message);
+        Condition::new("Programmed", false, "Invalid", message)
+    }
+}
+
+fn gateway_status(
+    key: &ObjectKey,
+    plan: &GatewayPlan,
+    hold: Option<&Hold>,
+    attached: &BTreeMap<ListenerId, i32>,
+    generation: i64,
+) -> Value {
+    let listeners = plan.listeners.iter().map(|listener| {
+        let conditions = [
+            listener.accepted.clone(),
+            listener.conflicted.clone(),
+            listener_programmed(listener, hold),
+            listener.resolved_refs.clone(),
+        ];
+        json!({
+            "name": listener.name,
+            "attachedRoutes": attached_at(attached, key, listener),
+            "supportedKinds": listener.kinds.iter().map(|kind| json!({"group": GROUP, "kind": kind})).collect::<Vec<_>>(),
+            "conditions": conditions.map(|condition| condition.of_generation(generation)),
+        })
+    });
+    let conditions = [plan.accepted.clone(), programmed(plan, hold)];
+    json!({
+        "addresses": [{"type": "IPAddress", "value": plan.address.to_string()}],
+        "conditions": conditions.map(|condition| condition.of_generation(generation)),
+        "listeners": listeners.collect::<Vec<_>>(),
+    })
+}
+
+fn route_status(plan: &RoutePlan, controller: &str, generation: i64) -> Option<Value> {
+    if plan.parents.is_empty() {
+        return None;
+    }
+    let parents = plan.parents.iter().map(|parent| {
+        let conditions = std::iter::once(&parent.accepted).chain(&plan.conditions);
+        let conditions = conditions.cloned().map(|condition| condition.of_generation(generation));
+        json!({
+            "parentRef": reference(parent),
+            "controllerName": controller,
+            "conditions": conditions.collect::<Vec<_>>(),
+        })
+    });
+    Some(json!({ "parents": parents.collect::<Vec<_>>() }))
+}
+
+fn reference(parent: &crate::translate::claims::Parent) -> Value {
+    let written = &parent.reference;
+    let mut value = json!({
+        "group": written.group.as_deref().unwrap_or(GROUP),
+        "kind": written.kind.as_deref().unwrap_or("Gateway"),
+        "name": written.name,
+    });
+    if let Some(fields) = value.as_object_mut() {
+        fields.extend(written.namespace.iter().map(|namespace| ("namespace".to_owned(), json!(namespace))));
+        fields.extend(written.section_name.iter().map(|name| ("sectionName".to_owned(), json!(name))));
+        fields.extend(written.port.iter().map(|port| ("port".to_owned(), json!(port))));
+    }
+    value
+}

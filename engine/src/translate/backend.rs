@@ -1,0 +1,87 @@
+//! References to back ends, resolved: existence, grants, ports and protocols.
+
+use holdfast_graph::{ObjectKey, Role};
+
+use super::reader::Reader;
+use crate::apis::Body;
+use crate::apis::gateway::GROUP;
+use crate::apis::scheme;
+use crate::check;
+use crate::fault::{Class, Fault};
+use crate::model::{Backend, Protocol, ServicePort};
+
+/// A reference to a back end as a route writes it.
+pub(super) struct Reference<'a> {
+    pub(super) group: Option<&'a str>,
+    pub(super) kind: Option<&'a str>,
+    pub(super) namespace: Option<&'a str>,
+    pub(super) name: &'a str,
+    pub(super) port: Option<i32>,
+}
+
+/// Who refers: the route, the rule (`rules[1]`), the field of the reference, and the protocol that its kind asks for.
+pub(super) struct Referrer<'a> {
+    pub(super) route: &'a ObjectKey,
+    pub(super) section: &'a str,
+    pub(super) field: &'a str,
+    pub(super) role: Role,
+}
+
+/// Finds a back end. A fault of class `Referential` means a back end that is not there: requests get 500.
+///
+/// <https://gateway-api.sigs.k8s.io/reference/spec/#httpbackendref>
+pub(super) fn resolve(
+    referrer: &Referrer<'_>,
+    reference: &Reference<'_>,
+    reader: &mut Reader<'_>,
+) -> Result<Backend, Fault> {
+    let route = referrer.route;
+    let fault = |below: &str, reason: &'static str, message: String| {
+        Err(Fault::new(route, Class::Referential, format!("{}{below}", referrer.field), reason, message))
+    };
+    let (group, kind) = (reference.group.unwrap_or(""), reference.kind.unwrap_or("Service"));
+    if !group.is_empty() || kind != "Service" {
+        let group = if group.is_empty() { "core" } else { group };
+        return fault(".kind", "InvalidKind", format!("back ends of kind {group}/{kind} are not served; Services are"));
+    }
+    let namespace = reference.namespace.unwrap_or(&route.namespace);
+    let key = scheme::service_key(namespace, reference.name);
+    reader.edge(route, referrer.section, &key, referrer.role);
+    if !reader.granted((GROUP, &route.kind, &route.namespace), &key) {
+        let message = format!(
+            "Service {} is in another namespace, and no ReferenceGrant there allows {}s of {} to use it",
+            key.namespaced_name(),
+            route.kind,
+            route.namespace
+        );
+        return fault("", "RefNotPermitted", message);
+    }
+    let Some(object) = reader.object(&key) else {
+        return fault(".name", "BackendNotFound", format!("Service {} does not exist", key.namespaced_name()));
+    };
+    let Body::Service(service) = &object.body else {
+        return fault(".name", "BackendNotFound", format!("{key} is no Service"));
+    };
+    if service.external_name {
+        let message = format!("Service {} is of type ExternalName, which is not served", key.namespaced_name());
+        return fault(".name", "UnsupportedValue", message);
+    }
+    let Some(number) = reference.port else {
+        return fault(".port", "BackendNotFound", "a port is needed for a Service".into());
+    };
+    let number = match check::number::port(number.into()) {
+        Ok(number) => number,
+        Err(error) => return fault(".port", "BackendNotFound", error.to_string()),
+    };
+    let Some(port) = service.port(number) else {
+        let message = format!("Service {} has no port {number}", key.namespaced_name());
+        return fault(".port", "BackendNotFound", message);
+    };
+    if &*port.protocol != "TCP" {
+        let message = format!("port {number} of Service {} is {}, not TCP", key.namespaced_name(), port.protocol);
+        return fault(".port", "UnsupportedProtocol", message);
+    }
+    let h2c = &*route.kind == "GRPCRoute" || matches!(&*port.app_protocol, "kubernetes.io/h2c" | "grpc");
+    let protocol = if h2c { Protocol::H2c } else { Protocol::Http1 };
+    Ok(Backend { service: ServicePort { key, port: number }, protocol })
+}

@@ -1,0 +1,229 @@
+//! What a route claims: at which listeners it stands, and for which hosts.
+
+use std::sync::Arc;
+
+use holdfast_graph::{Edge, ObjectKey, Role};
+
+use super::gateway::GatewayPlan;
+use super::listener::{ListenerPlan, Namespaces, Standing, selects};
+use super::reader::Reader;
+use super::table::{Host, TableName};
+use crate::apis::Body;
+use crate::apis::gateway::GROUP;
+use crate::apis::gateway::references::ParentRef;
+use crate::apis::scheme;
+use crate::check;
+use crate::fault::{Class, Fault, at};
+use crate::features::redirect::ListenerContext;
+use crate::object::Object;
+use crate::status::Condition;
+
+/// A listener of a Gateway.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct ListenerId {
+    /// The Gateway.
+    pub(crate) gateway: ObjectKey,
+    /// The listener's name.
+    pub(crate) name: Arc<str>,
+}
+
+/// A place where a route stands.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Attachment {
+    /// The listener.
+    pub(crate) listener: ListenerId,
+    /// The table of the listener.
+    pub(crate) table: TableName,
+    /// What of the listener shows in routes.
+    pub(crate) context: ListenerContext,
+    /// Hosts that both the listener and the route name.
+    pub(crate) hosts: Vec<Host>,
+    /// Those of them that are the listener's own: a more specific listener of the port owns the others.
+    pub(crate) owned: Vec<Host>,
+}
+
+/// What became of one parentRef.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Parent {
+    /// As written.
+    pub(crate) reference: ParentRef,
+    /// Its place in `spec.parentRefs`.
+    pub(crate) index: usize,
+    /// The Gateway, one of ours.
+    pub(crate) gateway: ObjectKey,
+    /// `Accepted`.
+    pub(crate) accepted: Condition,
+    /// Where the route stands; empty where it was not accepted.
+    pub(crate) attachments: Vec<Attachment>,
+}
+
+/// What a route claims.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Claims {
+    /// Its parents among our Gateways.
+    pub(crate) parents: Vec<Parent>,
+    /// What is wrong with the claims.
+    pub(crate) faults: Vec<Fault>,
+    /// The references that were read.
+    pub(crate) edges: Vec<Edge>,
+}
+
+impl Claims {
+    /// Every place where the route stands.
+    pub(crate) fn attachments(&self) -> impl Iterator<Item = &Attachment> {
+        self.parents.iter().flat_map(|parent| &parent.attachments)
+    }
+}
+
+/// The parents and hostnames of a route of either kind.
+pub(super) fn written(object: &Object) -> Option<(&[ParentRef], &[Arc<str>])> {
+    match &object.body {
+        Body::HttpRoute(route) => Some((&route.parents, &route.hostnames)),
+        Body::GrpcRoute(route) => Some((&route.parents, &route.hostnames)),
+        _ => None,
+    }
+}
+
+/// Works out what a route claims; `None` where it is gone.
+pub(super) fn claims(key: &ObjectKey, reader: &mut Reader<'_>) -> Option<Claims> {
+    let object = reader.object(key)?;
+    let (parents, hostnames) = written(object)?;
+    let mut claims = Claims::default();
+    let hosts = usable_hosts(key, hostnames, &mut claims.faults);
+    for (index, reference) in parents.iter().enumerate() {
+        let field = at("spec.parentRefs", index);
+        if reference.group.as_deref().unwrap_or(GROUP) != GROUP
+            || reference.kind.as_deref().unwrap_or("Gateway") != "Gateway"
+        {
+            let message = format!("parents of kind {} are not served", reference.kind.as_deref().unwrap_or("Gateway"));
+            claims.faults.push(Fault::new(key, Class::Ignored, field, "NotServed", message));
+            continue;
+        }
+        let namespace = reference.namespace.as_deref().unwrap_or(&key.namespace);
+        let gateway = ObjectKey::new(GROUP, "Gateway", namespace, reference.name.clone());
+        reader.edge(key, "", &gateway, Role::Attaches);
+        let Some(plan) = reader.plan(&gateway) else {
+            let message =
+                format!("Gateway {} does not exist, or its class is not served by Holdfast", gateway.namespaced_name());
+            claims.faults.push(Fault::new(key, Class::Referential, field, "NoMatchingParent", message));
+            continue;
+        };
+        let outcome = attach(key, reference, &gateway, plan, hosts.as_deref(), reader);
+        let (accepted, attachments) = match outcome {
+            Ok(attachments) => (Condition::new("Accepted", true, "Accepted", "the route is attached"), attachments),
+            Err((reason, message)) => {
+                claims.faults.push(Fault::new(key, Class::Referential, field, reason, &message));
+                (Condition::new("Accepted", false, reason, message), Vec::new())
+            }
+        };
+        for attachment in &attachments {
+            let section = format!("listeners[{}]", attachment.listener.name);
+            reader.edge_to_section(key, &gateway, &section, Role::Attaches);
+        }
+        claims.parents.push(Parent { reference: reference.clone(), index, gateway, accepted, attachments });
+    }
+    Some(claims)
+}
+
+/// The hostnames that can be used; `None` where the route asks for none in particular.
+///
+/// A route all of whose hostnames are unusable claims nothing: it must not become one for every host.
+fn usable_hosts(key: &ObjectKey, hostnames: &[Arc<str>], faults: &mut Vec<Fault>) -> Option<Vec<Host>> {
+    if hostnames.is_empty() {
+        return None;
+    }
+    let mut hosts = Vec::new();
+    for (index, hostname) in hostnames.iter().enumerate() {
+        match check::host::hostname(hostname) {
+            Ok(()) => hosts.push(Host::new(Some(hostname))),
+            Err(error) => {
+                let field = at("spec.hostnames", index);
+                faults.push(Fault::new(key, Class::Invalid, field, "UnsupportedValue", error.to_string()));
+            }
+        }
+    }
+    Some(hosts)
+}
+
+fn attach(
+    key: &ObjectKey,
+    reference: &ParentRef,
+    gateway: &ObjectKey,
+    plan: &GatewayPlan,
+    hosts: Option<&[Host]>,
+    reader: &mut Reader<'_>,
+) -> Result<Vec<Attachment>, (&'static str, String)> {
+    let named: Vec<&ListenerPlan> = plan
+        .listeners
+        .iter()
+        .filter(|listener| reference.section_name.as_ref().is_none_or(|name| *name == listener.name))
+        .filter(|listener| reference.port.is_none_or(|port| port == listener.declared_port))
+        .collect();
+    if named.is_empty() {
+        return Err(("NoMatchingParent", format!("Gateway {} has no listener with this name and port", plan.name)));
+    }
+    let allowed: Vec<&ListenerPlan> = named
+        .into_iter()
+        .filter(|listener| listener.kinds.contains(&*key.kind) && lets_in(listener, gateway, key, reader))
+        .collect();
+    if allowed.is_empty() {
+        let message = format!(
+            "no listener of Gateway {} lets in {} of namespace {}: see allowedRoutes",
+            plan.name, key.kind, key.namespace
+        );
+        return Err(("NotAllowedByListeners", message));
+    }
+    let attachments: Vec<Attachment> =
+        allowed.into_iter().filter_map(|listener| attachment(gateway, plan, listener, hosts)).collect();
+    if attachments.is_empty() {
+        let message = "none of the route's hostnames is one of the listeners'".to_owned();
+        return Err(("NoMatchingListenerHostname", message));
+    }
+    Ok(attachments)
+}
+
+fn lets_in(listener: &ListenerPlan, gateway: &ObjectKey, route: &ObjectKey, reader: &mut Reader<'_>) -> bool {
+    match &listener.namespaces {
+        Namespaces::All => true,
+        Namespaces::Same => gateway.namespace == route.namespace,
+        Namespaces::None => false,
+        Namespaces::Selected(selector) => {
+            let namespace = reader.object(&scheme::namespace_key(&route.namespace));
+            namespace.is_some_and(|namespace| selects(selector, &namespace.metadata.labels))
+        }
+    }
+}
+
+fn attachment(
+    gateway: &ObjectKey,
+    plan: &GatewayPlan,
+    listener: &ListenerPlan,
+    hosts: Option<&[Host]>,
+) -> Option<Attachment> {
+    let own = listener.host();
+    let mut shared: Vec<Host> = match hosts {
+        None => vec![own.clone()],
+        Some(hosts) => hosts.iter().filter_map(|host| own.intersection(host)).collect(),
+    };
+    shared.sort_unstable();
+    shared.dedup();
+    if shared.is_empty() {
+        return None;
+    }
+    // A request goes to the most specific listener of its port, and to no other.
+    let others: Vec<Host> = plan
+        .on_port(listener.port)
+        .filter(|other| other.name != listener.name)
+        .map(ListenerPlan::host)
+        .filter(|host| host.specificity() < own.specificity())
+        .collect();
+    let serves = listener.standing == Standing::Serving;
+    let owned = shared.iter().filter(|host| serves && !others.iter().any(|other| other.covers(host)));
+    Some(Attachment {
+        listener: ListenerId { gateway: gateway.clone(), name: listener.name.clone() },
+        table: listener.table(),
+        context: listener.context(),
+        owned: owned.cloned().collect(),
+        hosts: shared,
+    })
+}

@@ -1,0 +1,67 @@
+//! The leaves: endpoints of Services and certificates, each on its own quick path.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+
+use holdfast_graph::{ObjectKey, Origins};
+use holdfast_xds::Resource;
+
+use super::reader::Reader;
+use crate::apis::Body;
+use crate::check;
+use crate::encode::{self, names};
+use crate::fault::{Class, Fault};
+use crate::model::ServicePort;
+use crate::settings::Settings;
+
+/// Endpoints of one Service's port that are served; the rest is left out and told.
+pub(super) const ENDPOINTS_MAX: usize = 10_000;
+
+/// The endpoints of a Service's port, from all its slices. Addresses that may not be back ends are left out and told.
+pub(super) fn endpoints(service: &ServicePort, settings: &Settings, reader: &mut Reader<'_>) -> (Resource, Vec<Fault>) {
+    let mut faults = Vec::new();
+    let mut addresses = BTreeSet::new();
+    let mut origins = vec![service.key.clone()];
+    let name = reader.object(&service.key).and_then(|object| match &object.body {
+        Body::Service(known) => known.port(service.port).map(|port| port.name.clone()),
+        _ => None,
+    });
+    let slices = if name.is_some() { reader.slices(&service.key) } else { Vec::new() };
+    for (key, slice) in slices {
+        origins.push(key.clone());
+        if slice.fqdn {
+            let message = "addressType FQDN is not served: endpoints are IP addresses";
+            faults.push(Fault::new(key, Class::Ignored, "addressType", "NotServed", message));
+            continue;
+        }
+        let Some(port) = slice.ports.iter().find(|port| Some(&port.name) == name.as_ref()) else { continue };
+        for (index, text) in slice.addresses.iter().enumerate() {
+            match check::address::parse(text, settings.allow_loopback_backends) {
+                Ok(_) if addresses.len() >= ENDPOINTS_MAX => {
+                    let message =
+                        format!("a port of a Service may have {ENDPOINTS_MAX} endpoints; the rest is left out");
+                    faults.push(Fault::new(key, Class::Invalid, "endpoints", "TooMany", message));
+                    break;
+                }
+                Ok(address) => {
+                    addresses.insert(SocketAddr::new(address, port.port));
+                }
+                Err(error) => {
+                    let field = format!("endpoints[{index}].addresses[0]");
+                    faults.push(Fault::new(key, Class::Invalid, field, "AddressNotAllowed", error.to_string()));
+                }
+            }
+        }
+    }
+    let body = encode::endpoints::encode(service, &addresses);
+    (Resource::new(names::endpoints(service), body, origins.into_iter().collect::<Origins>()), faults)
+}
+
+/// A certificate; `None` where the Secret is gone or lacks its parts. That it is usable was checked with its listener.
+pub(super) fn secret(key: &ObjectKey, reader: &mut Reader<'_>) -> Option<Resource> {
+    let object = reader.object(key)?;
+    let Body::Secret(secret) = &object.body else { return None };
+    let (chain, private_key) = (secret.data.get("tls.crt")?, secret.data.get("tls.key")?);
+    let body = encode::secret::encode(key, chain, private_key);
+    Some(Resource::new(names::secret(key), body, Origins::one(key.clone())))
+}

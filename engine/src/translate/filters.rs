@@ -1,0 +1,293 @@
+//! The filters of a rule, from Gateway API's form to the features.
+//!
+//! A filter that cannot be used is a flaw of its rule, never skipped: requests must not pass without it.
+
+use std::sync::Arc;
+
+use gateway_api::httproutes::{
+    HttpRouteRulesFilters as Filter, HttpRouteRulesFiltersCors, HttpRouteRulesFiltersRequestMirror,
+    HttpRouteRulesFiltersRequestRedirect, HttpRouteRulesFiltersRequestRedirectPath as RedirectPath,
+    HttpRouteRulesFiltersRequestRedirectScheme as RedirectScheme, HttpRouteRulesFiltersType as Type,
+    HttpRouteRulesFiltersUrlRewrite, HttpRouteRulesFiltersUrlRewritePath as RewritePath,
+};
+use holdfast_graph::{ObjectKey, Role};
+
+use super::backend::{self, Reference, Referrer};
+use super::reader::Reader;
+use crate::apis::gateway::references::BackendRef;
+use crate::check;
+use crate::fault::{Fault, at};
+use crate::features::Flaw;
+use crate::features::cors::{Cors, MAX_AGE_DEFAULT};
+use crate::features::headers::HeaderEdits;
+use crate::features::mirror::{Mirror, Share};
+use crate::features::redirect::{Redirect, Scheme};
+use crate::features::rewrite::{PathRewrite, Rewrite};
+use crate::model::PathMatch;
+
+/// Filters of one rule or back end; the CRD allows as many.
+const FILTERS_MAX: usize = 16;
+
+/// The filters of a rule. Mirrors are resolved later, since a mirror that is not there does not break its rule.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Filters {
+    pub(super) request_headers: HeaderEdits,
+    pub(super) response_headers: HeaderEdits,
+    pub(super) redirect: Option<Redirect>,
+    pub(super) rewrite: Rewrite,
+    pub(super) cors: Option<Cors>,
+    mirrors: Vec<(usize, HttpRouteRulesFiltersRequestMirror, Share)>,
+}
+
+impl Filters {
+    /// Resolves the mirrors; one that is not there is dropped and told, as Gateway API asks.
+    pub(super) fn mirrors(
+        &self,
+        route: &ObjectKey,
+        section: &str,
+        reader: &mut Reader<'_>,
+        faults: &mut Vec<Fault>,
+    ) -> Vec<Mirror> {
+        let mut mirrors = Vec::new();
+        for (index, mirror, share) in &self.mirrors {
+            let field = format!("spec.{section}.filters[{index}].requestMirror.backendRef");
+            let referrer = Referrer { route, section, field: &field, role: Role::Mentions };
+            let written = &mirror.backend_ref;
+            let reference = Reference {
+                group: written.group.as_deref(),
+                kind: written.kind.as_deref(),
+                namespace: written.namespace.as_deref(),
+                name: &written.name,
+                port: written.port,
+            };
+            match backend::resolve(&referrer, &reference, reader) {
+                Ok(backend) => mirrors.push(Mirror { backend, share: *share }),
+                Err(fault) => faults.push(fault),
+            }
+        }
+        mirrors
+    }
+}
+
+/// Which filters a kind of route may have.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Allowed {
+    /// All of HTTPRoute's.
+    Http,
+    /// Those of GRPCRoute.
+    Grpc,
+}
+
+/// Reads the filters of a rule. `paths` are the rule's path matches, `has_backends` tells of backendRefs.
+pub(super) fn of_rule(
+    written: &[Filter],
+    allowed: Allowed,
+    paths: &[&PathMatch],
+    has_backends: bool,
+    flaws: &mut Vec<Flaw>,
+) -> Filters {
+    let mut filters = Filters::default();
+    let mut seen: Vec<&Type> = Vec::new();
+    if written.len() > FILTERS_MAX {
+        flaws.push(Flaw::new("filters", format!("must have at most {FILTERS_MAX} entries")));
+    }
+    for (index, filter) in written.iter().enumerate().take(FILTERS_MAX) {
+        let field = at("filters", index);
+        let repeats =
+            seen.contains(&&filter.r#type) && !matches!(filter.r#type, Type::RequestMirror | Type::ExtensionRef);
+        if repeats {
+            flaws.push(Flaw::new(
+                format!("{field}.type"),
+                format!("a filter of type {:?} stands there already", filter.r#type),
+            ));
+            continue;
+        }
+        seen.push(&filter.r#type);
+        if allowed == Allowed::Grpc && matches!(filter.r#type, Type::RequestRedirect | Type::UrlRewrite | Type::Cors) {
+            flaws.push(Flaw::new(
+                format!("{field}.type"),
+                format!("GRPCRoutes have no filter of type {:?}", filter.r#type),
+            ));
+            continue;
+        }
+        let mut found = Vec::new();
+        read(index, filter, paths, &mut filters, &mut found);
+        let prefix = |below: &str| if below.is_empty() { field.clone() } else { format!("{field}.{below}") };
+        flaws.extend(found.into_iter().map(|flaw| Flaw::new(prefix(&flaw.field), flaw.message)));
+    }
+    if filters.redirect.is_some() && filters.rewrite != Rewrite::default() {
+        flaws.push(Flaw::new("filters", "RequestRedirect and URLRewrite cannot stand in one rule"));
+    }
+    if filters.redirect.is_some() && has_backends {
+        flaws.push(Flaw::new(
+            "filters",
+            "a rule with RequestRedirect can have no backendRefs: no request would reach them",
+        ));
+    }
+    filters
+}
+
+fn read(index: usize, filter: &Filter, paths: &[&PathMatch], filters: &mut Filters, flaws: &mut Vec<Flaw>) {
+    let missing = |name: &str| Flaw::new(name, format!("{name} must be set, as type says"));
+    match filter.r#type {
+        Type::RequestHeaderModifier => match &filter.request_header_modifier {
+            Some(_) => filters.request_headers = request_headers(filter, flaws),
+            None => flaws.push(missing("requestHeaderModifier")),
+        },
+        Type::ResponseHeaderModifier => match &filter.response_header_modifier {
+            Some(_) => filters.response_headers = response_headers(filter, flaws),
+            None => flaws.push(missing("responseHeaderModifier")),
+        },
+        Type::RequestMirror => match &filter.request_mirror {
+            Some(mirror) => {
+                let fraction = mirror.fraction.as_ref().map(|fraction| (fraction.numerator, fraction.denominator));
+                match Share::read(mirror.percent, fraction) {
+                    Ok(share) => filters.mirrors.push((index, mirror.clone(), share)),
+                    Err(flaw) => flaws.push(below("requestMirror", flaw)),
+                }
+            }
+            None => flaws.push(missing("requestMirror")),
+        },
+        Type::RequestRedirect => match &filter.request_redirect {
+            Some(written) => filters.redirect = redirect(written, paths, flaws),
+            None => flaws.push(missing("requestRedirect")),
+        },
+        Type::UrlRewrite => match &filter.url_rewrite {
+            Some(written) => filters.rewrite = rewrite(written, paths, flaws),
+            None => flaws.push(missing("urlRewrite")),
+        },
+        Type::Cors => match &filter.cors {
+            Some(written) => {
+                let cors = cors(written);
+                flaws.extend(cors.check().into_iter().map(|flaw| below("cors", flaw)));
+                filters.cors = Some(cors);
+            }
+            None => flaws.push(missing("cors")),
+        },
+        Type::ExtensionRef => {
+            let name = filter.extension_ref.as_ref().map(|r| format!("{}/{} {:?}", r.group, r.kind, r.name));
+            let message =
+                format!("filter {} is of no kind that is served", name.as_deref().unwrap_or("without extensionRef"));
+            flaws.push(Flaw::new("extensionRef", message));
+        }
+    }
+}
+
+fn below(field: &str, flaw: Flaw) -> Flaw {
+    let field = if flaw.field.is_empty() { field.to_owned() } else { format!("{field}.{}", flaw.field) };
+    Flaw { field, ..flaw }
+}
+
+fn request_headers(filter: &Filter, flaws: &mut Vec<Flaw>) -> HeaderEdits {
+    let Some(written) = &filter.request_header_modifier else { return HeaderEdits::default() };
+    let mut found = Vec::new();
+    let edits = HeaderEdits::read(
+        written.set.iter().flatten().map(|header| (&*header.name, &*header.value)),
+        written.add.iter().flatten().map(|header| (&*header.name, &*header.value)),
+        written.remove.iter().flatten().map(String::as_str),
+        &mut found,
+    );
+    flaws.extend(found.into_iter().map(|flaw| below("requestHeaderModifier", flaw)));
+    edits
+}
+
+fn response_headers(filter: &Filter, flaws: &mut Vec<Flaw>) -> HeaderEdits {
+    let Some(written) = &filter.response_header_modifier else { return HeaderEdits::default() };
+    let mut found = Vec::new();
+    let edits = HeaderEdits::read(
+        written.set.iter().flatten().map(|header| (&*header.name, &*header.value)),
+        written.add.iter().flatten().map(|header| (&*header.name, &*header.value)),
+        written.remove.iter().flatten().map(String::as_str),
+        &mut found,
+    );
+    flaws.extend(found.into_iter().map(|flaw| below("responseHeaderModifier", flaw)));
+    edits
+}
+
+fn redirect(
+    written: &HttpRouteRulesFiltersRequestRedirect,
+    paths: &[&PathMatch],
+    flaws: &mut Vec<Flaw>,
+) -> Option<Redirect> {
+    let mut found = Vec::new();
+    let port = written.port.map(|port| check::number::port(port.into())).transpose();
+    let status = check::number::redirect_status(written.status_code.unwrap_or(302));
+    let path = written.path.as_ref().and_then(|path| match path {
+        RedirectPath { replace_full_path: Some(full), replace_prefix_match: None, .. } => {
+            Some(PathRewrite::Full(full.as_str().into()))
+        }
+        RedirectPath { replace_full_path: None, replace_prefix_match: Some(prefix), .. } => {
+            Some(PathRewrite::Prefix(prefix.as_str().into()))
+        }
+        _ => {
+            found.push(Flaw::new("path", "exactly one of replaceFullPath and replacePrefixMatch must be set"));
+            None
+        }
+    });
+    if let Some(hostname) = &written.hostname {
+        found.extend(check::host::precise_hostname(hostname).err().map(|fault| Flaw::new("hostname", fault)));
+    }
+    found.extend(path.as_ref().and_then(|path| path.check(paths).err()));
+    let port = port.map_err(|fault| found.push(Flaw::new("port", fault))).unwrap_or_default();
+    let status = status.map_err(|fault| found.push(Flaw::new("statusCode", fault))).ok();
+    let usable = found.is_empty();
+    flaws.extend(found.into_iter().map(|flaw| below("requestRedirect", flaw)));
+    let scheme = written.scheme.as_ref().map(|scheme| match scheme {
+        RedirectScheme::Http => Scheme::Http,
+        RedirectScheme::Https => Scheme::Https,
+    });
+    let host = written.hostname.as_deref().map(Arc::from);
+    status.filter(|_| usable).map(|status| Redirect { scheme, host, port, path, status })
+}
+
+fn rewrite(written: &HttpRouteRulesFiltersUrlRewrite, paths: &[&PathMatch], flaws: &mut Vec<Flaw>) -> Rewrite {
+    let mut found = Vec::new();
+    let path = written.path.as_ref().and_then(|path| match path {
+        RewritePath { replace_full_path: Some(full), replace_prefix_match: None, .. } => {
+            Some(PathRewrite::Full(full.as_str().into()))
+        }
+        RewritePath { replace_full_path: None, replace_prefix_match: Some(prefix), .. } => {
+            Some(PathRewrite::Prefix(prefix.as_str().into()))
+        }
+        _ => {
+            found.push(Flaw::new("path", "exactly one of replaceFullPath and replacePrefixMatch must be set"));
+            None
+        }
+    });
+    if let Some(hostname) = &written.hostname {
+        found.extend(check::host::precise_hostname(hostname).err().map(|fault| Flaw::new("hostname", fault)));
+    }
+    found.extend(path.as_ref().and_then(|path| path.check(paths).err()));
+    flaws.extend(found.into_iter().map(|flaw| below("urlRewrite", flaw)));
+    Rewrite { host: written.hostname.as_deref().map(Arc::from), path }
+}
+
+fn cors(written: &HttpRouteRulesFiltersCors) -> Cors {
+    Cors {
+        origins: written.allow_origins.clone().unwrap_or_default(),
+        methods: written.allow_methods.clone().unwrap_or_default(),
+        headers: written.allow_headers.clone().unwrap_or_default(),
+        expose: written.expose_headers.clone().unwrap_or_default(),
+        max_age: written.max_age.map_or(MAX_AGE_DEFAULT, |age| u32::try_from(age).unwrap_or(MAX_AGE_DEFAULT)),
+        credentials: written.allow_credentials.unwrap_or(false),
+    }
+}
+
+/// Reads the filters of a back end: changes of headers are all that can be done for one back end alone.
+pub(super) fn of_backend(reference: &BackendRef, field: &str, flaws: &mut Vec<Flaw>) -> (HeaderEdits, HeaderEdits) {
+    let (mut request, mut response) = (HeaderEdits::default(), HeaderEdits::default());
+    for (index, filter) in reference.filters.iter().flatten().enumerate() {
+        let field = format!("{field}.filters[{index}]");
+        let mut found = Vec::new();
+        match filter.r#type {
+            Type::RequestHeaderModifier => request = request_headers(filter, &mut found),
+            Type::ResponseHeaderModifier => response = response_headers(filter, &mut found),
+            ref other => {
+                let message = format!("filters of type {other:?} are served on rules, not on single back ends");
+                found.push(Flaw::new("type", message));
+            }
+        }
+        flaws.extend(found.into_iter().map(|flaw| below(&field, flaw)));
+    }
+    (request, response)
+}

@@ -1,0 +1,354 @@
+//! What the Envoys of one Gateway should have, kept up to date piece by piece: a change of one route costs that route,
+//! its hosts and the tables they stand in.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use envoy_types::pb::envoy::config::route::v3 as envoy;
+use envoy_types::pb::envoy::config::route::v3::route::Action as EnvoyAction;
+use envoy_types::pb::envoy::config::route::v3::route_match::PathSpecifier;
+use holdfast_graph::{ObjectKey, Origins};
+use holdfast_xds::{Resource, ResourceType, Snapshot, Version};
+use prost::Message;
+
+use super::gateway::GatewayPlan;
+use super::listener::Standing;
+use super::route::{Rendered, RoutePlan};
+use super::table::{Host, TableName};
+use crate::encode::listener::{Chain, Port};
+use crate::encode::{self, names};
+use crate::features::redirect::ListenerContext;
+use crate::model::{Backend, Precedence, Response, ServicePort};
+
+/// The status of a request for a host that another listener has: the connection is not for it.
+///
+/// <https://www.rfc-editor.org/rfc/rfc9110#name-421-misdirected-request>
+const MISDIRECTED: u16 = 421;
+
+/// A host of a table.
+#[derive(Debug, Default)]
+struct HostState {
+    /// Is it there by itself, and not only because of its routes?
+    base: Option<Base>,
+    routes: BTreeMap<Precedence, Arc<Rendered>>,
+    bytes: Bytes,
+    version: Option<Version>,
+    origins: Origins,
+}
+
+/// Why a host is there without routes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Base {
+    /// A listener owns it.
+    Owned,
+    /// Another listener of the port owns it.
+    Misdirected,
+}
+
+/// A route table.
+#[derive(Debug)]
+struct Table {
+    context: ListenerContext,
+    hosts: BTreeMap<Host, HostState>,
+}
+
+/// The resources of one Gateway.
+#[derive(Debug)]
+pub(super) struct Fleet {
+    key: ObjectKey,
+    plan: Arc<GatewayPlan>,
+    tables: BTreeMap<TableName, Table>,
+    backends: BTreeMap<Backend, usize>,
+    services: BTreeMap<ServicePort, usize>,
+    certificates: BTreeSet<ObjectKey>,
+    routes: BTreeMap<ObjectKey, Arc<RoutePlan>>,
+    dirty_hosts: BTreeSet<(TableName, Host)>,
+    dirty_tables: BTreeSet<TableName>,
+    dirty_listeners: bool,
+    snapshot: Snapshot,
+    changed: bool,
+}
+
+impl Fleet {
+    pub(super) fn new(key: ObjectKey, plan: Arc<GatewayPlan>) -> Self {
+        let mut fleet = Self {
+            key,
+            plan: plan.clone(),
+            tables: BTreeMap::new(),
+            backends: BTreeMap::new(),
+            services: BTreeMap::new(),
+            certificates: BTreeSet::new(),
+            routes: BTreeMap::new(),
+            dirty_hosts: BTreeSet::new(),
+            dirty_tables: BTreeSet::new(),
+            dirty_listeners: true,
+            snapshot: Snapshot::default(),
+            changed: true,
+        };
+        fleet.set_plan(plan);
+        fleet
+    }
+
+    /// What its Envoys should have.
+    pub(super) fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
+    }
+
+    /// Was anything changed since this was last asked?
+    pub(super) fn take_changed(&mut self) -> bool {
+        std::mem::take(&mut self.changed)
+    }
+
+    /// Certificates that its listeners use.
+    pub(super) fn certificates(&self) -> &BTreeSet<ObjectKey> {
+        &self.certificates
+    }
+
+    /// Does it use the endpoints of this Service's port?
+    pub(super) fn uses(&self, service: &ServicePort) -> bool {
+        self.services.contains_key(service)
+    }
+
+    /// The Gateway changed.
+    pub(super) fn set_plan(&mut self, plan: Arc<GatewayPlan>) {
+        self.dirty_listeners = true;
+        let mut wanted: BTreeMap<TableName, (ListenerContext, BTreeMap<Host, Base>)> = BTreeMap::new();
+        let participating = || plan.listeners.iter().filter(|listener| listener.standing != Standing::Out);
+        for listener in participating().filter(|l| l.standing == Standing::Serving || !l.https) {
+            let (_, hosts) = wanted.entry(listener.table()).or_insert_with(|| (listener.context(), BTreeMap::new()));
+            hosts.insert(listener.host(), Base::Owned);
+            for other in participating().filter(|other| listener.https && other.port == listener.port) {
+                hosts.entry(other.host()).or_insert(Base::Misdirected);
+            }
+        }
+        let gone: Vec<_> = self.tables.keys().filter(|name| !wanted.contains_key(name)).cloned().collect();
+        for name in gone {
+            self.tables.remove(&name);
+            self.snapshot.remove(ResourceType::Route, &names::route_configuration(&name));
+            self.changed = true;
+        }
+        for (name, (context, bases)) in wanted {
+            let table = self.tables.entry(name.clone()).or_insert_with(|| Table { context, hosts: BTreeMap::new() });
+            if table.context != context {
+                table.context = context;
+                self.dirty_hosts.extend(table.hosts.keys().map(|host| (name.clone(), host.clone())));
+            }
+            for (host, state) in &mut table.hosts {
+                let base = bases.get(host).copied();
+                if state.base != base {
+                    state.base = base;
+                    self.dirty_hosts.insert((name.clone(), host.clone()));
+                }
+            }
+            for (host, base) in bases {
+                if !table.hosts.contains_key(&host) {
+                    table.hosts.insert(host.clone(), HostState { base: Some(base), ..HostState::default() });
+                    self.dirty_hosts.insert((name.clone(), host));
+                }
+            }
+            self.dirty_tables.insert(name);
+        }
+        self.certificates = participating().flat_map(|listener| listener.certificates.iter().cloned()).collect();
+        self.plan = plan;
+    }
+
+    /// Takes a route object's routes out and puts its new ones in.
+    pub(super) fn set_route(&mut self, route: &ObjectKey, new: Option<&Arc<RoutePlan>>) {
+        let new = new.filter(|plan| plan.gateways().contains(&self.key)).cloned();
+        let old = match &new {
+            Some(plan) => self.routes.insert(route.clone(), plan.clone()),
+            None => self.routes.remove(route),
+        };
+        if let Some(old) = &old {
+            self.each_place(old, |state, rendered| {
+                state.routes.remove(&rendered.route.precedence);
+            });
+        }
+        if let Some(new) = &new {
+            self.each_place(new, |state, rendered| {
+                state.routes.insert(rendered.route.precedence.clone(), rendered.clone());
+            });
+        }
+        let backends = |plan: Option<Arc<RoutePlan>>| plan.map(|plan| plan.backends.clone()).unwrap_or_default();
+        let (before, after) = (backends(old), backends(new));
+        after.difference(&before).for_each(|backend| self.use_backend(backend));
+        before.difference(&after).for_each(|backend| self.release_backend(backend));
+    }
+
+    /// Does it serve this version of a route object?
+    pub(super) fn has(&self, route: &ObjectKey, plan: &RoutePlan) -> bool {
+        self.routes.get(route).is_some_and(|known| known.places == plan.places && known.routes == plan.routes)
+    }
+
+    fn each_place(&mut self, plan: &RoutePlan, change: impl Fn(&mut HostState, &Arc<Rendered>)) {
+        for (_, table_name, host) in plan.places.iter().filter(|(gateway, _, _)| *gateway == self.key) {
+            let Some(table) = self.tables.get_mut(table_name) else { continue };
+            let state = table.hosts.entry(host.clone()).or_default();
+            plan.routes.iter().for_each(|rendered| change(state, rendered));
+            self.dirty_hosts.insert((table_name.clone(), host.clone()));
+        }
+    }
+
+    fn use_backend(&mut self, backend: &Backend) {
+        let users = self.backends.entry(backend.clone()).or_insert(0);
+        *users += 1;
+        if *users == 1 {
+            let origins = Origins::one(backend.service.key.clone());
+            let resource = Resource::new(names::cluster(backend), encode::cluster::encode(backend), origins);
+            self.put(ResourceType::Cluster, Arc::new(resource));
+            *self.services.entry(backend.service.clone()).or_insert(0) += 1;
+        }
+    }
+
+    fn release_backend(&mut self, backend: &Backend) {
+        if !released(&mut self.backends, backend) {
+            return;
+        }
+        self.snapshot.remove(ResourceType::Cluster, &names::cluster(backend));
+        if released(&mut self.services, &backend.service) {
+            self.snapshot.remove(ResourceType::Endpoints, &names::endpoints(&backend.service));
+        }
+        self.changed = true;
+    }
+
+    /// Puts a resource in, where it is another than what is there.
+    pub(super) fn put(&mut self, kind: ResourceType, resource: Arc<Resource>) {
+        if self.snapshot.get(kind, &resource.name).is_some_and(|old| **old == *resource) {
+            return;
+        }
+        self.snapshot.insert(kind, resource);
+        self.changed = true;
+    }
+
+    /// Encodes what changed. `endpoints` and `secrets` are those of all Gateways.
+    pub(super) fn finish(
+        &mut self,
+        endpoints: &HashMap<ServicePort, Arc<Resource>>,
+        secrets: &HashMap<ObjectKey, Arc<Resource>>,
+    ) {
+        for (table_name, host) in std::mem::take(&mut self.dirty_hosts) {
+            self.finish_host(&table_name, &host);
+        }
+        for name in std::mem::take(&mut self.dirty_tables) {
+            self.finish_table(&name);
+        }
+        let missing: Vec<_> = self.services.keys().filter_map(|service| endpoints.get(service)).cloned().collect();
+        missing.into_iter().for_each(|resource| self.put(ResourceType::Endpoints, resource));
+        let known: Vec<_> = self.snapshot.of(ResourceType::Secret).keys().cloned().collect();
+        let wanted: BTreeMap<_, _> =
+            self.certificates.iter().filter_map(|key| secrets.get(key)).map(|r| (r.name.clone(), r.clone())).collect();
+        for name in known.iter().filter(|name| !wanted.contains_key(*name)) {
+            self.snapshot.remove(ResourceType::Secret, name);
+            self.changed = true;
+        }
+        wanted.into_values().for_each(|resource| self.put(ResourceType::Secret, resource));
+        if std::mem::take(&mut self.dirty_listeners) {
+            self.finish_listeners();
+        }
+    }
+
+    fn finish_host(&mut self, table_name: &TableName, host: &Host) {
+        let Some(table) = self.tables.get_mut(table_name) else { return };
+        let Some(state) = table.hosts.get_mut(host) else { return };
+        if state.base.is_none() && state.routes.is_empty() {
+            table.hosts.remove(host);
+            self.dirty_tables.insert(table_name.clone());
+            return;
+        }
+        let context = table.context;
+        let mut routes: Vec<Bytes> = state.routes.values().map(|rendered| rendered.bytes(context)).collect();
+        if state.base == Some(Base::Misdirected) && routes.is_empty() {
+            routes.push(misdirected());
+        }
+        let bytes = encode::route_configuration::virtual_host(
+            names::virtual_host(host),
+            host.domain().to_owned(),
+            routes.iter(),
+        );
+        let version = Some(Version::of(&bytes));
+        let origins = Origins::union(state.routes.values().map(|rendered| &rendered.route.origins));
+        if state.version != version || state.origins != origins {
+            state.bytes = bytes;
+            state.version = version;
+            state.origins = origins;
+            self.dirty_tables.insert(table_name.clone());
+        }
+    }
+
+    fn finish_table(&mut self, name: &TableName) {
+        let Some(table) = self.tables.get(name) else { return };
+        let resource_name = names::route_configuration(name);
+        let body = encode::route_configuration::route_configuration(
+            resource_name.clone(),
+            table.hosts.values().map(|state| &state.bytes),
+        );
+        let origins = Origins::union(table.hosts.values().map(|state| &state.origins)).with(self.key.clone());
+        self.put(ResourceType::Route, Arc::new(Resource::new(resource_name, body, origins)));
+    }
+
+    fn finish_listeners(&mut self) {
+        let plan = self.plan.clone();
+        let ports: BTreeSet<u16> =
+            plan.listeners.iter().filter(|l| l.standing != Standing::Out).map(|l| l.port).collect();
+        let names: BTreeSet<String> = ports.iter().map(|port| names::listener(*port)).collect();
+        let gone: Vec<_> =
+            self.snapshot.of(ResourceType::Listener).keys().filter(|name| !names.contains(&***name)).cloned().collect();
+        for name in gone {
+            self.snapshot.remove(ResourceType::Listener, &name);
+            self.changed = true;
+        }
+        for number in ports {
+            let mut chains: Vec<Chain> = Vec::new();
+            let mut origins = Origins::one(self.key.clone());
+            for listener in plan.on_port(number) {
+                let host = listener.hostname.clone();
+                match (listener.https, listener.standing) {
+                    (false, _) if chains.is_empty() => chains.push(Chain::Http(listener.table())),
+                    (false, _) => {}
+                    (true, Standing::Serving) => {
+                        origins = Origins::union([&origins, &listener.certificates.iter().cloned().collect()]);
+                        let (certificates, table) = (listener.certificates.clone(), listener.table());
+                        chains.push(Chain::Https { host, certificates, table });
+                    }
+                    (true, _) if refuses(&chains, host.as_ref()) => {}
+                    (true, _) => chains.push(Chain::Refuse { host, name: listener.name.clone() }),
+                }
+            }
+            let port = Port { address: plan.socket(number), chains };
+            let body = encode::listener::encode(&port);
+            self.put(ResourceType::Listener, Arc::new(Resource::new(names::listener(number), body, origins)));
+        }
+    }
+}
+
+/// Is there a chain that refuses this host already? Envoy takes no two chains with equal matches.
+fn refuses(chains: &[Chain], host: Option<&Arc<str>>) -> bool {
+    chains.iter().any(|chain| matches!(chain, Chain::Refuse { host: refused, .. } if refused.as_ref() == host))
+}
+
+/// Counts one user less; true where that was the last.
+fn released<K: Ord>(users: &mut BTreeMap<K, usize>, key: &K) -> bool {
+    match users.get_mut(key) {
+        Some(count) if *count > 1 => {
+            *count -= 1;
+            false
+        }
+        Some(_) => users.remove(key).is_some(),
+        None => false,
+    }
+}
+
+fn misdirected() -> Bytes {
+    let response = Response { status: MISDIRECTED, body: "".into() };
+    envoy::Route {
+        r#match: Some(envoy::RouteMatch {
+            path_specifier: Some(PathSpecifier::Prefix("/".into())),
+            ..Default::default()
+        }),
+        action: Some(EnvoyAction::DirectResponse(encode::route::direct_response(&response))),
+        ..Default::default()
+    }
+    .encode_to_vec()
+    .into()
+}

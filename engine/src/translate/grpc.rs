@@ -1,0 +1,145 @@
+//! Rules of GRPCRoutes: a gRPC call is a POST to `/service/method`.
+//!
+//! <https://gateway-api.sigs.k8s.io/reference/spec/#grpcrouterule>
+
+use std::cmp::Reverse;
+
+use gateway_api::grpcroutes::{
+    GrpcRouteRulesMatches, GrpcRouteRulesMatchesHeadersType as HeaderType,
+    GrpcRouteRulesMatchesMethodType as MethodType,
+};
+use serde_json::Value;
+
+use super::filters::{self, Allowed};
+use super::http::{CONDITIONS_MAX, value};
+use super::narrow;
+use super::rule::{Ranked, ReadRule};
+use crate::apis::gateway::grpc_route::GrpcRule;
+use crate::check;
+use crate::fault::at;
+use crate::features::Flaw;
+use crate::features::timeout::Timeouts;
+use crate::model::{Match, NamedMatch, PathMatch, PathRank};
+use crate::settings::Settings;
+
+/// Longest name of a service or method (bytes), as in the CRD.
+const NAME_BYTES_MAX: usize = 1024;
+
+/// Reads a rule.
+pub(super) fn read<'a>(index: usize, rule: &'a GrpcRule, settings: &Settings) -> ReadRule<'a> {
+    let mut flaws = Vec::new();
+    let written = rule.matches.as_deref().unwrap_or_default();
+    let mut matches: Vec<Ranked> = written
+        .iter()
+        .enumerate()
+        .map(|(index, written)| read_match(written, &at("matches", index), settings, &mut flaws))
+        .collect();
+    if matches.is_empty() {
+        matches.push(any_call());
+    }
+    let backends = rule.backend_refs.as_deref().unwrap_or_default();
+    let filters = rule.filters.as_deref().unwrap_or_default();
+    let filters = filters::of_rule(filters, Allowed::Grpc, &[], !backends.is_empty(), &mut flaws);
+    ReadRule { index, name: rule.name.as_deref(), matches, filters, backends, timeouts: Timeouts::default(), flaws }
+}
+
+fn any_call() -> Ranked {
+    let matches = Match { grpc: true, ..Match::any() };
+    Ranked { matches, rank: PathRank::Grpc(Reverse(0), Reverse(0)), narrowed: false }
+}
+
+fn read_match(written: &GrpcRouteRulesMatches, field: &str, settings: &Settings, flaws: &mut Vec<Flaw>) -> Ranked {
+    let mut narrowed = false;
+    let mut flaw = |below: String, message: String| {
+        flaws.push(Flaw::new(format!("{field}.{below}"), message));
+        narrowed = true;
+    };
+    let (path, rank) = read_method(written, settings, &mut flaw);
+    let mut headers: Vec<NamedMatch> = Vec::new();
+    let entries = written.headers.as_deref().unwrap_or_default();
+    if entries.len() > CONDITIONS_MAX {
+        flaw("headers".into(), format!("must have at most {CONDITIONS_MAX} entries"));
+    }
+    for (index, header) in entries.iter().enumerate().take(CONDITIONS_MAX) {
+        let below = at("headers", index);
+        let name = match check::header::name(&header.name) {
+            Ok(name) => name,
+            Err(fault) => {
+                flaw(format!("{below}.name"), fault.to_string());
+                continue;
+            }
+        };
+        if headers.iter().any(|known| *known.name == *name) {
+            continue;
+        }
+        let regex = header.r#type == Some(HeaderType::RegularExpression);
+        let value = value(&header.value, regex, settings, |message| flaw(format!("{below}.value"), message));
+        headers.push(NamedMatch { name: name.into(), value });
+    }
+    Ranked { matches: Match { path, method: None, headers, query: vec![], grpc: true }, rank, narrowed }
+}
+
+fn read_method(
+    written: &GrpcRouteRulesMatches,
+    settings: &Settings,
+    flaw: &mut impl FnMut(String, String),
+) -> (PathMatch, PathRank) {
+    let Some(method) = &written.method else {
+        let any = any_call();
+        return (any.matches.path, any.rank);
+    };
+    let text = |value: &Option<String>| value.clone().filter(|value| !value.is_empty());
+    let (service, call) = (text(&method.service), text(&method.method));
+    let length = |text: &Option<String>| Reverse(text.as_ref().map_or(0, |text| text.chars().count()));
+    let rank = PathRank::Grpc(length(&service), length(&call));
+    if service.is_none() && call.is_none() {
+        flaw("method".into(), "one of service and method must be set".into());
+        return (PathMatch::Prefix("/".into()), PathRank::Last);
+    }
+    if method.r#type == Some(MethodType::RegularExpression) {
+        // Each part may match within its own segment only.
+        let part =
+            |text: &Option<String>| text.as_ref().map_or_else(|| "[^/]+".to_owned(), |text| format!("(?:{text})"));
+        for (field, text) in [("method.service", &service), ("method.method", &call)] {
+            let checked = text.as_ref().map(|text| check::re2::check(text, narrow::limits(settings)));
+            if let Some(Err(fault)) = checked {
+                flaw(field.into(), fault.to_string());
+                return (PathMatch::Prefix("/".into()), PathRank::Last);
+            }
+        }
+        let pattern = format!("/{}/{}", part(&service), part(&call));
+        if let Err(fault) = check::re2::check(&pattern, narrow::limits(settings)) {
+            flaw("method".into(), fault.to_string());
+            return (PathMatch::Prefix("/".into()), PathRank::Last);
+        }
+        return (PathMatch::Regex(pattern.into()), rank);
+    }
+    for (field, text, dots) in [("method.service", &service, true), ("method.method", &call, false)] {
+        let legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || (dots && c == '.');
+        if text.as_ref().is_some_and(|text| text.len() > NAME_BYTES_MAX || !text.chars().all(legal)) {
+            flaw(field.into(), "must consist of letters, digits and '_' (a service also of '.'), at most 1024".into());
+            return (PathMatch::Prefix("/".into()), PathRank::Last);
+        }
+    }
+    let path = match (service, call) {
+        (Some(service), Some(call)) => PathMatch::Exact(format!("/{service}/{call}").into()),
+        (Some(service), None) => PathMatch::Text(format!("/{service}/").into()),
+        (None, call) => PathMatch::Regex(format!("/[^/]+/{}", call.unwrap_or_default()).into()),
+    };
+    (path, rank)
+}
+
+/// What can be told of the matches of a rule that did not decode.
+pub(super) fn salvage(matches: &[Value], settings: &Settings) -> Vec<Ranked> {
+    let read = |value: &Value| -> Ranked {
+        match serde_json::from_value::<GrpcRouteRulesMatches>(value.clone()) {
+            Ok(written) => Ranked { narrowed: true, ..read_match(&written, "", settings, &mut Vec::new()) },
+            Err(_) => Ranked { matches: Match { grpc: true, ..Match::any() }, ..Ranked::last() },
+        }
+    };
+    if matches.is_empty() {
+        vec![Ranked { matches: Match { grpc: true, ..Match::any() }, ..Ranked::last() }]
+    } else {
+        matches.iter().map(read).collect()
+    }
+}

@@ -1,0 +1,172 @@
+//! Rules of HTTPRoutes.
+//!
+//! <https://gateway-api.sigs.k8s.io/reference/spec/#httprouterule>
+
+use std::sync::Arc;
+
+use gateway_api::httproutes::{
+    HttpRouteRulesMatches, HttpRouteRulesMatchesHeadersType as HeaderType, HttpRouteRulesMatchesPathType as PathType,
+    HttpRouteRulesMatchesQueryParamsType as QueryType,
+};
+use serde_json::Value;
+
+use super::filters::{self, Allowed};
+use super::narrow;
+use super::rule::{Ranked, ReadRule, rank};
+use crate::apis::gateway::http_route::HttpRule;
+use crate::check;
+use crate::fault::at;
+use crate::features::Flaw;
+use crate::features::timeout::Timeouts;
+use crate::model::{Match, NamedMatch, PathMatch, PathRank, ValueMatch};
+use crate::settings::Settings;
+
+/// Headers or query parameters of one match; the CRD allows as many.
+pub(super) const CONDITIONS_MAX: usize = 16;
+
+/// Reads a rule.
+pub(super) fn read<'a>(index: usize, rule: &'a HttpRule, settings: &Settings) -> ReadRule<'a> {
+    let mut flaws = Vec::new();
+    let written = rule.matches.as_deref().unwrap_or_default();
+    let mut matches: Vec<Ranked> = written
+        .iter()
+        .enumerate()
+        .map(|(index, written)| read_match(written, &at("matches", index), settings, &mut flaws))
+        .collect();
+    if matches.is_empty() {
+        let any = Match::any();
+        matches.push(Ranked { rank: rank(&any.path), matches: any, narrowed: false });
+    }
+    let backends = rule.backend_refs.as_deref().unwrap_or_default();
+    let paths: Vec<&PathMatch> = matches.iter().map(|ranked| &ranked.matches.path).collect();
+    let filters = rule.filters.as_deref().unwrap_or_default();
+    let filters = filters::of_rule(filters, Allowed::Http, &paths, !backends.is_empty(), &mut flaws);
+    let timeouts = timeouts(rule, &mut flaws);
+    ReadRule { index, name: rule.name.as_deref(), matches, filters, backends, timeouts, flaws }
+}
+
+fn timeouts(rule: &HttpRule, flaws: &mut Vec<Flaw>) -> Timeouts {
+    let Some(written) = &rule.timeouts else { return Timeouts::default() };
+    let mut read = |field: &str, text: Option<&str>| {
+        let checked = text.map(check::duration::duration).transpose();
+        checked.map_err(|fault| flaws.push(Flaw::new(format!("timeouts.{field}"), fault))).unwrap_or_default()
+    };
+    let timeouts = Timeouts {
+        request: read("request", written.request.as_deref()),
+        backend_request: read("backendRequest", written.backend_request.as_deref()),
+    };
+    if timeouts.contradict() {
+        flaws.push(Flaw::new("timeouts.backendRequest", "backendRequest cannot be longer than request"));
+    }
+    timeouts
+}
+
+fn read_match(written: &HttpRouteRulesMatches, field: &str, settings: &Settings, flaws: &mut Vec<Flaw>) -> Ranked {
+    let mut narrowed = false;
+    let mut flaw = |below: String, message: String| {
+        flaws.push(Flaw::new(format!("{field}.{below}"), message));
+        narrowed = true;
+    };
+    let (path, path_rank) = read_path(written, settings, &mut flaw);
+    let mut headers: Vec<NamedMatch> = Vec::new();
+    let written_headers = written.headers.as_deref().unwrap_or_default();
+    if written_headers.len() > CONDITIONS_MAX {
+        flaw("headers".into(), format!("must have at most {CONDITIONS_MAX} entries"));
+    }
+    for (index, header) in written_headers.iter().enumerate().take(CONDITIONS_MAX) {
+        let below = at("headers", index);
+        let name = match check::header::name(&header.name) {
+            Ok(name) => name,
+            Err(fault) => {
+                flaw(format!("{below}.name"), fault.to_string());
+                continue;
+            }
+        };
+        // Of entries with equal names only the first counts.
+        if headers.iter().any(|known| *known.name == *name) {
+            continue;
+        }
+        let regex = header.r#type == Some(HeaderType::RegularExpression);
+        let value = value(&header.value, regex, settings, |message| flaw(format!("{below}.value"), message));
+        headers.push(NamedMatch { name: name.into(), value });
+    }
+    let mut query: Vec<NamedMatch> = Vec::new();
+    let written_query = written.query_params.as_deref().unwrap_or_default();
+    if written_query.len() > CONDITIONS_MAX {
+        flaw("queryParams".into(), format!("must have at most {CONDITIONS_MAX} entries"));
+    }
+    for (index, parameter) in written_query.iter().enumerate().take(CONDITIONS_MAX) {
+        let below = at("queryParams", index);
+        if let Err(fault) = check::header::query_name(&parameter.name) {
+            flaw(format!("{below}.name"), fault.to_string());
+            continue;
+        }
+        if query.iter().any(|known| *known.name == *parameter.name) {
+            continue;
+        }
+        let regex = parameter.r#type == Some(QueryType::RegularExpression);
+        let value = value(&parameter.value, regex, settings, |message| flaw(format!("{below}.value"), message));
+        query.push(NamedMatch { name: parameter.name.as_str().into(), value });
+    }
+    let method = written.method.as_ref().and_then(|method| serde_json::to_value(method).ok());
+    let method = method.as_ref().and_then(Value::as_str).map(Arc::from);
+    Ranked { matches: Match { path, method, headers, query, grpc: false }, rank: path_rank, narrowed }
+}
+
+fn read_path(
+    written: &HttpRouteRulesMatches,
+    settings: &Settings,
+    flaw: &mut impl FnMut(String, String),
+) -> (PathMatch, PathRank) {
+    let default = (None, "/");
+    let (kind, value) =
+        written.path.as_ref().map_or(default, |path| (path.r#type.as_ref(), path.value.as_deref().unwrap_or("/")));
+    let path = match kind {
+        None | Some(PathType::PathPrefix) => PathMatch::Prefix(value.into()),
+        Some(PathType::Exact) => PathMatch::Exact(value.into()),
+        Some(PathType::RegularExpression) => match check::re2::check(value, narrow::limits(settings)) {
+            Ok(_) => PathMatch::Regex(value.into()),
+            Err(fault) => {
+                flaw("path.value".into(), fault.to_string());
+                return narrow::regex_path(value);
+            }
+        },
+    };
+    if let PathMatch::Prefix(text) | PathMatch::Exact(text) = &path
+        && let Err(fault) = check::path::matched(text)
+    {
+        flaw("path.value".into(), fault.to_string());
+        return narrow::path(text);
+    }
+    let rank = rank(&path);
+    (path, rank)
+}
+
+/// A header's or parameter's value; a regular expression that cannot be used is narrowed to presence.
+pub(super) fn value(text: &str, regex: bool, settings: &Settings, flaw: impl FnOnce(String)) -> ValueMatch {
+    if !regex {
+        if let Err(fault) = check::header::query_value(text) {
+            flaw(fault.to_string());
+            return ValueMatch::Present;
+        }
+        return ValueMatch::Exact(text.into());
+    }
+    match check::re2::check(text, narrow::limits(settings)) {
+        Ok(_) => ValueMatch::Regex(text.into()),
+        Err(fault) => {
+            flaw(fault.to_string());
+            ValueMatch::Present
+        }
+    }
+}
+
+/// What can be told of the matches of a rule that did not decode.
+pub(super) fn salvage(matches: &[Value], settings: &Settings) -> Vec<Ranked> {
+    let read = |value: &Value| -> Ranked {
+        match serde_json::from_value::<HttpRouteRulesMatches>(value.clone()) {
+            Ok(written) => Ranked { narrowed: true, ..read_match(&written, "", settings, &mut Vec::new()) },
+            Err(_) => narrow::raw(value),
+        }
+    };
+    if matches.is_empty() { vec![Ranked::last()] } else { matches.iter().map(read).collect() }
+}

@@ -1,0 +1,328 @@
+//! One listener of a Gateway: what it serves, whom it lets in, and its certificates.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use gateway_api::gateways::{
+    GatewayListeners, GatewayListenersAllowedRoutes, GatewayListenersAllowedRoutesNamespacesFrom as From,
+    GatewayListenersAllowedRoutesNamespacesSelector as Selector, GatewayListenersTls, GatewayListenersTlsMode,
+};
+use holdfast_graph::{ObjectKey, Role};
+
+use super::reader::Reader;
+use super::table::{Host, TableName};
+use crate::apis::Body;
+use crate::apis::gateway::GROUP;
+use crate::apis::gateway::gateway::Gateway;
+use crate::apis::scheme;
+use crate::check;
+use crate::fault::{Class, Fault, at};
+use crate::features::redirect::ListenerContext;
+use crate::settings::Settings;
+use crate::status::Condition;
+
+/// Certificates of one listener; the CRD allows as many.
+pub(crate) const CERTIFICATES_MAX: usize = 64;
+/// The kinds of route that an HTTP or HTTPS listener can serve.
+pub(crate) const ROUTE_KINDS: [&str; 2] = ["HTTPRoute", "GRPCRoute"];
+
+/// How a listener takes part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// It serves.
+    Serving,
+    /// It owns its port and host and answers nobody: a TLS listener without a usable certificate, a host that two
+    /// listeners claim. A broader listener must not answer in its place.
+    Closed,
+    /// It takes no part at all.
+    Out,
+}
+
+/// What became of a listener.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ListenerPlan {
+    /// Its name.
+    pub(crate) name: Arc<str>,
+    /// Its place in the Gateway, as a field path.
+    pub(crate) field: String,
+    /// The port that is bound.
+    pub(crate) port: u16,
+    /// The port as written.
+    pub(crate) declared_port: i32,
+    /// Is it TLS?
+    pub(crate) https: bool,
+    /// Its hostname; all hosts where unset.
+    pub(crate) hostname: Option<Arc<str>>,
+    /// The kinds of route that may attach.
+    pub(crate) kinds: BTreeSet<&'static str>,
+    /// The namespaces whose routes may attach.
+    pub(crate) namespaces: Namespaces,
+    /// Usable certificates.
+    pub(crate) certificates: Vec<ObjectKey>,
+    /// How it takes part.
+    pub(crate) standing: Standing,
+    /// `Accepted`.
+    pub(crate) accepted: Condition,
+    /// `Conflicted`.
+    pub(crate) conflicted: Condition,
+    /// `ResolvedRefs`.
+    pub(crate) resolved_refs: Condition,
+}
+
+impl ListenerPlan {
+    /// The hosts it owns.
+    pub(crate) fn host(&self) -> Host {
+        Host::new(self.hostname.as_ref())
+    }
+
+    /// The table that its routes stand in.
+    pub(crate) fn table(&self) -> TableName {
+        if self.https { TableName::Listener(self.name.clone()) } else { TableName::Port(self.port) }
+    }
+
+    /// As far as routes depend on it.
+    pub(crate) fn context(&self) -> ListenerContext {
+        ListenerContext { https: self.https, port: self.port }
+    }
+
+    /// Throws the listener out, or closes it where it has hosts to keep.
+    pub(super) fn reject(&mut self, standing: Standing, reason: &str, message: &str) {
+        self.standing = standing;
+        self.accepted = Condition::new("Accepted", false, reason, message);
+    }
+}
+
+/// Namespaces whose routes may attach.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Namespaces {
+    /// Every namespace.
+    All,
+    /// The Gateway's own.
+    Same,
+    /// Those with matching labels.
+    Selected(Box<Selector>),
+    /// None: the selector cannot be used.
+    None,
+}
+
+/// The port that is bound for a port as written.
+pub(super) fn bound_port(port: i32, settings: &Settings) -> Option<u16> {
+    let port = check::number::port(port.into()).ok()?;
+    if port < 1024 { port.checked_add(settings.low_port_shift) } else { Some(port) }
+}
+
+/// Translates a listener.
+#[allow(clippy::too_many_arguments, reason = "each is read once, and a struct for one call would hide that")]
+pub(super) fn plan(
+    gateway_key: &ObjectKey,
+    field: &str,
+    name: &Arc<str>,
+    written: Option<&GatewayListeners>,
+    gateway: &Gateway,
+    settings: &Settings,
+    reader: &mut Reader<'_>,
+    faults: &mut Vec<Fault>,
+) -> ListenerPlan {
+    let mut plan = ListenerPlan {
+        name: name.clone(),
+        field: field.to_owned(),
+        port: 0,
+        declared_port: written.map_or(0, |listener| listener.port),
+        https: false,
+        hostname: None,
+        kinds: ROUTE_KINDS.into(),
+        namespaces: Namespaces::Same,
+        certificates: Vec::new(),
+        standing: Standing::Serving,
+        accepted: Condition::new("Accepted", true, "Accepted", "the listener is served"),
+        conflicted: Condition::new("Conflicted", false, "NoConflicts", "no other listener claims the same"),
+        resolved_refs: Condition::new("ResolvedRefs", true, "ResolvedRefs", "every reference was resolved"),
+    };
+    let mut fault = |field: String, class: Class, reason: &'static str, message: String| {
+        faults.push(Fault::new(gateway_key, class, field, reason, message));
+    };
+    let Some(listener) = written else {
+        // Decoding has told what is wrong.
+        plan.reject(Standing::Out, "Invalid", "the listener could not be read");
+        return plan;
+    };
+    plan.https = listener.protocol == "HTTPS";
+    if !matches!(&*listener.protocol, "HTTP" | "HTTPS") {
+        let message = format!("protocol {:?} is not served; HTTP and HTTPS are", listener.protocol);
+        plan.reject(Standing::Out, "UnsupportedProtocol", &message);
+        plan.kinds.clear();
+        fault(format!("{field}.protocol"), Class::Invalid, "UnsupportedProtocol", message);
+        return plan;
+    }
+    match bound_port(listener.port, settings) {
+        Some(port) => plan.port = port,
+        None => {
+            let message = check::number::port(listener.port.into()).err().map(|fault| fault.to_string());
+            let message = message.unwrap_or_else(|| format!("port {} cannot be bound", listener.port));
+            plan.reject(Standing::Out, "PortUnavailable", &message);
+            fault(format!("{field}.port"), Class::Invalid, "PortUnavailable", message);
+        }
+    }
+    if let Some(hostname) = listener.hostname.as_deref().filter(|hostname| !hostname.is_empty()) {
+        if let Err(error) = check::host::hostname(hostname) {
+            plan.reject(Standing::Out, "Invalid", &error.to_string());
+            fault(format!("{field}.hostname"), Class::Invalid, "Invalid", error.to_string());
+        }
+        plan.hostname = Some(hostname.into());
+    }
+    allowed_routes(&mut plan, listener.allowed_routes.as_ref(), &mut fault);
+    if plan.https {
+        tls(gateway_key, &mut plan, listener.tls.as_ref(), reader, &mut fault);
+        let asks_clients = gateway.tls.as_ref().is_some_and(|tls| tls.frontend.is_some());
+        if asks_clients && plan.standing == Standing::Serving {
+            // Serving without asking for the certificate would open what is meant to be closed.
+            let message = "validation of client certificates (spec.tls.frontend) is not served; the listener is closed";
+            plan.reject(Standing::Closed, "UnsupportedValue", message);
+            fault("spec.tls.frontend".into(), Class::Invalid, "UnsupportedValue", message.into());
+        }
+    } else if listener.tls.is_some() {
+        fault(
+            format!("{field}.tls"),
+            Class::Ignored,
+            "NotServed",
+            "tls has no effect on a listener of protocol HTTP".into(),
+        );
+    }
+    plan
+}
+
+fn allowed_routes(
+    plan: &mut ListenerPlan,
+    allowed: Option<&GatewayListenersAllowedRoutes>,
+    fault: &mut impl FnMut(String, Class, &'static str, String),
+) {
+    let field = format!("{}.allowedRoutes", plan.field);
+    let Some(allowed) = allowed else { return };
+    if let Some(kinds) = allowed.kinds.as_ref().filter(|kinds| !kinds.is_empty()) {
+        plan.kinds.clear();
+        for (index, kind) in kinds.iter().enumerate() {
+            let group = kind.group.as_deref().unwrap_or(GROUP);
+            match ROUTE_KINDS.into_iter().find(|known| group == GROUP && *known == kind.kind) {
+                Some(known) => {
+                    plan.kinds.insert(known);
+                }
+                None => {
+                    let message = format!("routes of kind {group}/{} cannot attach to this listener", kind.kind);
+                    plan.resolved_refs = Condition::new("ResolvedRefs", false, "InvalidRouteKinds", &message);
+                    fault(format!("{field}.kinds[{index}]"), Class::Invalid, "InvalidRouteKinds", message);
+                }
+            }
+        }
+    }
+    let Some(namespaces) = &allowed.namespaces else { return };
+    plan.namespaces = match namespaces.from {
+        Some(From::All) => Namespaces::All,
+        Some(From::Same) | None => Namespaces::Same,
+        Some(From::Selector) => match &namespaces.selector {
+            Some(selector) => Namespaces::Selected(Box::new(selector.clone())),
+            None => {
+                let message = "from is Selector, but no selector is set: no route can attach";
+                fault(format!("{field}.namespaces.selector"), Class::Invalid, "Invalid", message.into());
+                Namespaces::None
+            }
+        },
+    };
+}
+
+fn tls(
+    gateway: &ObjectKey,
+    plan: &mut ListenerPlan,
+    tls: Option<&GatewayListenersTls>,
+    reader: &mut Reader<'_>,
+    fault: &mut impl FnMut(String, Class, &'static str, String),
+) {
+    let field = format!("{}.tls", plan.field);
+    let mut close = |plan: &mut ListenerPlan, field: String, class, reason: &'static str, message: String| {
+        plan.resolved_refs = Condition::new("ResolvedRefs", false, reason, &message);
+        fault(field, class, reason, message);
+    };
+    let references = tls.and_then(|tls| tls.certificate_refs.as_deref()).unwrap_or_default();
+    if tls.and_then(|tls| tls.mode.as_ref()) == Some(&GatewayListenersTlsMode::Passthrough) {
+        plan.reject(Standing::Closed, "UnsupportedValue", "mode Passthrough is not for listeners of protocol HTTPS");
+        fault(
+            format!("{field}.mode"),
+            Class::Invalid,
+            "UnsupportedValue",
+            "mode Passthrough is not for listeners of protocol HTTPS; use Terminate".into(),
+        );
+        return;
+    }
+    if references.is_empty() {
+        let message = "an HTTPS listener needs a certificate: set certificateRefs".to_owned();
+        close(plan, format!("{field}.certificateRefs"), Class::Invalid, "InvalidCertificateRef", message);
+    }
+    if references.len() > CERTIFICATES_MAX {
+        let message = format!("must have at most {CERTIFICATES_MAX} entries");
+        close(plan, format!("{field}.certificateRefs"), Class::Invalid, "InvalidCertificateRef", message);
+    }
+    for (index, reference) in references.iter().enumerate().take(CERTIFICATES_MAX) {
+        let field = at(&format!("{field}.certificateRefs"), index);
+        let (group, kind) = (reference.group.as_deref().unwrap_or(""), reference.kind.as_deref().unwrap_or("Secret"));
+        if !group.is_empty() || kind != "Secret" {
+            let message = format!("certificates come from Secrets, not from {group}/{kind}");
+            close(plan, field, Class::Invalid, "InvalidCertificateRef", message);
+            continue;
+        }
+        let namespace = reference.namespace.as_deref().unwrap_or(&gateway.namespace);
+        let secret = scheme::secret_key(namespace, &reference.name);
+        reader.edge(gateway, format!("listeners[{}]", plan.name), &secret, Role::Requires);
+        if !reader.granted((GROUP, "Gateway", &gateway.namespace), &secret) {
+            let message = format!(
+                "Secret {} is in another namespace, and no ReferenceGrant there allows Gateways of {} to use it",
+                secret.namespaced_name(),
+                gateway.namespace
+            );
+            close(plan, field, Class::Referential, "RefNotPermitted", message);
+            continue;
+        }
+        match certificate(&secret, reader) {
+            Ok(()) => plan.certificates.push(secret),
+            Err((class, message)) => close(plan, field, class, "InvalidCertificateRef", message),
+        }
+    }
+    plan.certificates.sort_unstable();
+    plan.certificates.dedup();
+    if plan.certificates.is_empty() && plan.standing == Standing::Serving {
+        plan.standing = Standing::Closed;
+    }
+}
+
+/// Is the Secret a certificate with its key that Envoy can use?
+fn certificate(key: &ObjectKey, reader: &mut Reader<'_>) -> Result<(), (Class, String)> {
+    let Some(object) = reader.object(key) else {
+        return Err((Class::Referential, format!("Secret {} does not exist", key.namespaced_name())));
+    };
+    let Body::Secret(secret) = &object.body else {
+        return Err((Class::Invalid, format!("{key} is no Secret")));
+    };
+    let data = |name: &str| {
+        let message = || (Class::Invalid, format!("Secret {} has no {name}", key.namespaced_name()));
+        secret.data.get(name).ok_or_else(message)
+    };
+    let (chain, private_key) = (data("tls.crt")?, data("tls.key")?);
+    check::certificate::check_pair(chain, private_key)
+        .map(drop)
+        .map_err(|fault| (Class::Invalid, format!("Secret {}: {fault}", key.namespaced_name())))
+}
+
+/// Do the labels match a selector? Unknown operators match nothing.
+pub(super) fn selects(selector: &Selector, labels: &BTreeMap<String, String>) -> bool {
+    let by_label = selector.match_labels.iter().flatten().all(|(name, value)| labels.get(name) == Some(value));
+    let by_expression = selector.match_expressions.iter().flatten().all(|expression| {
+        let value = labels.get(&expression.key);
+        let listed = |value: &String| expression.values.as_ref().is_some_and(|values| values.contains(value));
+        match &*expression.operator {
+            "In" => value.is_some_and(listed),
+            "NotIn" => !value.is_some_and(listed),
+            "Exists" => value.is_some(),
+            "DoesNotExist" => value.is_none(),
+            _ => false,
+        }
+    });
+    by_label && by_expression
+}

@@ -1,0 +1,232 @@
+//! Translation: from objects to the resources of each Gateway, incrementally.
+//!
+//! It is made of pure functions over what they read. What each of them read is recorded, so that a change of an object
+//! does again only what looked at it, and stops where the outcome is the same as before. The outcome depends on the
+//! objects only, never on the order in which they came: a test compares with a translation from scratch.
+//!
+//! Stages, each reading only earlier ones: Gateway → claims of routes → routes → hosts and tables of each fleet;
+//! endpoints and certificates beside them.
+
+mod backend;
+pub(crate) mod claims;
+mod conflicts;
+mod endpoints;
+mod filters;
+mod fleet;
+pub(crate) mod gateway;
+mod grpc;
+mod http;
+pub(crate) mod listener;
+mod narrow;
+mod reader;
+pub(crate) mod route;
+mod rule;
+pub(crate) mod table;
+mod update;
+mod view;
+mod weighted;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+use holdfast_graph::{Edge, Graph, ObjectKey};
+use holdfast_xds::{Resource, Snapshot};
+
+use crate::apis::Body;
+use crate::fault::Fault;
+use crate::model::ServicePort;
+use crate::object::Object;
+use crate::settings::Settings;
+use crate::snapshot::ObjectSnapshot;
+
+use claims::Claims;
+use fleet::Fleet;
+use gateway::GatewayPlan;
+use reader::{Indexes, Input, Reader, Rivals};
+use route::RoutePlan;
+
+/// A piece of translation that is done again as a whole, in the order of stages.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Unit {
+    Gateway(ObjectKey),
+    Claims(ObjectKey),
+    Route(ObjectKey),
+    Endpoints(ServicePort),
+    Secret(ObjectKey),
+}
+
+/// All of translation's memory.
+#[derive(Debug)]
+pub(crate) struct Translator {
+    settings: Settings,
+    indexes: Indexes,
+    plans: HashMap<ObjectKey, Arc<GatewayPlan>>,
+    claims: HashMap<ObjectKey, Arc<Claims>>,
+    routes: HashMap<ObjectKey, Arc<RoutePlan>>,
+    rivals: Rivals,
+    endpoints: HashMap<ServicePort, Arc<Resource>>,
+    endpoint_faults: BTreeMap<ServicePort, Vec<Fault>>,
+    secrets: HashMap<ObjectKey, Arc<Resource>>,
+    fleets: BTreeMap<ObjectKey, Fleet>,
+    readers: HashMap<Input, HashSet<Unit>>,
+    reads: HashMap<Unit, Vec<Input>>,
+    dirty: BTreeSet<Unit>,
+    touched: BTreeSet<ObjectKey>,
+}
+
+/// What a translation changed.
+#[derive(Debug, Default)]
+pub(crate) struct Changes {
+    /// Gateways with something new for their Envoys.
+    pub(crate) fleets: Vec<(ObjectKey, Snapshot)>,
+    /// Gateways that are gone.
+    pub(crate) withdrawn: Vec<ObjectKey>,
+}
+
+impl Translator {
+    pub(crate) fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            indexes: Indexes::default(),
+            plans: HashMap::new(),
+            claims: HashMap::new(),
+            routes: HashMap::new(),
+            rivals: Rivals::new(),
+            endpoints: HashMap::new(),
+            endpoint_faults: BTreeMap::new(),
+            secrets: HashMap::new(),
+            fleets: BTreeMap::new(),
+            readers: HashMap::new(),
+            reads: HashMap::new(),
+            dirty: BTreeSet::new(),
+            touched: BTreeSet::new(),
+        }
+    }
+
+    /// An object changed from `old` to `new`; one of them may be missing.
+    pub(crate) fn changed(&mut self, key: &ObjectKey, old: Option<&Object>, new: Option<&Object>) {
+        let left = old.and_then(|object| self.indexes.update(object, false));
+        let entered = new.and_then(|object| self.indexes.update(object, true));
+        left.into_iter().chain(entered).for_each(|input| self.mark(&input));
+        self.mark(&Input::Object(key.clone()));
+        let own = match old.or(new).map(|object| &object.body) {
+            Some(Body::Gateway(_)) => Some(Unit::Gateway(key.clone())),
+            Some(Body::HttpRoute(_) | Body::GrpcRoute(_)) => Some(Unit::Claims(key.clone())),
+            _ => None,
+        };
+        if let Some(unit) = own {
+            if matches!(unit, Unit::Claims(_)) {
+                self.dirty.insert(Unit::Route(key.clone()));
+            }
+            self.dirty.insert(unit);
+        }
+    }
+
+    fn mark(&mut self, input: &Input) {
+        if let Some(readers) = self.readers.get(input) {
+            self.dirty.extend(readers.iter().cloned());
+        }
+    }
+
+    /// Does again what the changes ask for; says what came of it. Edges go into the graph.
+    pub(crate) fn translate(&mut self, objects: &ObjectSnapshot, graph: &mut Graph) -> Changes {
+        let mut changes = Changes::default();
+        while let Some(unit) = self.dirty.pop_first() {
+            self.redo(&unit, objects, graph, &mut changes);
+        }
+        for key in std::mem::take(&mut self.touched) {
+            let Some(fleet) = self.fleets.get_mut(&key) else { continue };
+            fleet.finish(&self.endpoints, &self.secrets);
+            if fleet.take_changed() {
+                changes.fleets.push((key, fleet.snapshot().clone()));
+            }
+        }
+        changes
+    }
+
+    fn redo(&mut self, unit: &Unit, objects: &ObjectSnapshot, graph: &mut Graph, changes: &mut Changes) {
+        match unit {
+            Unit::Gateway(key) => {
+                let (plan, edges) = self.read(unit, objects, |settings, reader| gateway::plan(key, settings, reader));
+                graph.replace(key, edges);
+                self.set_plan(key, plan.map(Arc::new), changes);
+                if objects.get(key).is_none() {
+                    self.forget(unit);
+                }
+            }
+            Unit::Claims(key) => {
+                let (claims, edges) = self.read(unit, objects, |_, reader| claims::claims(key, reader));
+                let age = objects.get(key).map(|object| object.age());
+                self.set_claims(key, claims.zip(age).map(|(claims, age)| (Claims { edges, ..claims }, age)));
+            }
+            Unit::Route(key) => {
+                let claims = self.claims.get(key).cloned();
+                let (plan, mut edges) = self.read(unit, objects, |settings, reader| {
+                    claims.as_ref().and_then(|claims| route::plan(key, claims, settings, reader))
+                });
+                edges.extend(claims.iter().flat_map(|claims| claims.edges.iter().cloned()));
+                graph.replace(key, edges);
+                self.set_route(key, plan.map(Arc::new));
+            }
+            Unit::Endpoints(service) => {
+                let read =
+                    |settings: &Settings, reader: &mut Reader<'_>| endpoints::endpoints(service, settings, reader);
+                let ((resource, faults), _) = self.read(unit, objects, read);
+                self.set_endpoints(service, Arc::new(resource), faults);
+            }
+            Unit::Secret(key) => {
+                let (resource, _) = self.read(unit, objects, |_, reader| endpoints::secret(key, reader));
+                self.set_secret(key, resource.map(Arc::new));
+            }
+        }
+    }
+
+    /// Runs a piece of translation and records what it read.
+    fn read<T>(
+        &mut self,
+        unit: &Unit,
+        objects: &ObjectSnapshot,
+        piece: impl FnOnce(&Settings, &mut Reader<'_>) -> T,
+    ) -> (T, Vec<Edge>) {
+        let mut reader = Reader {
+            objects,
+            indexes: &self.indexes,
+            plans: &self.plans,
+            rivals: &self.rivals,
+            reads: Vec::new(),
+            edges: Vec::new(),
+        };
+        let outcome = piece(&self.settings, &mut reader);
+        let Reader { reads, edges, .. } = reader;
+        self.record(unit, reads);
+        (outcome, edges)
+    }
+
+    fn record(&mut self, unit: &Unit, mut reads: Vec<Input>) {
+        reads.sort_unstable();
+        reads.dedup();
+        if self.reads.get(unit).is_some_and(|old| *old == reads) {
+            return;
+        }
+        self.forget(unit);
+        for input in &reads {
+            self.readers.entry(input.clone()).or_default().insert(unit.clone());
+        }
+        self.reads.insert(unit.clone(), reads);
+    }
+
+    /// Nobody asks for a piece any more.
+    fn forget(&mut self, unit: &Unit) {
+        for input in self.reads.remove(unit).unwrap_or_default() {
+            if let Some(readers) = self.readers.get_mut(&input) {
+                readers.remove(unit);
+                if readers.is_empty() {
+                    self.readers.remove(&input);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,169 @@
+//! The one way in which translation looks at objects: every look is recorded, so that it is known what to do again
+//! when an object changes, and who depends on whom.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use holdfast_graph::{Edge, Node, ObjectKey, Role};
+
+use super::claims::ListenerId;
+use super::gateway::GatewayPlan;
+use super::table::Host;
+use crate::apis::Body;
+use crate::apis::core::endpoint_slice::{EndpointSlice, SERVICE_LABEL};
+use crate::apis::gateway::grant::ReferenceGrant;
+use crate::object::{Age, Object};
+use crate::snapshot::ObjectSnapshot;
+
+/// Something that can be read.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Input {
+    /// An object, or that there is none.
+    Object(ObjectKey),
+    /// Which Gateways there are, and their ports.
+    Gateways,
+    /// The ReferenceGrants of a namespace.
+    Grants(Arc<str>),
+    /// The EndpointSlices of a Service.
+    Slices(ObjectKey),
+    /// What became of a Gateway.
+    Plan(ObjectKey),
+    /// The routes of the other kind at a listener.
+    Rivals(ListenerId, Arc<str>),
+}
+
+/// A route that claims hosts at a listener.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Rival {
+    pub(super) age: Age,
+    pub(super) hosts: Vec<Host>,
+}
+
+/// Routes at a listener, by kind.
+pub(super) type Rivals = HashMap<(ListenerId, Arc<str>), HashMap<ObjectKey, Rival>>;
+
+/// Objects by what they are looked up for.
+#[derive(Debug, Default)]
+pub(super) struct Indexes {
+    slices: HashMap<ObjectKey, BTreeSet<ObjectKey>>,
+    grants: HashMap<Arc<str>, BTreeSet<ObjectKey>>,
+    gateways: BTreeSet<ObjectKey>,
+}
+
+impl Indexes {
+    /// Takes an object in or out; says which look-ups that changes.
+    pub(super) fn update(&mut self, object: &Object, present: bool) -> Option<Input> {
+        match &object.body {
+            Body::EndpointSlice(_) => {
+                let service = object.metadata.labels.get(SERVICE_LABEL)?;
+                let service = crate::apis::scheme::service_key(&object.key.namespace, service);
+                toggle(&mut self.slices, service.clone(), &object.key, present);
+                Some(Input::Slices(service))
+            }
+            Body::ReferenceGrant(_) => {
+                toggle(&mut self.grants, object.key.namespace.clone(), &object.key, present);
+                Some(Input::Grants(object.key.namespace.clone()))
+            }
+            Body::Gateway(_) => {
+                if present {
+                    self.gateways.insert(object.key.clone());
+                } else {
+                    self.gateways.remove(&object.key);
+                }
+                Some(Input::Gateways)
+            }
+            _ => None,
+        }
+    }
+}
+
+fn toggle<K: std::hash::Hash + Eq>(index: &mut HashMap<K, BTreeSet<ObjectKey>>, at: K, key: &ObjectKey, present: bool) {
+    if present {
+        index.entry(at).or_default().insert(key.clone());
+    } else if let Some(keys) = index.get_mut(&at) {
+        keys.remove(key);
+        if keys.is_empty() {
+            index.remove(&at);
+        }
+    }
+}
+
+/// Reads on behalf of one unit of translation.
+pub(super) struct Reader<'a> {
+    pub(super) objects: &'a ObjectSnapshot,
+    pub(super) indexes: &'a Indexes,
+    pub(super) plans: &'a HashMap<ObjectKey, Arc<GatewayPlan>>,
+    pub(super) rivals: &'a Rivals,
+    pub(super) reads: Vec<Input>,
+    pub(super) edges: Vec<Edge>,
+}
+
+impl<'a> Reader<'a> {
+    /// An object.
+    pub(super) fn object(&mut self, key: &ObjectKey) -> Option<&'a Arc<Object>> {
+        self.reads.push(Input::Object(key.clone()));
+        self.objects.get(key)
+    }
+
+    /// Every Gateway, of whatever class.
+    pub(super) fn gateways(&mut self) -> impl Iterator<Item = &'a Arc<Object>> + use<'a> {
+        self.reads.push(Input::Gateways);
+        let objects = self.objects;
+        self.indexes.gateways.iter().filter_map(move |key| objects.get(key))
+    }
+
+    /// May objects of `from` (group, kind, namespace) refer to this object? The only place that answers it.
+    pub(super) fn granted(&mut self, from: (&str, &str, &str), to: &ObjectKey) -> bool {
+        if from.2 == &*to.namespace {
+            return true;
+        }
+        self.reads.push(Input::Grants(to.namespace.clone()));
+        let grants = self.indexes.grants.get(&to.namespace);
+        grants.into_iter().flatten().filter_map(|key| self.objects.get(key)).any(|object| match &object.body {
+            Body::ReferenceGrant(grant) => ReferenceGrant::allows(grant, from, (&to.group, &to.kind, &to.name)),
+            _ => false,
+        })
+    }
+
+    /// The EndpointSlices of a Service, in the order of their names.
+    pub(super) fn slices(&mut self, service: &ObjectKey) -> Vec<(&'a ObjectKey, &'a EndpointSlice)> {
+        self.reads.push(Input::Slices(service.clone()));
+        let keys = self.indexes.slices.get(service);
+        keys.into_iter()
+            .flatten()
+            .filter_map(|key| self.objects.get(key))
+            .filter_map(|object| match &object.body {
+                Body::EndpointSlice(slice) => Some((&object.key, slice)),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// What became of a Gateway; `None` for one that is not ours.
+    pub(super) fn plan(&mut self, gateway: &ObjectKey) -> Option<&'a Arc<GatewayPlan>> {
+        self.reads.push(Input::Plan(gateway.clone()));
+        self.plans.get(gateway)
+    }
+
+    /// The routes of a kind at a listener.
+    pub(super) fn rivals(
+        &mut self,
+        listener: &ListenerId,
+        kind: &str,
+    ) -> impl Iterator<Item = (&'a ObjectKey, &'a Rival)> {
+        let at = (listener.clone(), Arc::from(kind));
+        let found = self.rivals.get(&at);
+        self.reads.push(Input::Rivals(at.0, at.1));
+        found.into_iter().flatten()
+    }
+
+    /// Records that a section of an object depends on another object.
+    pub(super) fn edge(&mut self, from: &ObjectKey, section: impl Into<Arc<str>>, to: &ObjectKey, role: Role) {
+        self.edges.push(Edge { from: Node::section(from.clone(), section), to: Node::whole(to.clone()), role });
+    }
+
+    /// Records that a section of an object depends on a section of another.
+    pub(super) fn edge_to_section(&mut self, from: &ObjectKey, to: &ObjectKey, section: &str, role: Role) {
+        self.edges.push(Edge { from: Node::whole(from.clone()), to: Node::section(to.clone(), section), role });
+    }
+}

@@ -1,0 +1,210 @@
+//! A route object as a whole: its claims after conflicts, its rules translated and encoded.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use holdfast_graph::ObjectKey;
+
+use super::claims::{Attachment, Claims, Parent};
+use super::reader::Reader;
+use super::rule::{self, Outcome, Ranked, Replaced};
+use super::table::{Host, TableName};
+use super::{grpc, http};
+use crate::apis::Body;
+use crate::apis::gateway::route::RuleEntry;
+use crate::encode;
+use crate::fault::{Class, Fault};
+use crate::features::redirect::ListenerContext;
+use crate::model::{Action, Backend, Route};
+use crate::object::Object;
+use crate::settings::Settings;
+use crate::status::Condition;
+
+/// A route with its bytes.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Rendered {
+    /// The route.
+    pub(crate) route: Route,
+    /// Its bytes; unset where they depend on the listener.
+    bytes: Option<Bytes>,
+}
+
+impl Rendered {
+    fn new(route: Route) -> Self {
+        let same_everywhere = !matches!(route.action, Action::Redirect(_));
+        let nowhere = ListenerContext { https: false, port: 0 };
+        let bytes = same_everywhere.then(|| encode::route::encode(&route, nowhere).into());
+        Self { route, bytes }
+    }
+
+    /// The bytes for a listener.
+    pub(crate) fn bytes(&self, listener: ListenerContext) -> Bytes {
+        self.bytes.clone().unwrap_or_else(|| encode::route::encode(&self.route, listener).into())
+    }
+}
+
+/// Where routes stand: Gateway, table, host.
+pub(crate) type Places = BTreeSet<(ObjectKey, TableName, Host)>;
+
+/// What became of a route object.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct RoutePlan {
+    /// Its parents, after conflicts.
+    pub(crate) parents: Vec<Parent>,
+    /// Its routes.
+    pub(crate) routes: Vec<Arc<Rendered>>,
+    /// Where they stand.
+    pub(crate) places: Places,
+    /// Back ends that they use.
+    pub(crate) backends: BTreeSet<Backend>,
+    /// What is wrong.
+    pub(crate) faults: Vec<Fault>,
+    /// Rules that something else stands in the place of.
+    pub(crate) replaced: Vec<Replaced>,
+    /// Conditions that hold for every parent: `ResolvedRefs`, and what tells of broken rules.
+    pub(crate) conditions: Vec<Condition>,
+    /// Are all its rules broken?
+    pub(crate) wholly_invalid: bool,
+}
+
+impl RoutePlan {
+    /// The Gateways that it stands at.
+    pub(crate) fn gateways(&self) -> BTreeSet<&ObjectKey> {
+        self.places.iter().map(|(gateway, _, _)| gateway).collect()
+    }
+}
+
+/// Translates a route object; `None` where it is gone.
+pub(super) fn plan(
+    key: &ObjectKey,
+    claims: &Claims,
+    settings: &Settings,
+    reader: &mut Reader<'_>,
+) -> Option<RoutePlan> {
+    let object = reader.object(key)?;
+    let mut plan = RoutePlan { faults: claims.faults.clone(), ..RoutePlan::default() };
+    plan.parents =
+        claims.parents.iter().map(|parent| against_rivals(object, parent, reader, &mut plan.faults)).collect();
+    let outcomes = outcomes(object, settings, reader);
+    let count = outcomes.len();
+    for outcome in outcomes {
+        plan.routes.extend(outcome.routes.into_iter().map(|route| Arc::new(Rendered::new(route))));
+        plan.backends.extend(outcome.backends);
+        plan.faults.extend(outcome.faults);
+        plan.replaced.extend(outcome.replaced);
+    }
+    let attachments = plan.parents.iter().flat_map(|parent| &parent.attachments);
+    plan.places = attachments.flat_map(places).collect();
+    let invalid = plan.replaced.iter().filter(|replaced| replaced.class == Class::Invalid).count();
+    plan.wholly_invalid = count > 0 && invalid == count;
+    plan.conditions = conditions(&plan);
+    if plan.wholly_invalid {
+        for parent in plan.parents.iter_mut().filter(|parent| parent.accepted.status == "True") {
+            let message = plan.replaced.iter().map(|replaced| &*replaced.message).collect::<Vec<_>>().join("; ");
+            parent.accepted = Condition::new("Accepted", false, "UnsupportedValue", message);
+        }
+    }
+    Some(plan)
+}
+
+fn places(attachment: &Attachment) -> impl Iterator<Item = (ObjectKey, TableName, Host)> {
+    let gateway = &attachment.listener.gateway;
+    attachment.owned.iter().map(move |host| (gateway.clone(), attachment.table.clone(), host.clone()))
+}
+
+fn outcomes(object: &Object, settings: &Settings, reader: &mut Reader<'_>) -> Vec<Outcome> {
+    let unreadable = |index: usize, name: Option<&Arc<str>>, matches: Vec<Ranked>| {
+        let message = format!("spec.rules[{index}] could not be read");
+        rule::unreadable(object, index, name.map(|name| &**name), &matches, message, settings)
+    };
+    match &object.body {
+        Body::HttpRoute(route) => enumerate(&route.rules, |index, entry| match entry {
+            RuleEntry::Decoded(rule) => rule::translate(object, http::read(index, rule, settings), settings, reader),
+            RuleEntry::Broken { name, matches } => unreadable(index, name.as_ref(), http::salvage(matches, settings)),
+        }),
+        Body::GrpcRoute(route) => enumerate(&route.rules, |index, entry| match entry {
+            RuleEntry::Decoded(rule) => rule::translate(object, grpc::read(index, rule, settings), settings, reader),
+            RuleEntry::Broken { name, matches } => unreadable(index, name.as_ref(), grpc::salvage(matches, settings)),
+        }),
+        _ => Vec::new(),
+    }
+}
+
+fn enumerate<R>(rules: &[RuleEntry<R>], mut each: impl FnMut(usize, &RuleEntry<R>) -> Outcome) -> Vec<Outcome> {
+    // A name that stands twice would make two routes of one name.
+    let mut names: BTreeMap<String, usize> = BTreeMap::new();
+    rules
+        .iter()
+        .enumerate()
+        .map(|(index, entry)| {
+            let mut outcome = each(index, entry);
+            for (entry, route) in outcome.routes.iter_mut().enumerate() {
+                let times = names.entry(route.name.to_string()).and_modify(|times| *times += 1).or_insert(0);
+                if *times > 0 {
+                    route.name = format!("{}/again-{index}-{entry}", route.name).into();
+                }
+            }
+            outcome
+        })
+        .collect()
+}
+
+/// HTTPRoutes and GRPCRoutes must not share a host of a listener: the older route has it.
+///
+/// <https://gateway-api.sigs.k8s.io/reference/spec/#grpcroute> (hostnames)
+fn against_rivals(object: &Object, parent: &Parent, reader: &mut Reader<'_>, faults: &mut Vec<Fault>) -> Parent {
+    let mut parent = parent.clone();
+    let other = if &*object.key.kind == "GRPCRoute" { "HTTPRoute" } else { "GRPCRoute" };
+    let mut lost = None;
+    parent.attachments.retain(|attachment| {
+        let older = reader.rivals(&attachment.listener, other).find(|(_, rival)| {
+            let meets = |host: &Host| attachment.hosts.iter().any(|own| own.intersection(host).is_some());
+            (&rival.age, other) < (&object.age(), &*object.key.kind) && rival.hosts.iter().any(meets)
+        });
+        if let Some((winner, _)) = older {
+            lost = Some(format!("the older {other} {} has the same hosts at this listener", winner.namespaced_name()));
+        }
+        older.is_none()
+    });
+    if let Some(message) = lost {
+        let field = format!("spec.parentRefs[{}]", parent.index);
+        faults.push(Fault::new(&object.key, Class::Conflict, field, "HostnameConflict", &message));
+        if parent.attachments.is_empty() {
+            parent.accepted = Condition::new("Accepted", false, "HostnameConflict", message);
+        }
+    }
+    parent
+}
+
+fn conditions(plan: &RoutePlan) -> Vec<Condition> {
+    let mut conditions = Vec::new();
+    let unresolved: Vec<&Fault> = plan
+        .faults
+        .iter()
+        .filter(|fault| fault.class == Class::Referential && fault.field.starts_with("spec.rules"))
+        .collect();
+    conditions.push(match unresolved.first() {
+        None => Condition::new("ResolvedRefs", true, "ResolvedRefs", "every reference was resolved"),
+        Some(first) => {
+            let message = unresolved.iter().map(|fault| format!("{}: {}", fault.field, fault.message));
+            Condition::new("ResolvedRefs", false, first.reason, message.collect::<Vec<_>>().join("; "))
+        }
+    });
+    let broken = || plan.replaced.iter().filter(|replaced| replaced.class == Class::Invalid);
+    let tell = |replaced: &Replaced| format!("({}): {}", replaced.section, replaced.message);
+    if broken().next().is_some() {
+        let told = broken().map(tell).collect::<Vec<_>>().join("; ");
+        if !plan.wholly_invalid {
+            // The specification prescribes how the message begins.
+            let message = format!("Dropped Rule {told}");
+            conditions.push(Condition::new("PartiallyInvalid", true, "UnsupportedValue", message));
+        }
+        let (reason, message) = match broken().find_map(|replaced| replaced.response) {
+            Some(status) => ("Replaced", format!("requests are answered with status {status} {told}")),
+            None => ("Excluded", format!("left out {told}")),
+        };
+        conditions.push(Condition::new(crate::status::FALLBACK_CONDITION, true, reason, message));
+    }
+    conditions
+}

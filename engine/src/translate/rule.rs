@@ -1,0 +1,221 @@
+//! One rule of a route: from matches, filters and back ends to routes, or to what stands in their place.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
+use holdfast_graph::Origins;
+
+use super::filters::Filters;
+use super::reader::Reader;
+use super::weighted;
+use crate::apis::gateway::references::BackendRef;
+use crate::encode::names;
+use crate::fault::{Class, Fault};
+use crate::features::Flaw;
+use crate::features::headers::HeaderEdits;
+use crate::features::timeout::Timeouts;
+use crate::model::{
+    Action, Backend, Forward, Match, PathMatch, PathRank, Precedence, Response, Route, WeightedBackend,
+};
+use crate::object::Object;
+use crate::settings::Settings;
+
+/// A match with its rank, and whether it is the placeholder of one that cannot be served as written.
+#[derive(Clone, Debug)]
+pub(super) struct Ranked {
+    pub(super) matches: Match,
+    pub(super) rank: PathRank,
+    pub(super) narrowed: bool,
+}
+
+impl Ranked {
+    /// Every request of the host, after all other routes: for rules of which nothing can be told.
+    pub(super) fn last() -> Self {
+        Self { matches: Match::any(), rank: PathRank::Last, narrowed: true }
+    }
+}
+
+/// A rule of either kind of route, read.
+pub(super) struct ReadRule<'a> {
+    /// Its place among the rules.
+    pub(super) index: usize,
+    /// Its name.
+    pub(super) name: Option<&'a str>,
+    /// Its matches, never empty.
+    pub(super) matches: Vec<Ranked>,
+    /// Its filters.
+    pub(super) filters: Filters,
+    /// Its back ends, as written.
+    pub(super) backends: &'a [BackendRef],
+    /// Its time limits.
+    pub(super) timeouts: Timeouts,
+    /// What keeps it from being served.
+    pub(super) flaws: Vec<Flaw>,
+}
+
+/// What stands in the place of a rule, for status, metrics and diagnostics.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Replaced {
+    /// `rules[1]`.
+    pub(crate) section: String,
+    /// The status that requests get; `None` where the rule was left out.
+    pub(crate) response: Option<u16>,
+    /// Why.
+    pub(crate) class: Class,
+    /// The sentence of the first fault.
+    pub(crate) message: String,
+}
+
+/// The outcome of a rule.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Outcome {
+    pub(super) routes: Vec<Route>,
+    pub(super) faults: Vec<Fault>,
+    pub(super) replaced: Option<Replaced>,
+    pub(super) backends: BTreeSet<Backend>,
+}
+
+/// Translates a rule that was read.
+pub(super) fn translate(object: &Object, rule: ReadRule<'_>, settings: &Settings, reader: &mut Reader<'_>) -> Outcome {
+    let section = format!("rules[{}]", rule.index);
+    let field = format!("spec.{section}");
+    let mut outcome = Outcome::default();
+    let resolved = weighted::resolve(&object.key, &section, rule.backends, reader);
+    let mirrors = rule.filters.mirrors(&object.key, &section, reader, &mut outcome.faults);
+    let mut flaws = rule.flaws;
+    flaws.extend(resolved.flaws);
+    outcome.faults.extend(flaws.iter().map(|flaw| {
+        Fault::new(&object.key, Class::Invalid, format!("{field}.{}", flaw.field), "UnsupportedValue", &flaw.message)
+    }));
+    outcome.faults.extend(resolved.faults.iter().cloned());
+    let place = Place { object, index: rule.index, name: rule.name, origins: Origins::one(object.key.clone()) };
+    if let Some(flaw) = flaws.first() {
+        let message = format!("{field}.{}: {}", flaw.field, flaw.message);
+        return broken(place, &rule.matches, section, message, settings, outcome);
+    }
+    let missing = resolved.faults.first().map(|fault| format!("{}: {}", fault.field, fault.message));
+    let action = if let Some(redirect) = rule.filters.redirect {
+        Action::Redirect(redirect)
+    } else if resolved.backends.iter().any(|backend| backend.backend.is_some()) {
+        let (backends, rewrite, timeouts) = (resolved.backends, rule.filters.rewrite, rule.timeouts);
+        if let Some(message) = missing {
+            outcome.replaced = Some(Replaced { section, response: Some(500), class: Class::Referential, message });
+        }
+        outcome.backends.extend(backends.iter().filter_map(|backend| backend.backend.clone()));
+        outcome.backends.extend(mirrors.iter().map(|mirror| mirror.backend.clone()));
+        Action::Forward(Box::new(Forward { backends, rewrite, timeouts, mirrors }))
+    } else {
+        // Gateway API: requests for back ends that are not there get 500, whatever is set for invalid routes.
+        let message = missing.unwrap_or_else(|| format!("{field}: no backendRefs, so that requests get 500"));
+        if resolved.faults.is_empty() {
+            outcome.faults.push(Fault::new(
+                &object.key,
+                Class::Ignored,
+                &field,
+                "NoBackends",
+                "no backendRefs: requests get 500",
+            ));
+        }
+        outcome.replaced = Some(Replaced { section, response: Some(500), class: Class::Referential, message });
+        Action::Respond(Response { status: 500, body: settings.missing_backend_body.clone() })
+    };
+    let cleared = matches!(action, Action::Respond(_));
+    for (entry, ranked) in rule.matches.iter().enumerate() {
+        let mut route = place.route(entry, ranked, action.clone());
+        if !cleared {
+            route.request_headers = rule.filters.request_headers.clone();
+            route.response_headers = rule.filters.response_headers.clone();
+            route.cors = rule.filters.cors.clone();
+        }
+        outcome.routes.push(route);
+    }
+    outcome
+}
+
+/// Translates a rule that cannot be served: it is replaced by a direct response at the same place, or left out.
+pub(super) fn unreadable(
+    object: &Object,
+    index: usize,
+    name: Option<&str>,
+    matches: &[Ranked],
+    message: String,
+    settings: &Settings,
+) -> Outcome {
+    let place = Place { object, index, name, origins: Origins::one(object.key.clone()) };
+    broken(place, matches, format!("rules[{index}]"), message, settings, Outcome::default())
+}
+
+fn broken(
+    place: Place<'_>,
+    matches: &[Ranked],
+    section: String,
+    message: String,
+    settings: &Settings,
+    mut outcome: Outcome,
+) -> Outcome {
+    let response = settings
+        .replacement
+        .as_ref()
+        .map(|replacement| Response { status: replacement.code, body: replacement.body.clone() });
+    let code = response.as_ref().map(|response| response.status);
+    outcome.replaced = Some(Replaced { section, response: code, class: Class::Invalid, message });
+    for (entry, ranked) in matches.iter().enumerate() {
+        let Some(response) = response.clone() else { break };
+        outcome.routes.push(place.route(entry, ranked, Action::Respond(response)));
+    }
+    outcome
+}
+
+/// A rule's place in its object.
+struct Place<'a> {
+    object: &'a Object,
+    index: usize,
+    name: Option<&'a str>,
+    origins: Origins,
+}
+
+impl Place<'_> {
+    fn route(&self, entry: usize, ranked: &Ranked, action: Action) -> Route {
+        Route {
+            name: names::route(&self.object.key, self.index, self.name, entry).into(),
+            precedence: Precedence {
+                path: ranked.rank,
+                any_method: ranked.matches.method.is_none(),
+                headers: Reverse(ranked.matches.headers.len()),
+                query: Reverse(ranked.matches.query.len()),
+                narrowed: ranked.narrowed,
+                age: self.object.age(),
+                rule: self.index,
+                entry,
+                kind: self.object.key.kind.clone(),
+            },
+            matches: ranked.matches.clone(),
+            action,
+            request_headers: HeaderEdits::default(),
+            response_headers: HeaderEdits::default(),
+            cors: None,
+            origins: self.origins.clone(),
+        }
+    }
+}
+
+/// The rank of a path as Gateway API orders them; regular expressions stand between exact paths and prefixes.
+pub(super) fn rank(path: &PathMatch) -> PathRank {
+    match path {
+        PathMatch::Exact(_) => PathRank::Exact,
+        PathMatch::Regex(pattern) => PathRank::Regex(Reverse(pattern.chars().count())),
+        PathMatch::Prefix(prefix) | PathMatch::Text(prefix) => {
+            PathRank::Prefix(Reverse(prefix.trim_end_matches('/').chars().count()))
+        }
+    }
+}
+
+/// The back ends of a rule, resolved.
+pub(super) struct Resolved {
+    /// Those with a weight above 0, in order; `backend` is unset for those that are not there.
+    pub(super) backends: Vec<WeightedBackend>,
+    /// What was not found or not granted.
+    pub(super) faults: Vec<Fault>,
+    /// What cannot be used as written.
+    pub(super) flaws: Vec<Flaw>,
+}

@@ -1,0 +1,105 @@
+//! Hosts and the route tables that hold them.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+/// A route table of a Gateway: one for each plain port, one for each HTTPS listener.
+///
+/// Not finer: browsers reuse one HTTP/2 connection for all hosts that its certificate covers.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum TableName {
+    /// All plain HTTP listeners of a port.
+    Port(u16),
+    /// One HTTPS listener, by name.
+    Listener(Arc<str>),
+}
+
+/// A host pattern: `*`, `*.example.com` or `example.com`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Host(Arc<str>);
+
+impl Host {
+    /// All hosts.
+    pub(crate) fn any() -> Self {
+        Self("*".into())
+    }
+
+    /// The hosts of a listener or route: all where none is set.
+    pub(crate) fn new(pattern: Option<&Arc<str>>) -> Self {
+        pattern.map_or_else(Self::any, |pattern| Self(pattern.clone()))
+    }
+
+    /// As Envoy writes it in `domains`.
+    pub(crate) fn domain(&self) -> &str {
+        &self.0
+    }
+
+    /// What follows the wildcard: `` of `*`, `.example.com` of `*.example.com`, nothing for a precise host.
+    fn suffix(&self) -> Option<&str> {
+        self.0.strip_prefix('*')
+    }
+
+    /// Does every host that `other` stands for also match this pattern?
+    pub(crate) fn covers(&self, other: &Host) -> bool {
+        match self.suffix() {
+            None => self == other,
+            Some("") => true,
+            Some(suffix) => match other.suffix() {
+                Some(inner) => inner.ends_with(suffix),
+                None => other.0.len() > suffix.len() && other.0.ends_with(suffix),
+            },
+        }
+    }
+
+    /// The hosts that match both patterns, where there are any.
+    pub(crate) fn intersection(&self, other: &Host) -> Option<Host> {
+        if self.covers(other) {
+            Some(other.clone())
+        } else if other.covers(self) {
+            Some(self.clone())
+        } else {
+            None
+        }
+    }
+
+    /// Sorts patterns: the more specific first.
+    pub(crate) fn specificity(&self) -> (bool, Reverse<usize>) {
+        (self.suffix().is_some(), Reverse(self.0.len()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host(text: &str) -> Host {
+        Host::new(Some(&Arc::from(text)))
+    }
+
+    #[test]
+    fn intersections_are_those_of_the_specification() {
+        let rows = [
+            ("*", "a.example.com", Some("a.example.com")),
+            ("*.example.com", "a.example.com", Some("a.example.com")),
+            ("*.example.com", "a.b.example.com", Some("a.b.example.com")),
+            ("*.example.com", "example.com", None),
+            ("*.example.com", "*.com", Some("*.example.com")),
+            ("a.example.com", "*.example.com", Some("a.example.com")),
+            ("a.example.com", "b.example.com", None),
+            ("*.example.com", "*.example.org", None),
+            ("*.example.com", "aexample.com", None),
+        ];
+        for (left, right, both) in rows {
+            assert_eq!(host(left).intersection(&host(right)), both.map(host), "{left} and {right}");
+            assert_eq!(host(right).intersection(&host(left)), both.map(host), "{right} and {left}");
+        }
+    }
+
+    #[test]
+    fn the_more_specific_host_comes_first() {
+        let mut hosts = [host("*"), host("*.com"), host("a.com"), host("*.example.com"), host("a.example.com")];
+        hosts.sort_by_key(Host::specificity);
+        let sorted: Vec<_> = hosts.iter().map(Host::domain).collect();
+        assert_eq!(sorted, ["a.example.com", "a.com", "*.example.com", "*.com", "*"]);
+    }
+}

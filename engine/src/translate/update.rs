@@ -1,0 +1,147 @@
+//! Takes in the outcome of each piece of translation, and marks what has read an outcome that changed.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use holdfast_graph::ObjectKey;
+use holdfast_xds::{Resource, ResourceType};
+
+use super::claims::{Claims, ListenerId};
+use super::fleet::Fleet;
+use super::gateway::GatewayPlan;
+use super::reader::{Input, Rival};
+use super::route::RoutePlan;
+use super::{Changes, Translator, Unit};
+use crate::fault::Fault;
+use crate::model::ServicePort;
+use crate::object::Age;
+
+impl Translator {
+    pub(super) fn set_plan(&mut self, key: &ObjectKey, plan: Option<Arc<GatewayPlan>>, changes: &mut Changes) {
+        if self.plans.get(key) == plan.as_ref() {
+            return;
+        }
+        let before = self.fleets.get(key).map(|fleet| fleet.certificates().clone()).unwrap_or_default();
+        match plan {
+            Some(plan) => {
+                self.plans.insert(key.clone(), plan.clone());
+                match self.fleets.get_mut(key) {
+                    Some(fleet) => fleet.set_plan(plan),
+                    None => {
+                        self.fleets.insert(key.clone(), Fleet::new(key.clone(), plan));
+                    }
+                }
+                self.touched.insert(key.clone());
+            }
+            None => {
+                self.plans.remove(key);
+                if self.fleets.remove(key).is_some() {
+                    changes.withdrawn.push(key.clone());
+                }
+            }
+        }
+        let after = self.fleets.get(key).map(|fleet| fleet.certificates().clone()).unwrap_or_default();
+        let missing = after.iter().filter(|secret| !self.secrets.contains_key(secret)).cloned().map(Unit::Secret);
+        self.dirty.extend(missing);
+        for secret in before.difference(&after) {
+            if !self.fleets.values().any(|fleet| fleet.certificates().contains(secret)) {
+                self.secrets.remove(secret);
+                self.forget(&Unit::Secret(secret.clone()));
+            }
+        }
+        self.mark(&Input::Plan(key.clone()));
+    }
+
+    pub(super) fn set_claims(&mut self, key: &ObjectKey, claims: Option<(Claims, Age)>) {
+        let age = claims.as_ref().map(|(_, age)| age.clone());
+        let claims = claims.map(|(claims, _)| Arc::new(claims));
+        self.dirty.insert(Unit::Route(key.clone()));
+        let old = match &claims {
+            Some(claims) => self.claims.insert(key.clone(), claims.clone()),
+            None => {
+                self.forget(&Unit::Claims(key.clone()));
+                self.claims.remove(key)
+            }
+        };
+        let places = |claims: &Option<Arc<Claims>>| -> BTreeSet<ListenerId> {
+            claims
+                .iter()
+                .flat_map(|claims| claims.attachments())
+                .map(|attachment| attachment.listener.clone())
+                .collect()
+        };
+        for listener in places(&old).union(&places(&claims)) {
+            let hosts = claims.iter().flat_map(|claims| claims.attachments());
+            let hosts =
+                hosts.filter(|a| a.listener == *listener).flat_map(|a| a.hosts.iter().cloned()).collect::<Vec<_>>();
+            let rival = age.clone().filter(|_| !hosts.is_empty()).map(|age| Rival { age, hosts });
+            let at = (listener.clone(), key.kind.clone());
+            let routes = self.rivals.entry(at.clone()).or_default();
+            let before = match rival.clone() {
+                Some(rival) => routes.insert(key.clone(), rival),
+                None => routes.remove(key),
+            };
+            if routes.is_empty() {
+                self.rivals.remove(&at);
+            }
+            if before != rival {
+                self.mark(&Input::Rivals(at.0, at.1));
+            }
+        }
+    }
+
+    pub(super) fn set_route(&mut self, key: &ObjectKey, plan: Option<Arc<RoutePlan>>) {
+        let old = match &plan {
+            Some(plan) => self.routes.insert(key.clone(), plan.clone()),
+            None => {
+                self.forget(&Unit::Route(key.clone()));
+                self.routes.remove(key)
+            }
+        };
+        let (old, new) = (old.as_deref(), plan.as_deref());
+        let gateways: BTreeSet<ObjectKey> = old.into_iter().chain(new).flat_map(RoutePlan::gateways).cloned().collect();
+        for gateway in gateways {
+            let Some(fleet) = self.fleets.get_mut(&gateway) else { continue };
+            // Where only words changed (a status, a fault), nothing that is served did.
+            if !plan.as_ref().is_some_and(|plan| fleet.has(key, plan)) {
+                fleet.set_route(key, plan.as_ref());
+                self.touched.insert(gateway);
+            }
+        }
+        let services = |plan: Option<&RoutePlan>| -> BTreeSet<ServicePort> {
+            plan.into_iter().flat_map(|plan| plan.backends.iter().map(|backend| backend.service.clone())).collect()
+        };
+        let (before, after) = (services(old), services(new));
+        let unknown = after.iter().filter(|service| !self.endpoints.contains_key(service)).cloned();
+        self.dirty.extend(unknown.map(Unit::Endpoints));
+        for service in before.difference(&after) {
+            if !self.fleets.values().any(|fleet| fleet.uses(service)) {
+                self.endpoints.remove(service);
+                self.endpoint_faults.remove(service);
+                self.forget(&Unit::Endpoints(service.clone()));
+            }
+        }
+    }
+
+    pub(super) fn set_endpoints(&mut self, service: &ServicePort, resource: Arc<Resource>, faults: Vec<Fault>) {
+        if faults.is_empty() {
+            self.endpoint_faults.remove(service);
+        } else {
+            self.endpoint_faults.insert(service.clone(), faults);
+        }
+        for (key, fleet) in self.fleets.iter_mut().filter(|(_, fleet)| fleet.uses(service)) {
+            fleet.put(ResourceType::Endpoints, resource.clone());
+            self.touched.insert(key.clone());
+        }
+        self.endpoints.insert(service.clone(), resource);
+    }
+
+    pub(super) fn set_secret(&mut self, key: &ObjectKey, resource: Option<Arc<Resource>>) {
+        match resource {
+            Some(resource) => self.secrets.insert(key.clone(), resource),
+            None => self.secrets.remove(key),
+        };
+        let users = self.fleets.iter().filter(|(_, fleet)| fleet.certificates().contains(key));
+        self.touched.extend(users.map(|(gateway, _)| gateway.clone()));
+    }
+}

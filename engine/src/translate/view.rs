@@ -1,0 +1,48 @@
+//! What translation knows, for reports: faults, statuses, replacements. Put together when asked, never on the hot path.
+
+use std::collections::BTreeMap;
+
+use holdfast_graph::ObjectKey;
+
+use super::Translator;
+use super::claims::ListenerId;
+use super::gateway::GatewayPlan;
+use super::route::RoutePlan;
+use crate::fault::Fault;
+
+impl Translator {
+    /// All faults, in order, each once.
+    pub(crate) fn faults(&self) -> Vec<Fault> {
+        let plans = self.plans.values().flat_map(|plan| &plan.faults);
+        let routes = self.routes.values().flat_map(|plan| &plan.faults);
+        let mut faults: Vec<Fault> =
+            plans.chain(routes).chain(self.endpoint_faults.values().flatten()).cloned().collect();
+        faults.sort_unstable();
+        faults.dedup();
+        faults
+    }
+
+    /// The Gateways that are ours, in order.
+    pub(crate) fn plans(&self) -> BTreeMap<&ObjectKey, &GatewayPlan> {
+        self.plans.iter().map(|(key, plan)| (key, &**plan)).collect()
+    }
+
+    /// The route objects, in order.
+    pub(crate) fn routes(&self) -> BTreeMap<&ObjectKey, &RoutePlan> {
+        self.routes.iter().map(|(key, plan)| (key, &**plan)).collect()
+    }
+
+    /// How many route objects stand at each listener.
+    pub(crate) fn attached(&self) -> BTreeMap<ListenerId, i32> {
+        let mut attached = BTreeMap::new();
+        for plan in self.routes.values() {
+            let accepted = plan.parents.iter().filter(|parent| parent.accepted.status == "True");
+            let listeners: std::collections::BTreeSet<_> =
+                accepted.flat_map(|parent| &parent.attachments).map(|attachment| &attachment.listener).collect();
+            for listener in listeners {
+                *attached.entry(listener.clone()).or_insert(0) += 1;
+            }
+        }
+        attached
+    }
+}
