@@ -6,6 +6,7 @@
 pub mod engine;
 pub mod object;
 pub mod apis;
+pub mod run;
 pub mod snapshot;
 pub mod settings;
 pub mod fault;
