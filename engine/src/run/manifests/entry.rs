@@ -116,7 +116,8 @@ impl Reader<'_> {
         let decoded = if too_large || !defects.is_empty() {
             unusable(&value, &source, |key| {
                 if too_large {
-                    let message = format!("the object has {bytes} bytes; objects of more than {OBJECT_BYTES_MAX} are not used");
+                    let message =
+                        format!("the object has {bytes} bytes; objects of more than {OBJECT_BYTES_MAX} are not used");
                     return vec![Fault::new(key, Class::Invalid, "", "TooLarge", message)];
                 }
                 defects.iter().map(|d| Fault::new(key, Class::Invalid, &d.field, "Invalid", &d.message)).collect()

@@ -100,11 +100,12 @@ impl Eyes {
         let Some(watcher) = &mut self.watcher else { return };
         let mut wanted = BTreeSet::new();
         for root in &self.roots {
-            // The folder that holds the root: a root that is a link, or a file, changes there.
-            if let Some(parent) = fs::canonicalize(root.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(".".as_ref())).ok() {
-                if !root.is_dir() || root.is_symlink() {
-                    wanted.insert((parent, false));
-                }
+            // A root that is a link, or a file, changes in the folder that holds it.
+            let parent = root.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(".".as_ref());
+            if (root.is_symlink() || !root.is_dir())
+                && let Ok(parent) = fs::canonicalize(parent)
+            {
+                wanted.insert((parent, false));
             }
             if let Ok(real) = fs::canonicalize(root) {
                 let recursive = real.is_dir();

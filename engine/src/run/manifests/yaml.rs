@@ -129,6 +129,9 @@ struct Composer<'t> {
     path: Vec<Step>,
 }
 
+/// The places of a mapping's entries.
+type Entries = Vec<(String, Marks)>;
+
 enum Step {
     Key(String),
     Index(usize),
@@ -230,7 +233,7 @@ impl<'t> Composer<'t> {
         Ok((values, marks))
     }
 
-    fn mapping(&mut self, depth: usize) -> Result<(Map<String, Value>, Vec<(String, Marks)>), SyntaxError> {
+    fn mapping(&mut self, depth: usize) -> Result<(Map<String, Value>, Entries), SyntaxError> {
         let (mut values, mut marks) = (Map::new(), Vec::new());
         let mut merged = Vec::new();
         while let Some((event, span)) = self.next()? {
@@ -276,7 +279,7 @@ impl<'t> Composer<'t> {
     }
 
     /// `<<: *defaults`: entries that are not given here come from there. <https://yaml.org/type/merge.html>
-    fn merge(&mut self, value: Value, mark: Marks, values: &mut Map<String, Value>, marks: &mut Vec<(String, Marks)>) {
+    fn merge(&mut self, value: Value, mark: Marks, values: &mut Map<String, Value>, marks: &mut Entries) {
         match (value, mark.inner) {
             (Value::Object(from), Inner::Map(from_marks)) => {
                 for (key, mark) in from_marks {
