@@ -1,7 +1,7 @@
 //! A resource as it goes over the wire: encoded once, shared by all clients, named and versioned by content.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use holdfast_graph::Origins;
@@ -74,6 +74,23 @@ impl Version {
         Self(version)
     }
 
+    /// The version written as these 32 hexadecimal digits; nothing for any other text.
+    pub fn parse(text: &str) -> Option<Self> {
+        let digits: &[u8; 32] = text.as_bytes().try_into().ok()?;
+        let mut version = [0; 16];
+        for (byte, pair) in version.iter_mut().zip(digits.chunks_exact(2)) {
+            for &digit in pair {
+                let value = match digit {
+                    b'0'..=b'9' => digit - b'0',
+                    b'a'..=b'f' => digit - b'a' + 10,
+                    _ => return None,
+                };
+                *byte = *byte << 4 | value;
+            }
+        }
+        Some(Self(version))
+    }
+
     /// The hash itself.
     pub fn as_bytes(&self) -> &[u8; 16] {
         &self.0
@@ -94,7 +111,7 @@ impl fmt::Debug for Version {
 }
 
 /// A resource, encoded.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct Resource {
     /// Its name, unique within its type and fleet.
     pub name: Arc<str>,
@@ -104,13 +121,36 @@ pub struct Resource {
     pub body: Bytes,
     /// The objects it was made from.
     pub origins: Origins,
+    /// What stands before the body on the wire, written once for all clients.
+    head: OnceLock<(ResourceType, Bytes)>,
 }
+
+/// What stands on the wire before the body follows from the rest.
+impl PartialEq for Resource {
+    fn eq(&self, other: &Self) -> bool {
+        self.version == other.version
+            && self.name == other.name
+            && self.origins == other.origins
+            && self.body == other.body
+    }
+}
+
+impl Eq for Resource {}
 
 impl Resource {
     /// A resource whose version is the hash of its bytes.
     pub fn new(name: impl Into<Arc<str>>, body: impl Into<Bytes>, origins: Origins) -> Self {
         let body = body.into();
-        Self { name: name.into(), version: Version::of(&body), body, origins }
+        Self { name: name.into(), version: Version::of(&body), body, origins, head: OnceLock::new() }
+    }
+
+    /// What stands before the body on the wire where it is of this type: written by `write` once, however many
+    /// clients it is sent to.
+    pub(crate) fn head(&self, kind: ResourceType, write: impl Fn(&Self) -> Bytes) -> Bytes {
+        match self.head.get_or_init(|| (kind, write(self))) {
+            (written, head) if *written == kind => head.clone(),
+            _ => write(self),
+        }
     }
 }
 

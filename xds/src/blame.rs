@@ -1,0 +1,80 @@
+//! Which clusters or listeners an Envoy names when it refuses some of a response.
+//!
+//! Envoy applies every good cluster and listener of such a response and names each bad one, as in
+//! `Error adding/updating listener(s) l1: <why>\nl2: <why>\n` and `Error adding/updating cluster(s) c1: <why>, c2: <why>`.
+//! It refuses a response as a whole, naming nothing, where it cannot even decode it.
+
+/// Envoy cuts its message here, with a mark behind.
+const CUT_AT: usize = 4096;
+
+/// What a refusal says about the resources of its response.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Blame<'a> {
+    /// These were refused, all others applied.
+    Exactly(Vec<&'a str>),
+    /// These were refused; the message was cut off before it ended.
+    AtLeast(Vec<&'a str>),
+    /// It names none.
+    Nobody,
+}
+
+/// Which of `names` the message blames.
+pub(crate) fn blame<'a>(message: &str, names: impl Iterator<Item = &'a str>) -> Blame<'a> {
+    let Some(list) = ["Error adding/updating listener(s) ", "Error adding/updating cluster(s) "]
+        .into_iter()
+        .find_map(|start| message.strip_prefix(start))
+    else {
+        return Blame::Nobody;
+    };
+    let named: Vec<&str> = names.filter(|name| is_named(list, name)).collect();
+    let was_cut = message.len() >= CUT_AT || message.ends_with("...(truncated)");
+    match (named.is_empty(), was_cut) {
+        (true, _) => Blame::Nobody,
+        (false, false) => Blame::Exactly(named),
+        (false, true) => Blame::AtLeast(named),
+    }
+}
+
+/// Does `name: ` stand at the start of an item?
+fn is_named(list: &str, name: &str) -> bool {
+    let is_item = |at: usize| {
+        let (before, after) = (&list[..at], &list[at + name.len()..]);
+        after.starts_with(": ") && (before.is_empty() || before.ends_with('\n') || before.ends_with(", "))
+    };
+    !name.is_empty() && list.match_indices(name).any(|(at, _)| is_item(at))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of<'a>(message: &str, names: &[&'a str]) -> Blame<'a> {
+        blame(message, names.iter().copied())
+    }
+
+    #[test]
+    fn listeners_and_clusters_are_named_each_in_its_form() {
+        let listeners = "Error adding/updating listener(s) l1: duplicate address\nl2: no such filter\n";
+        assert_eq!(of(listeners, &["l", "l1", "l2", "l3"]), Blame::Exactly(vec!["l1", "l2"]));
+        let clusters = "Error adding/updating cluster(s) a/b: bad, c2: worse";
+        assert_eq!(of(clusters, &["b", "a/b", "c2", "2"]), Blame::Exactly(vec!["a/b", "c2"]));
+    }
+
+    #[test]
+    fn a_name_elsewhere_in_the_text_is_not_blamed() {
+        let message = "Error adding/updating listener(s) l1: clashes with l2: sorry\n";
+        assert_eq!(of(message, &["l2"]), Blame::Nobody);
+    }
+
+    #[test]
+    fn other_texts_name_nobody() {
+        assert_eq!(of("missing ]: [", &["missing ]"]), Blame::Nobody);
+        assert_eq!(of("", &["a"]), Blame::Nobody);
+    }
+
+    #[test]
+    fn a_message_that_was_cut_may_have_named_more() {
+        let message = "Error adding/updating listener(s) l1: x\nl...(truncated)";
+        assert_eq!(of(message, &["l1", "l2"]), Blame::AtLeast(vec!["l1"]));
+    }
+}

@@ -1,0 +1,78 @@
+//! The gRPC service `envoy.service.status.v3.ClientStatusDiscoveryService`: what each connected Envoy has, by name and
+//! version, never with contents.
+
+use std::pin::Pin;
+
+use envoy_types::pb::envoy::admin::v3::ClientResourceStatus;
+use envoy_types::pb::envoy::config::core::v3::Node;
+use envoy_types::pb::envoy::service::status::v3::client_config::GenericXdsConfig;
+use envoy_types::pb::envoy::service::status::v3::client_status_discovery_service_server::ClientStatusDiscoveryService;
+use envoy_types::pb::envoy::service::status::v3::{
+    ClientConfig, ClientStatusRequest, ClientStatusResponse, ConfigStatus,
+};
+use futures::{Stream, StreamExt};
+use tonic::{Request, Response, Status, Streaming};
+
+use crate::Fleets;
+use crate::fleets::StreamState;
+use crate::view::{self, ResourceView};
+
+/// The service.
+#[derive(Debug)]
+pub(crate) struct ClientStatus(pub(crate) Fleets);
+
+#[tonic::async_trait]
+impl ClientStatusDiscoveryService for ClientStatus {
+    type StreamClientStatusStream = Pin<Box<dyn Stream<Item = Result<ClientStatusResponse, Status>> + Send>>;
+
+    async fn stream_client_status(
+        &self,
+        request: Request<Streaming<ClientStatusRequest>>,
+    ) -> Result<Response<Self::StreamClientStatusStream>, Status> {
+        let fleets = self.0.clone();
+        let responses = request.into_inner().map(move |request| respond(&fleets, &request?));
+        Ok(Response::new(Box::pin(responses)))
+    }
+
+    async fn fetch_client_status(
+        &self,
+        request: Request<ClientStatusRequest>,
+    ) -> Result<Response<ClientStatusResponse>, Status> {
+        respond(&self.0, request.get_ref()).map(Response::new)
+    }
+}
+
+fn respond(fleets: &Fleets, request: &ClientStatusRequest) -> Result<ClientStatusResponse, Status> {
+    if !request.node_matchers.is_empty() {
+        return Err(Status::invalid_argument("node matchers are not supported"));
+    }
+    Ok(ClientStatusResponse { config: fleets.streams().iter().map(|stream| client(stream)).collect() })
+}
+
+fn client(stream: &StreamState) -> ClientConfig {
+    let node = Node { id: stream.peer.node.to_string(), cluster: stream.peer.fleet.to_string(), ..Default::default() };
+    let resources = view::resources(&stream.connection());
+    ClientConfig {
+        node: Some(node),
+        generic_xds_configs: resources.into_iter().map(resource).collect(),
+        client_scope: format!("stream {}", stream.number),
+        ..Default::default()
+    }
+}
+
+fn resource(resource: ResourceView) -> GenericXdsConfig {
+    let (config, client) = match resource.status {
+        view::Status::Synced => (ConfigStatus::Synced, ClientResourceStatus::Acked),
+        view::Status::Stale => (ConfigStatus::Stale, ClientResourceStatus::Requested),
+        view::Status::NotSent => (ConfigStatus::NotSent, ClientResourceStatus::Requested),
+        view::Status::Refused => (ConfigStatus::Error, ClientResourceStatus::Nacked),
+    };
+    GenericXdsConfig {
+        type_url: resource.kind.url().to_owned(),
+        name: resource.name.to_string(),
+        version_info: resource.version,
+        config_status: config.into(),
+        client_status: client.into(),
+        ..Default::default()
+    }
+}

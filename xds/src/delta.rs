@@ -1,0 +1,129 @@
+//! The incremental variant: names are asked for and given up one by one, every response is answered by its nonce.
+//!
+//! <https://www.envoyproxy.io/docs/envoy/latest/api-docs/xds_protocol#incremental-xds>
+
+use std::sync::Arc;
+
+use envoy_types::pb::envoy::service::discovery::v3::DeltaDiscoveryRequest;
+
+use crate::cursor::Cursor;
+use crate::due::Held;
+use crate::flight::{Flight, Item};
+use crate::limits::{RESPONSE_BYTES_MAX, UNANSWERED_MAX};
+use crate::response::{Form, Response};
+use crate::{Resource, Version};
+
+/// Asks for everything there is of a type.
+pub(crate) const WILDCARD: &str = "*";
+
+/// Takes in what a request asks for and gives up.
+pub(crate) fn ask(cursor: &mut Cursor, request: &DeltaDiscoveryRequest, now: u64) {
+    let subscribe = &request.resource_names_subscribe;
+    let unsubscribe = &request.resource_names_unsubscribe;
+    let is_first = !cursor.asked;
+    cursor.asked = true;
+    for name in unsubscribe {
+        match name.as_str() {
+            WILDCARD => cursor.unsubscribe_all(),
+            name => cursor.unsubscribe(name, now),
+        }
+    }
+    // Before there was `*`, a first request without names asked for everything.
+    let is_legacy_wildcard = is_first && cursor.has_wildcard() && subscribe.is_empty() && unsubscribe.is_empty();
+    for name in subscribe.iter().filter(|name| *name != WILDCARD) {
+        let held = request.initial_resource_versions.get(name).filter(|_| is_first);
+        cursor.subscribe(name, held.map_or(Held::Nothing, |version| claimed(version)), now);
+    }
+    if is_legacy_wildcard || subscribe.iter().any(|name| name == WILDCARD) {
+        let initial = request.initial_resource_versions.iter().filter(|_| is_first);
+        let held: Vec<(Arc<str>, Held)> =
+            initial.map(|(name, version)| (cursor.intern(name), claimed(version))).collect();
+        // One that comes with resources has started before, and waits for nothing.
+        cursor.owed |= !cursor.wildcard && held.is_empty();
+        cursor.subscribe_all(held, now);
+    }
+}
+
+fn claimed(version: &str) -> Held {
+    Held::Has { version: Version::parse(version), resource: None }
+}
+
+/// The next response with additions and changes; of listeners with removals too, which come first in Envoy: a new
+/// listener may need the address of one that goes.
+pub(crate) fn changes(cursor: &mut Cursor, nonce: u64, removals_until: Option<u64>) -> Option<Response> {
+    if cursor.flights.len() >= UNANSWERED_MAX {
+        return None;
+    }
+    let mut load = Load::new(nonce);
+    if let Some(until) = removals_until {
+        load.take_removals(cursor, until);
+    }
+    load.take_changes(cursor);
+    let says_something = !load.flight.items.is_empty();
+    if !says_something && !cursor.owed {
+        return None;
+    }
+    cursor.owed = false;
+    Some(load.depart(cursor))
+}
+
+/// The next response with removals that were due at `until`.
+pub(crate) fn removals(cursor: &mut Cursor, nonce: u64, until: u64) -> Option<Response> {
+    if cursor.flights.len() >= UNANSWERED_MAX {
+        return None;
+    }
+    let mut load = Load::new(nonce);
+    load.take_removals(cursor, until);
+    if load.flight.items.is_empty() { None } else { Some(load.depart(cursor)) }
+}
+
+/// A response being put together.
+struct Load {
+    flight: Flight,
+    resources: Vec<Arc<Resource>>,
+    removed: Vec<Arc<str>>,
+    bytes: usize,
+}
+
+impl Load {
+    fn new(nonce: u64) -> Self {
+        Self { flight: Flight::new(nonce), resources: Vec::new(), removed: Vec::new(), bytes: 0 }
+    }
+
+    fn take_removals(&mut self, cursor: &mut Cursor, until: u64) {
+        while self.bytes < RESPONSE_BYTES_MAX
+            && let Some((item, since)) = cursor.take_removal(until)
+        {
+            self.bytes += item.name.len();
+            self.removed.push(item.name.clone());
+            self.flight.removal(item, since);
+        }
+    }
+
+    fn take_changes(&mut self, cursor: &mut Cursor) {
+        let mut company = usize::MAX;
+        while let Some((name, due)) = cursor.changes.first() {
+            let bytes = name.len() + cursor.seen.get(name).map_or(0, |resource| resource.body.len());
+            company = company.min(due.company);
+            let is_first = self.flight.items.is_empty();
+            if !is_first && (self.resources.len() >= company || self.bytes + bytes > RESPONSE_BYTES_MAX) {
+                break;
+            }
+            let Some((item, resource, since)) = cursor.take_change() else { break };
+            self.bytes += bytes;
+            match resource {
+                Some(resource) => self.resources.push(resource),
+                None => self.removed.push(item.name.clone()),
+            }
+            // What was sent before matters only where a response must be complete.
+            self.flight.change(Item { before: Held::Nothing, ..item }, since);
+        }
+    }
+
+    fn depart(self, cursor: &mut Cursor) -> Response {
+        let nonce = self.flight.nonce;
+        cursor.flights.push(self.flight);
+        let form = Form::Delta { removed: self.removed };
+        Response { kind: cursor.kind, nonce, resources: self.resources, form }
+    }
+}

@@ -1,0 +1,90 @@
+//! Responses that were sent and not answered yet.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::Version;
+use crate::due::Held;
+
+/// One response on its way.
+#[derive(Debug)]
+pub(crate) struct Flight {
+    pub(crate) nonce: u64,
+    pub(crate) items: Vec<Item>,
+    /// Since when the oldest of its additions and changes was due, where it has any.
+    pub(crate) changes_since: Option<u64>,
+    /// Since when the oldest of its removals was due, where it has any.
+    pub(crate) removals_since: Option<u64>,
+}
+
+/// One name in a response.
+#[derive(Debug)]
+pub(crate) struct Item {
+    pub(crate) name: Arc<str>,
+    /// The version sent; nothing where the response says that there is no such resource.
+    pub(crate) version: Option<Version>,
+    /// What the client was sent before.
+    pub(crate) before: Held,
+}
+
+impl Flight {
+    pub(crate) fn new(nonce: u64) -> Self {
+        Self { nonce, items: Vec::new(), changes_since: None, removals_since: None }
+    }
+
+    /// Records an addition or change, or the answer that a name doesn't exist.
+    pub(crate) fn change(&mut self, item: Item, since: u64) {
+        self.items.push(item);
+        self.changes_since = Some(self.changes_since.map_or(since, |oldest| oldest.min(since)));
+    }
+
+    /// Records a removal.
+    pub(crate) fn removal(&mut self, item: Item, since: u64) {
+        self.items.push(item);
+        self.removals_since = Some(self.removals_since.map_or(since, |oldest| oldest.min(since)));
+    }
+
+    /// How many resources the response carries.
+    pub(crate) fn resources(&self) -> usize {
+        self.items.iter().filter(|item| item.version.is_some()).count()
+    }
+}
+
+/// The responses of one type on their way, in the order in which they were sent.
+#[derive(Debug, Default)]
+pub(crate) struct Flights(VecDeque<Flight>);
+
+impl Flights {
+    pub(crate) fn push(&mut self, flight: Flight) {
+        self.0.push_back(flight);
+    }
+
+    /// Takes out the one that is answered; nothing for a nonce that is stale or unknown.
+    pub(crate) fn land(&mut self, nonce: &str) -> Option<Flight> {
+        let nonce = nonce.parse::<u64>().ok()?;
+        let at = self.0.iter().position(|flight| flight.nonce == nonce)?;
+        self.0.remove(at)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Flight> {
+        self.0.iter()
+    }
+
+    /// Since when the oldest unanswered addition or change was due.
+    pub(crate) fn oldest_change(&self) -> Option<u64> {
+        self.0.iter().filter_map(|flight| flight.changes_since).min()
+    }
+
+    /// Since when the oldest unanswered removal was due.
+    pub(crate) fn oldest_removal(&self) -> Option<u64> {
+        self.0.iter().filter_map(|flight| flight.removals_since).min()
+    }
+}

@@ -1,0 +1,122 @@
+//! Which fleet an Envoy belongs to, fixed by its first message.
+
+use std::sync::Arc;
+
+use envoy_types::pb::envoy::config::core::v3::Node;
+use envoy_types::pb::envoy::config::core::v3::node::UserAgentVersionType;
+
+use crate::limits::{FLEET_BYTES_MAX, NODE_ID_BYTES_MAX};
+
+/// Who is at the other end of a stream; never changes while the stream lasts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// The fleet it belongs to, `namespace/name` of its Gateway.
+    pub fleet: Arc<str>,
+    /// Its `node.id`.
+    pub node: Arc<str>,
+    /// Its version, as in `1.40.0`; empty where it told none.
+    pub build: Arc<str>,
+}
+
+/// Decides which fleet an Envoy belongs to.
+pub trait Identity: Send + Sync + 'static {
+    /// The fleet of the Envoy that says this of itself in the first message of a stream.
+    fn fleet(&self, node: &Node) -> Result<Arc<str>, IdentityError>;
+}
+
+/// Believes `node.cluster`: for Envoys that reach the server over loopback or a unix socket of their own.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ClaimedFleet;
+
+impl Identity for ClaimedFleet {
+    fn fleet(&self, node: &Node) -> Result<Arc<str>, IdentityError> {
+        match node.cluster.split_once('/') {
+            Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() && !name.contains('/') => {
+                Ok(Arc::from(node.cluster.as_str()))
+            }
+            _ => Err(IdentityError::NotAFleet),
+        }
+    }
+}
+
+/// Why a stream is ended for what its Envoy says of itself. All of them are INVALID_ARGUMENT.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum IdentityError {
+    /// The first message has no node.
+    #[error("the first message of a stream must carry `node`")]
+    NoNode,
+    /// `node.cluster` isn't `namespace/name`.
+    #[error("`node.cluster` must be the Gateway as `namespace/name`")]
+    NotAFleet,
+    /// `node.id` or `node.cluster` is too long.
+    #[error("`node.id` may have {NODE_ID_BYTES_MAX} bytes, `node.cluster` {FLEET_BYTES_MAX}")]
+    TooLong,
+    /// A later message claims to come from another Envoy.
+    #[error("`node.id` and `node.cluster` may not change within a stream")]
+    Changed,
+}
+
+impl Peer {
+    /// The peer that a stream's first message tells of.
+    pub fn of(node: Option<&Node>, identity: &dyn Identity) -> Result<Self, IdentityError> {
+        let node = node.ok_or(IdentityError::NoNode)?;
+        if node.id.len() > NODE_ID_BYTES_MAX || node.cluster.len() > FLEET_BYTES_MAX {
+            return Err(IdentityError::TooLong);
+        }
+        Ok(Self { fleet: identity.fleet(node)?, node: Arc::from(node.id.as_str()), build: build(node) })
+    }
+
+    /// Checks that a later message tells of the same peer; most don't carry a node at all.
+    pub fn check(&self, node: Option<&Node>, identity: &dyn Identity) -> Result<(), IdentityError> {
+        match node {
+            None => Ok(()),
+            Some(node) if *node.id == *self.node && identity.fleet(node)? == self.fleet => Ok(()),
+            Some(_) => Err(IdentityError::Changed),
+        }
+    }
+}
+
+fn build(node: &Node) -> Arc<str> {
+    let version = match &node.user_agent_version_type {
+        Some(UserAgentVersionType::UserAgentBuildVersion(build)) => build.version.as_ref(),
+        _ => None,
+    };
+    version.map_or(Arc::from(""), |v| Arc::from(format!("{}.{}.{}", v.major_number, v.minor_number, v.patch)))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+mod tests {
+    use envoy_types::pb::envoy::config::core::v3::BuildVersion;
+    use envoy_types::pb::envoy::r#type::v3::SemanticVersion;
+
+    use super::*;
+
+    fn node(id: &str, cluster: &str) -> Node {
+        Node { id: id.to_owned(), cluster: cluster.to_owned(), ..Default::default() }
+    }
+
+    #[test]
+    fn the_fleet_is_the_cluster_of_the_first_message() {
+        let mut claimed = node("e1", "infra/public");
+        let version = SemanticVersion { major_number: 1, minor_number: 40, patch: 0 };
+        let build = BuildVersion { version: Some(version), ..Default::default() };
+        claimed.user_agent_version_type = Some(UserAgentVersionType::UserAgentBuildVersion(build));
+        let peer = Peer::of(Some(&claimed), &ClaimedFleet).unwrap();
+        assert_eq!((&*peer.fleet, &*peer.node, &*peer.build), ("infra/public", "e1", "1.40.0"));
+        assert_eq!(peer.check(None, &ClaimedFleet), Ok(()));
+        assert_eq!(peer.check(Some(&claimed), &ClaimedFleet), Ok(()));
+        assert_eq!(peer.check(Some(&node("e1", "infra/other")), &ClaimedFleet), Err(IdentityError::Changed));
+        assert_eq!(peer.check(Some(&node("e2", "infra/public")), &ClaimedFleet), Err(IdentityError::Changed));
+    }
+
+    #[test]
+    fn anything_but_namespace_and_name_is_refused() {
+        for cluster in ["", "public", "/public", "infra/", "a/b/c"] {
+            assert_eq!(Peer::of(Some(&node("e", cluster)), &ClaimedFleet), Err(IdentityError::NotAFleet));
+        }
+        assert_eq!(Peer::of(None, &ClaimedFleet), Err(IdentityError::NoNode));
+        let long = node(&"e".repeat(NODE_ID_BYTES_MAX + 1), "a/b");
+        assert_eq!(Peer::of(Some(&long), &ClaimedFleet), Err(IdentityError::TooLong));
+    }
+}

@@ -1,0 +1,175 @@
+//! Resources as JSON, for people to read: proto JSON with `Any` expanded, keys in order, secrets left out.
+//!
+//! Diagnostics only. Nothing that is served goes through here.
+
+use std::sync::OnceLock;
+
+use prost_reflect::{DescriptorPool, DynamicMessage, FieldDescriptor, Kind, MessageDescriptor};
+use serde_json::{Map, Value};
+
+use crate::ResourceType;
+
+/// The descriptors of the Envoy API; `types.bin.md` tells where they come from.
+pub(crate) const DESCRIPTORS: &[u8] = include_bytes!("types.bin");
+
+/// Stands where a secret stood.
+const REDACTED: &str = "[redacted]";
+
+/// Fields that hold secrets though the API doesn't mark them as such.
+const ALSO_SENSITIVE: [&str; 4] = ["privateKey", "privateKeyProvider", "password", "pkcs12"];
+
+/// A resource as JSON: the same bytes give the same text.
+///
+/// Everything the API marks as sensitive, private keys, passwords and, in a Secret, every inline value becomes
+/// `[redacted]`. Bytes that don't decode become `{"undecodable": "<why>"}`.
+pub fn to_json(kind: ResourceType, body: &[u8]) -> Value {
+    decode(kind, body).unwrap_or_else(|error| {
+        let mut object = Map::new();
+        object.insert("undecodable".to_owned(), Value::String(error));
+        Value::Object(object)
+    })
+}
+
+fn decode(kind: ResourceType, body: &[u8]) -> Result<Value, String> {
+    let descriptor = message(kind.url()).ok_or("the descriptors of the Envoy API lack this type")?;
+    let message = DynamicMessage::decode(descriptor.clone(), body).map_err(|error| error.to_string())?;
+    let mut value = serde_json::to_value(&message).map_err(|error| error.to_string())?;
+    redact(&descriptor, &mut value, kind == ResourceType::Secret);
+    Ok(value)
+}
+
+fn pool() -> Option<&'static DescriptorPool> {
+    static POOL: OnceLock<Option<DescriptorPool>> = OnceLock::new();
+    POOL.get_or_init(|| DescriptorPool::decode(DESCRIPTORS).ok()).as_ref()
+}
+
+fn message(url: &str) -> Option<MessageDescriptor> {
+    pool()?.get_message_by_name(url.rsplit('/').next()?)
+}
+
+/// Walks a message with its descriptor and takes out what is secret.
+fn redact(descriptor: &MessageDescriptor, value: &mut Value, inline: bool) {
+    let Value::Object(object) = value else { return };
+    // An `Any` carries its type beside its fields.
+    let expanded = object.get("@type").and_then(Value::as_str).and_then(message);
+    let descriptor = expanded.as_ref().unwrap_or(descriptor);
+    for (key, value) in object.iter_mut() {
+        let Some(field) = descriptor.get_field_by_json_name(key) else { continue };
+        if (inline && matches!(key.as_str(), "inlineBytes" | "inlineString")) || is_sensitive(&field) {
+            redact_whole(value);
+        } else {
+            redact_field(&field, value, inline);
+        }
+    }
+}
+
+fn redact_field(field: &FieldDescriptor, value: &mut Value, inline: bool) {
+    let mut kind = field.kind();
+    if field.is_map()
+        && let Kind::Message(entry) = &kind
+    {
+        kind = entry.map_entry_value_field().kind();
+    }
+    let Kind::Message(inner) = kind else { return };
+    match value {
+        Value::Array(values) => values.iter_mut().for_each(|value| redact(&inner, value, inline)),
+        Value::Object(values) if field.is_map() => {
+            values.values_mut().for_each(|value| redact(&inner, value, inline));
+        }
+        value => redact(&inner, value, inline),
+    }
+}
+
+/// Replaces every value inside, and keeps names of files and environment variables: they tell where a secret is.
+fn redact_whole(value: &mut Value) {
+    match value {
+        Value::Object(object) => {
+            for (key, value) in object.iter_mut() {
+                if !matches!(key.as_str(), "filename" | "environmentVariable" | "watchedDirectory") {
+                    redact_whole(value);
+                }
+            }
+        }
+        Value::Array(values) => values.iter_mut().for_each(redact_whole),
+        Value::Null => {}
+        value => *value = Value::String(REDACTED.to_owned()),
+    }
+}
+
+fn is_sensitive(field: &FieldDescriptor) -> bool {
+    let marked = || {
+        let extension = pool()?.get_extension_by_name("udpa.annotations.sensitive")?;
+        field.options().get_extension(&extension).as_bool()
+    };
+    ALSO_SENSITIVE.contains(&field.json_name()) || marked().unwrap_or(false)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+mod tests {
+    use envoy_types::pb::envoy::config::cluster::v3::Cluster;
+    use envoy_types::pb::envoy::config::core::v3::{DataSource, TransportSocket, data_source, transport_socket};
+    use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::{
+        CommonTlsContext, GenericSecret, Secret, TlsCertificate, UpstreamTlsContext, secret,
+    };
+    use envoy_types::pb::google::protobuf::{Any, Duration};
+    use prost::{Message, Name};
+
+    use super::*;
+
+    const CANARY: &str = "MIIcanaryMII";
+
+    fn inline(text: &str) -> Option<DataSource> {
+        let specifier = data_source::Specifier::InlineString(text.to_owned());
+        Some(DataSource { specifier: Some(specifier), ..Default::default() })
+    }
+
+    fn certificate() -> TlsCertificate {
+        TlsCertificate { private_key: inline(CANARY), certificate_chain: inline("chain"), ..Default::default() }
+    }
+
+    #[test]
+    fn a_cluster_is_proto_json_with_any_expanded_and_private_keys_left_out() {
+        let context = UpstreamTlsContext {
+            sni: "a.example".to_owned(),
+            common_tls_context: Some(CommonTlsContext { tls_certificates: vec![certificate()], ..Default::default() }),
+            ..Default::default()
+        };
+        let config = Any { type_url: UpstreamTlsContext::type_url(), value: context.encode_to_vec() };
+        let cluster = Cluster {
+            name: "c".to_owned(),
+            connect_timeout: Some(Duration { seconds: 5, nanos: 0 }),
+            transport_socket: Some(TransportSocket {
+                name: "tls".to_owned(),
+                config_type: Some(transport_socket::ConfigType::TypedConfig(config)),
+            }),
+            ..Default::default()
+        };
+        let json = to_json(ResourceType::Cluster, &cluster.encode_to_vec());
+        assert_eq!(json["connectTimeout"], "5s");
+        let certificate = &json["transportSocket"]["typedConfig"]["commonTlsContext"]["tlsCertificates"][0];
+        assert_eq!(json["transportSocket"]["typedConfig"]["sni"], "a.example");
+        assert_eq!(certificate["certificateChain"]["inlineString"], "chain");
+        assert_eq!(certificate["privateKey"]["inlineString"], REDACTED);
+        assert!(!json.to_string().contains(CANARY));
+    }
+
+    #[test]
+    fn a_secret_shows_no_inline_value_at_all() {
+        for kind in [
+            secret::Type::TlsCertificate(certificate()),
+            secret::Type::GenericSecret(GenericSecret { secret: inline(CANARY), ..Default::default() }),
+        ] {
+            let secret = Secret { name: "s".to_owned(), r#type: Some(kind) };
+            let json = to_json(ResourceType::Secret, &secret.encode_to_vec());
+            assert_eq!(json["name"], "s");
+            let text = json.to_string();
+            assert!(!text.contains(CANARY) && !text.contains("chain\""), "{text}");
+        }
+    }
+
+    #[test]
+    fn bytes_that_do_not_decode_say_so() {
+        assert!(to_json(ResourceType::Route, &[0xff]).get("undecodable").is_some());
+    }
+}

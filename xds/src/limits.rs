@@ -1,0 +1,48 @@
+//! Every limit on what an Envoy may send or hold, in one place.
+
+use std::time::Duration;
+
+/// Longest `node.id`, in bytes.
+pub const NODE_ID_BYTES_MAX: usize = 512;
+
+/// Longest `node.cluster` (the fleet), in bytes: two Kubernetes names and a slash fit.
+pub const FLEET_BYTES_MAX: usize = 512;
+
+/// Longest resource name in a request, in bytes.
+pub const NAME_BYTES_MAX: usize = 2048;
+
+/// Most resource names one stream may be subscribed to, all types together.
+pub const NAMES_MAX: usize = 200_000;
+
+/// Largest request, in bytes. An Envoy that reconnects names every resource it has with its version.
+pub const REQUEST_BYTES_MAX: usize = 32 << 20;
+
+/// Most ADS streams at a time, all clients together.
+pub const STREAMS_MAX: usize = 20_000;
+
+/// Most HTTP/2 streams at a time on one connection; an Envoy uses one.
+pub const STREAMS_PER_CONNECTION_MAX: u32 = 32;
+
+/// Connections that may wait to be accepted: a whole fleet reconnects at the same moment.
+pub const BACKLOG: u32 = 4096;
+
+/// Resource bytes in one response of several resources; a single larger resource still goes, alone.
+pub const RESPONSE_BYTES_MAX: usize = 1 << 20;
+
+/// Delta responses of one type that may be unanswered at a time; what changes meanwhile is sent as it is then.
+pub const UNANSWERED_MAX: usize = 128;
+
+/// Refused contents remembered per stream and type; the oldest are forgotten first.
+pub const REFUSED_MAX: usize = 4096;
+
+/// Longest message of a refusal that is passed on, in characters.
+pub const MESSAGE_CHARS_MAX: usize = 1024;
+
+/// How often an idle connection is probed with an HTTP/2 ping.
+pub const KEEPALIVE: Duration = Duration::from_secs(30);
+
+/// How long the answer to such a ping may take before the connection is given up.
+pub const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// How long a new stream may take to say who it is.
+pub const FIRST_MESSAGE_TIMEOUT: Duration = Duration::from_secs(30);

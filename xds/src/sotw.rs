@@ -1,0 +1,163 @@
+//! The state-of-the-world variant: each request lists every name that is asked for, and only the newest response of a
+//! type is answered.
+//!
+//! <https://www.envoyproxy.io/docs/envoy/latest/api-docs/xds_protocol#state-of-the-world>
+//!
+//! A response with clusters or listeners holds all of them, and what it leaves out is gone. Of the other types it holds
+//! what changed. Either way its version is a hash over the names and versions of all the client has afterwards, so
+//! that an Envoy that comes back with the version of what it should have is sent nothing.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use envoy_types::pb::envoy::service::discovery::v3::DiscoveryRequest;
+
+use crate::cursor::Cursor;
+use crate::delta::WILDCARD;
+use crate::due::Held;
+use crate::flight::Flight;
+use crate::limits::RESPONSE_BYTES_MAX;
+use crate::response::{Form, Response};
+use crate::{Resource, Version};
+
+/// Takes in what a request asks for.
+pub(crate) fn ask(cursor: &mut Cursor, request: &DiscoveryRequest, now: u64) {
+    let is_first = !cursor.asked;
+    cursor.asked = true;
+    let listed = &request.resource_names;
+    // No names mean everything, until names were given once.
+    let is_legacy_wildcard = listed.is_empty() && cursor.has_wildcard() && (is_first || cursor.wildcard);
+    let wildcard = is_legacy_wildcard || listed.iter().any(|name| name == WILDCARD);
+    let names: BTreeSet<&str> = listed.iter().map(String::as_str).filter(|name| *name != WILDCARD).collect();
+    if is_first {
+        cursor.owed = cursor.has_wildcard();
+        cursor.resume = Some(request.version_info.clone()).filter(|version| !version.is_empty());
+    }
+    if wildcard {
+        cursor.subscribe_all([], now);
+    } else if cursor.wildcard {
+        cursor.unsubscribe_all();
+    }
+    drop_names(cursor, &names, now);
+    for name in names {
+        if !cursor.names.contains(name) {
+            let is_new = !cursor.wants(name);
+            // That a name doesn't exist is told by a response without it.
+            cursor.owed |= is_new && cursor.has_wildcard();
+            if is_new {
+                cursor.subscribe(name, Held::Nothing, now);
+            } else {
+                let name = cursor.intern(name);
+                cursor.names.insert(name);
+            }
+        }
+    }
+    if cursor.published {
+        cursor.settle_if_resumed();
+    }
+}
+
+fn drop_names(cursor: &mut Cursor, listed: &BTreeSet<&str>, now: u64) {
+    let dropped: Vec<Arc<str>> = cursor.names.iter().filter(|name| !listed.contains(&***name)).cloned().collect();
+    for name in dropped {
+        let due = cursor.lift(&name, now);
+        cursor.names.remove(&name);
+        cursor.place(name, due);
+    }
+}
+
+impl Cursor {
+    /// A client that comes with the version of what it should have is sent nothing.
+    pub(crate) fn settle_if_resumed(&mut self) {
+        let Some(version) = self.resume.take() else { return };
+        let target = self.seen.iter().filter(|(name, _)| self.wants(name));
+        if version == version_of(target.map(|(name, resource)| (&**name, Some(resource.version)))) {
+            self.changes.drain();
+            self.owed = false;
+        }
+    }
+}
+
+/// The next response, with removals that were due at `removals_until`.
+pub(crate) fn next(cursor: &mut Cursor, nonce: u64, removals_until: Option<u64>) -> Option<Response> {
+    if !cursor.flights.is_empty() {
+        return None;
+    }
+    let mut flight = Flight::new(nonce);
+    if let Some(until) = removals_until {
+        while let Some((item, since)) = cursor.take_removal(until) {
+            flight.removal(item, since);
+        }
+    }
+    let changed = take_changes(cursor, &mut flight);
+    if flight.items.is_empty() && !cursor.owed {
+        return None;
+    }
+    cursor.owed = false;
+    let (resources, version) = if cursor.must_be_complete() {
+        let all = all(cursor);
+        let version = version_of(all.iter().map(|resource| (&*resource.name, Some(resource.version))));
+        (all, version)
+    } else {
+        (changed, version_afterwards(cursor))
+    };
+    cursor.flights.push(flight);
+    Some(Response { kind: cursor.kind, nonce, resources, form: Form::Sotw { version } })
+}
+
+fn take_changes(cursor: &mut Cursor, flight: &mut Flight) -> Vec<Arc<Resource>> {
+    let mut company = usize::MAX;
+    let mut bytes = 0;
+    let mut taken = Vec::new();
+    while let Some((name, due)) = cursor.changes.first() {
+        let more = name.len() + cursor.seen.get(name).map_or(0, |resource| resource.body.len());
+        company = company.min(due.company);
+        let is_full = taken.len() >= company || (!cursor.must_be_complete() && bytes + more > RESPONSE_BYTES_MAX);
+        if !taken.is_empty() && is_full {
+            break;
+        }
+        let Some((item, resource, since)) = cursor.take_change() else { break };
+        bytes += more;
+        taken.extend(resource);
+        flight.change(item, since);
+    }
+    taken
+}
+
+/// Everything the client should have once it takes this response: what stays due keeps what was sent before.
+fn all(cursor: &Cursor) -> Vec<Arc<Resource>> {
+    let waiting = |name: &str| cursor.changes.get(name).or_else(|| cursor.parked.get(name));
+    let current =
+        cursor.seen.iter().filter(|(name, _)| cursor.wants(name)).filter_map(|(name, resource)| match waiting(name) {
+            Some(due) => due.held.resource(),
+            None => Some(resource),
+        });
+    let leaving = cursor.removals.iter().filter_map(|(_, due)| due.held.resource());
+    let mut all: Vec<Arc<Resource>> = current.chain(leaving).cloned().collect();
+    all.sort_by(|a, b| a.name.cmp(&b.name));
+    all
+}
+
+/// The version of what the client has once it takes what was taken out of `changes`.
+fn version_afterwards(cursor: &Cursor) -> String {
+    let waiting = |name: &str| cursor.changes.get(name).or_else(|| cursor.parked.get(name));
+    version_of(cursor.names.iter().filter_map(|name| match (waiting(name), cursor.seen.get(name)) {
+        (Some(due), _) => match due.held {
+            Held::Has { version, .. } => Some((&**name, version)),
+            Held::Nothing | Held::Absent => None,
+        },
+        (None, Some(resource)) => Some((&**name, Some(resource.version))),
+        (None, None) => None,
+    }))
+}
+
+/// The hash over names and versions, in the order of the names.
+fn version_of<'a>(resources: impl Iterator<Item = (&'a str, Option<Version>)>) -> String {
+    let mut bytes = Vec::new();
+    for (name, version) in resources {
+        bytes.extend_from_slice(&(name.len() as u64).to_le_bytes());
+        bytes.extend_from_slice(name.as_bytes());
+        bytes.extend_from_slice(&version.map_or([0; 16], |version| *version.as_bytes()));
+    }
+    Version::of(&bytes).to_string()
+}

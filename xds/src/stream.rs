@@ -1,0 +1,179 @@
+//! Runs one ADS stream: reads requests, waits for snapshots, writes responses, reports answers.
+
+use std::sync::Arc;
+
+use envoy_types::pb::envoy::config::core::v3::Node;
+use envoy_types::pb::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DiscoveryRequest};
+use tokio::sync::{mpsc, watch};
+use tonic::{Status, Streaming};
+use tracing::{debug, info, warn};
+
+use crate::connection::{Connection, Protocol, Verdict, Violation};
+use crate::counts::PushCount;
+use crate::fleets::{Fleets, Membership};
+use crate::identity::{Identity, Peer};
+use crate::limits::FIRST_MESSAGE_TIMEOUT;
+use crate::wire::{Message, write};
+use crate::{Answer, Outcome};
+
+/// A request of one of the two variants.
+pub(crate) trait Request: prost::Message + Default + 'static {
+    const PROTOCOL: Protocol;
+    fn node(&self) -> Option<&Node>;
+    fn apply(&self, connection: &mut Connection) -> Result<Vec<Verdict>, Violation>;
+}
+
+impl Request for DeltaDiscoveryRequest {
+    const PROTOCOL: Protocol = Protocol::Delta;
+    fn node(&self) -> Option<&Node> {
+        self.node.as_ref()
+    }
+    fn apply(&self, connection: &mut Connection) -> Result<Vec<Verdict>, Violation> {
+        connection.on_delta_request(self)
+    }
+}
+
+impl Request for DiscoveryRequest {
+    const PROTOCOL: Protocol = Protocol::Sotw;
+    fn node(&self) -> Option<&Node> {
+        self.node.as_ref()
+    }
+    fn apply(&self, connection: &mut Connection) -> Result<Vec<Verdict>, Violation> {
+        connection.on_sotw_request(self)
+    }
+}
+
+/// What every stream needs.
+#[derive(Clone)]
+pub(crate) struct Context {
+    pub(crate) fleets: Fleets,
+    pub(crate) identity: Arc<dyn Identity>,
+    pub(crate) answers: mpsc::Sender<Answer>,
+    /// Becomes true when the server stops.
+    pub(crate) stopping: watch::Receiver<bool>,
+}
+
+/// Where responses go; the error ends the stream.
+pub(crate) type Outbound = mpsc::Sender<Result<Message, Status>>;
+
+/// Runs a stream to its end.
+pub(crate) async fn run<R: Request>(context: Context, mut requests: Streaming<R>, outbound: Outbound) {
+    let mut stopping = context.stopping.clone();
+    let ended = tokio::select! {
+        ended = converse(context, &mut requests, &outbound) => ended,
+        () = outbound.closed() => Ok(()),
+        _ = stopping.wait_for(|stopping| *stopping) => Err(Status::unavailable("the server is stopping")),
+    };
+    if let Err(status) = ended {
+        // Nobody is left to be told where this fails.
+        let _ = outbound.send(Err(status)).await;
+    }
+}
+
+async fn converse<R: Request>(
+    context: Context,
+    requests: &mut Streaming<R>,
+    outbound: &Outbound,
+) -> Result<(), Status> {
+    let first = tokio::time::timeout(FIRST_MESSAGE_TIMEOUT, requests.message())
+        .await
+        .map_err(|_| Status::deadline_exceeded("no first message"))?;
+    let Some(first) = first? else { return Ok(()) };
+    let peer = Peer::of(first.node(), &*context.identity).map_err(|error| {
+        info!(%error, "stream refused");
+        Status::invalid_argument(error.to_string())
+    })?;
+    let mut stream = Stream { member: context.fleets.join(peer, R::PROTOCOL), context };
+    let Peer { fleet, node, build } = &stream.member.state.peer;
+    info!(%fleet, %node, %build, protocol = ?R::PROTOCOL, "Envoy connected");
+    let ended = stream.serve(first, requests, outbound).await;
+    let Peer { fleet, node, .. } = &stream.member.state.peer;
+    match &ended {
+        Ok(()) => info!(%fleet, %node, "Envoy disconnected"),
+        Err(status) => info!(%fleet, %node, reason = status.message(), "Envoy's stream ended"),
+    }
+    ended
+}
+
+struct Stream {
+    member: Membership,
+    context: Context,
+}
+
+impl Stream {
+    async fn serve<R: Request>(
+        &mut self,
+        first: R,
+        requests: &mut Streaming<R>,
+        outbound: &Outbound,
+    ) -> Result<(), Status> {
+        self.take_in(first).await?;
+        let mut may_send = true;
+        loop {
+            tokio::select! {
+                request = requests.message() => match request? {
+                    Some(request) => self.take_in(request).await?,
+                    None => return Ok(()),
+                },
+                snapshot = self.member.next_snapshot() => self.member.state.connection().on_snapshot(snapshot),
+                permit = outbound.reserve(), if may_send => {
+                    let Ok(permit) = permit else { return Ok(()) };
+                    // Made only now that it can be sent: an Envoy that is slow gets what is newest then.
+                    match self.next_message() {
+                        Some(message) => permit.send(Ok(message)),
+                        None => may_send = false,
+                    }
+                    continue;
+                }
+            }
+            may_send = true;
+        }
+    }
+
+    async fn take_in<R: Request>(&self, request: R) -> Result<(), Status> {
+        let Context { identity, answers, .. } = &self.context;
+        let Peer { fleet, node, build } = &self.member.state.peer;
+        let invalid = |error: &dyn std::fmt::Display| Status::invalid_argument(error.to_string());
+        self.member.state.peer.check(request.node(), &**identity).map_err(|error| invalid(&error))?;
+        let verdicts = request.apply(&mut self.member.state.connection());
+        for Verdict { kind, outcome, resources } in verdicts.map_err(|error| invalid(&error))? {
+            self.count(&outcome, kind);
+            if let Outcome::Refused { message } = &outcome {
+                let names: Vec<&str> = resources.iter().take(NAMES_LOGGED).map(|(name, _)| &**name).collect();
+                warn!(%fleet, %node, kind = kind.short_name(), count = resources.len(), ?names, message, "refused by Envoy");
+            }
+            let [fleet, node, build] = [fleet, node, build].map(Arc::clone);
+            // Answers are never dropped: the stream waits for who decides. None is waited for once nobody listens.
+            if answers.send(Answer { fleet, node, build, kind, outcome, resources }).await.is_err() {
+                debug!("nobody listens to answers");
+            }
+        }
+        Ok(())
+    }
+
+    fn count(&self, outcome: &Outcome, kind: crate::ResourceType) {
+        let mut count = PushCount::default();
+        match outcome {
+            Outcome::Acknowledged => count.acknowledged = 1,
+            Outcome::Refused { .. } => count.refused = 1,
+        }
+        self.member.counters.add(kind, count);
+    }
+
+    fn next_message(&self) -> Option<Message> {
+        let response = self.member.state.connection().next_response()?;
+        let message = write(&response, self.member.fleets().encodes());
+        let count = PushCount {
+            responses: 1,
+            resources: response.resources.len() as u64,
+            removals: response.removals() as u64,
+            bytes: message.length as u64,
+            ..PushCount::default()
+        };
+        self.member.counters.add(response.kind, count);
+        Some(message)
+    }
+}
+
+/// So many names of refused resources are logged at most.
+const NAMES_LOGGED: usize = 8;
