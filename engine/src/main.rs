@@ -1,1 +1,7 @@
-fn main() {}
+//! The binary `holdfast`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    holdfast_engine::run::run()
+}

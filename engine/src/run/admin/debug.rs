@@ -1,0 +1,53 @@
+//! The pages of diagnostics, as JSON.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use holdfast_graph::{Graph, Origins};
+use holdfast_xds::{Resource, ResourceType, Snapshot};
+use serde_json::{Value, json};
+
+use crate::run::serve::core::Core;
+use crate::run::serve::view;
+
+/// What is served now: every resource of every Gateway, with its origins.
+pub fn config(published: &BTreeMap<Arc<str>, Snapshot>, gateway: Option<&str>, kind: Option<&str>) -> Value {
+    let gateways: Vec<Value> = published
+        .iter()
+        .filter(|(name, _)| gateway.is_none_or(|wanted| wanted == &***name))
+        .map(|(name, snapshot)| json!({ "name": name, "resources": resources(snapshot, kind) }))
+        .collect();
+    json!({ "gateways": gateways })
+}
+
+fn resources(snapshot: &Snapshot, wanted: Option<&str>) -> Vec<Value> {
+    let wanted = |kind: &ResourceType| wanted.is_none_or(|wanted| wanted.eq_ignore_ascii_case(kind.short_name()));
+    let of = |kind: ResourceType| snapshot.of(kind).values().map(move |resource| describe(kind, resource));
+    ResourceType::ALL.into_iter().filter(wanted).flat_map(of).collect()
+}
+
+/// One resource, without secrets.
+pub fn describe(kind: ResourceType, resource: &Resource) -> Value {
+    json!({
+        "type": kind.short_name(),
+        "typeUrl": kind.url(),
+        "name": resource.name,
+        "version": resource.version.to_string(),
+        "bytes": resource.body.len(),
+        "origins": origins(&resource.origins),
+    })
+}
+
+fn origins(origins: &Origins) -> Vec<String> {
+    origins.iter().map(ToString::to_string).collect()
+}
+
+/// The dependency graph.
+pub fn graph(graph: &Graph) -> Value {
+    json!({ "edges": graph.view() })
+}
+
+/// Everything that is wrong: with objects, and with files.
+pub fn faults(core: &Core) -> Value {
+    json!({ "faults": view::faults(&core.engine), "problems": core.problems })
+}

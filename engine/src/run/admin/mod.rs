@@ -1,0 +1,41 @@
+//! What people and tools ask a running Holdfast over HTTP: diagnostics on one listener, metrics and health on another.
+//!
+//! Reading only: nothing here changes anything, and no secret's content appears anywhere.
+
+pub mod debug;
+pub mod metrics;
+mod pages;
+
+pub use pages::{debug_pages, metrics_pages};
+
+use std::sync::Arc;
+
+use axum::Router;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+use self::metrics::Metrics;
+use super::serve::core::Asker;
+use super::serve::health::Health;
+
+/// What the pages are made from.
+#[derive(Clone, Debug)]
+pub struct State {
+    /// Asks the main loop.
+    pub asker: Asker,
+    /// Counters.
+    pub metrics: Arc<Metrics>,
+    /// Checks.
+    pub health: Arc<Health>,
+}
+
+/// Serves pages until the product ends.
+pub async fn serve(listener: TcpListener, pages: Router, mut ending: watch::Receiver<bool>) {
+    let ended = async move {
+        // An error means that the sender is gone, and with it the product.
+        let _ = ending.wait_for(|ending| *ending).await;
+    };
+    if let Err(error) = axum::serve(listener, pages).with_graceful_shutdown(ended).await {
+        tracing::error!(%error, "pages are no longer served");
+    }
+}

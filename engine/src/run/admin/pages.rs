@@ -1,0 +1,128 @@
+//! Which path leads to which page.
+
+use std::time::Duration;
+
+use axum::extract::{Query, State as Extract};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{State, debug};
+
+/// How many questions are worked on at once; further ones wait.
+const REQUESTS_MAX: usize = 16;
+/// How long a page may take.
+const PAGE_TIME_MAX: Duration = Duration::from_secs(30);
+
+/// `/debug/...`.
+pub fn debug_pages(state: State) -> Router {
+    let index = "/debug/config/successful\n/debug/graph\n/debug/graph?format=dot\n/debug/envoys\n/debug/statuses\n\
+                 /debug/faults\n";
+    let pages = Router::new()
+        .route("/", get(move || async move { index }))
+        .route("/debug", get(move || async move { index }))
+        .route("/debug/config/successful", get(config))
+        .route("/debug/graph", get(graph))
+        .route("/debug/faults", get(faults))
+        .with_state(state);
+    limited(pages)
+}
+
+/// `/metrics`, `/healthz`, `/readyz`.
+pub fn metrics_pages(state: State) -> Router {
+    let pages = Router::new()
+        .route("/metrics", get(metrics))
+        .route("/healthz", get(healthz))
+        .route("/readyz", get(readyz))
+        .with_state(state);
+    limited(pages)
+}
+
+fn limited(pages: Router) -> Router {
+    pages.layer(tower::limit::GlobalConcurrencyLimitLayer::new(REQUESTS_MAX)).layer(axum::middleware::from_fn(
+        |request: axum::extract::Request, next: axum::middleware::Next| async move {
+            match tokio::time::timeout(PAGE_TIME_MAX, next.run(request)).await {
+                Ok(response) => response,
+                Err(_) => (StatusCode::GATEWAY_TIMEOUT, "this took too long\n").into_response(),
+            }
+        },
+    ))
+}
+
+#[derive(Debug, Deserialize)]
+struct ConfigQuery {
+    gateway: Option<String>,
+    r#type: Option<String>,
+}
+
+async fn config(Extract(state): Extract<State>, Query(query): Query<ConfigQuery>) -> Response {
+    let published = state.asker.ask(|core| core.published.clone()).await;
+    let page = published.map(|published| async move {
+        let page = move || debug::config(&published, query.gateway.as_deref(), query.r#type.as_deref());
+        tokio::task::spawn_blocking(page).await.ok()
+    });
+    json(match page {
+        Some(page) => page.await,
+        None => None,
+    })
+}
+
+#[derive(Debug, Deserialize)]
+struct GraphQuery {
+    format: Option<String>,
+}
+
+async fn graph(Extract(state): Extract<State>, Query(query): Query<GraphQuery>) -> Response {
+    match query.format.as_deref() {
+        None | Some("json") => json(state.asker.ask(|core| debug::graph(core.engine.graph())).await),
+        Some("dot") => match state.asker.ask(|core| core.engine.graph().dot()).await {
+            Some(dot) => ([(header::CONTENT_TYPE, "text/vnd.graphviz; charset=utf-8")], dot).into_response(),
+            None => ending(),
+        },
+        Some(_) => (StatusCode::BAD_REQUEST, "format is json or dot\n").into_response(),
+    }
+}
+
+async fn faults(Extract(state): Extract<State>) -> Response {
+    json(state.asker.ask(debug::faults).await)
+}
+
+async fn metrics(Extract(state): Extract<State>) -> Response {
+    match state.metrics.text() {
+        Ok(text) => ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response(),
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
+    }
+}
+
+async fn healthz() -> &'static str {
+    "ok\n"
+}
+
+async fn readyz(Extract(state): Extract<State>, Query(query): Query<Vec<(String, String)>>) -> Response {
+    let checks = state.health.checks();
+    let ready = checks.iter().all(|(_, passed)| *passed);
+    let mut text = String::new();
+    if !ready || query.iter().any(|(name, _)| name == "verbose") {
+        for (name, passed) in checks {
+            text.push_str(&format!(
+                "[{}]{name} {}\n",
+                if passed { '+' } else { '-' },
+                if passed { "ok" } else { "not yet" }
+            ));
+        }
+    }
+    text.push_str(if ready { "ready\n" } else { "not ready\n" });
+    let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (status, text).into_response()
+}
+
+fn json(page: Option<Value>) -> Response {
+    page.map_or_else(ending, |page| Json(page).into_response())
+}
+
+fn ending() -> Response {
+    (StatusCode::SERVICE_UNAVAILABLE, "ending\n").into_response()
+}

@@ -1,0 +1,245 @@
+//! The values that flags take: each with its form, and what is said where it does not fit.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use crate::apis::decode::NAME_BYTES_MAX;
+
+/// Bytes of a direct response's body that Envoy takes.
+pub const RESPONSE_BODY_BYTES_MAX: usize = 4096;
+/// Bytes of a unix socket's path that every system takes.
+pub const SOCKET_PATH_BYTES_MAX: usize = 103;
+/// The gate of the direct responses in the place of invalid rules.
+pub const INVALID_ROUTE_REPLACEMENT: &str = "InvalidRouteReplacement";
+/// The gate of serving last valid versions.
+pub const FALLBACK_CONFIGURATION: &str = "FallbackConfiguration";
+
+/// A gate that is known.
+struct Gate {
+    name: &'static str,
+    default: bool,
+    /// Can it be switched on in this version?
+    available: bool,
+}
+
+const GATES: &[Gate] = &[
+    Gate { name: FALLBACK_CONFIGURATION, default: false, available: false },
+    Gate { name: INVALID_ROUTE_REPLACEMENT, default: true, available: true },
+];
+
+/// One `GATE=BOOL`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GateSetting {
+    name: &'static str,
+    on: bool,
+}
+
+impl FromStr for GateSetting {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, value) = text.split_once('=').ok_or("a gate is set as in InvalidRouteReplacement=false")?;
+        let Some(gate) = GATES.iter().find(|gate| gate.name == name) else {
+            let known: Vec<_> = GATES.iter().map(|gate| gate.name).collect();
+            return Err(format!("there is no gate {name:?}; there are {}", known.join(" and ")));
+        };
+        let on = match value {
+            "true" => true,
+            "false" => false,
+            _ => return Err(format!("{name} is true or false, not {value:?}")),
+        };
+        if on && !gate.available {
+            return Err(format!("{name} is not available in this version of Holdfast"));
+        }
+        Ok(Self { name: gate.name, on })
+    }
+}
+
+/// Is a gate on? The last setting of it counts, else its default.
+pub fn gate(settings: &[GateSetting], name: &str) -> bool {
+    let set = settings.iter().rev().find(|setting| setting.name == name).map(|setting| setting.on);
+    set.unwrap_or_else(|| GATES.iter().any(|gate| gate.name == name && gate.default))
+}
+
+/// Where a server listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Listen {
+    /// A unix socket.
+    Unix(PathBuf),
+    /// An address and port of this host's loopback.
+    Tcp(SocketAddr),
+}
+
+impl FromStr for Listen {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.strip_prefix("unix:") {
+            Some(path) => socket_path(path).map(Listen::Unix),
+            None => {
+                let address: SocketAddr = socket_address(text)?;
+                if !address.ip().is_loopback() {
+                    return Err(format!("{} is not a loopback address", address.ip()));
+                }
+                Ok(Listen::Tcp(address))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Listen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Listen::Unix(path) => write!(f, "unix:{}", path.display()),
+            Listen::Tcp(address) => address.fmt(f),
+        }
+    }
+}
+
+/// The path of a unix socket.
+///
+/// # Errors
+/// Where it is empty or longer than systems take.
+pub fn socket_path(path: &str) -> Result<PathBuf, String> {
+    if path.is_empty() {
+        return Err("unix: is followed by a path".into());
+    }
+    if path.len() > SOCKET_PATH_BYTES_MAX {
+        return Err(format!(
+            "the path of a unix socket has at most {SOCKET_PATH_BYTES_MAX} bytes, this one {}",
+            path.len()
+        ));
+    }
+    Ok(path.into())
+}
+
+fn socket_address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| "not ADDRESS:PORT, as in 127.0.0.1:18000 or [::1]:18000".to_owned())
+}
+
+/// A value, or `none`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Switchable<T>(pub Option<T>);
+
+impl FromStr for Switchable<SocketAddr> {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "none" { Ok(Self(None)) } else { socket_address(text).map(|address| Self(Some(address))) }
+    }
+}
+
+impl FromStr for Switchable<Listen> {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "none" { Ok(Self(None)) } else { text.parse().map(|listen| Self(Some(listen))) }
+    }
+}
+
+/// A server to connect to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// A unix socket.
+    Unix(PathBuf),
+    /// A host, by name or address, and a port.
+    Tcp(String, u16),
+}
+
+impl FromStr for Target {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Some(path) = text.strip_prefix("unix:") {
+            return socket_path(path).map(Target::Unix);
+        }
+        let wrong = || "neither unix:PATH nor HOST:PORT".to_owned();
+        let (host, port) = text.rsplit_once(':').ok_or_else(wrong)?;
+        let port = port.parse().ok().filter(|port| *port != 0).ok_or_else(wrong)?;
+        let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+        let named = host.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_'));
+        if host.is_empty() || !(named || host.parse::<std::net::Ipv6Addr>().is_ok()) {
+            return Err(wrong());
+        }
+        Ok(Target::Tcp(host.to_owned(), port))
+    }
+}
+
+impl From<Listen> for Target {
+    fn from(listen: Listen) -> Self {
+        match listen {
+            Listen::Unix(path) => Target::Unix(path),
+            Listen::Tcp(address) => Target::Tcp(address.ip().to_string(), address.port()),
+        }
+    }
+}
+
+/// `namespace/name` of a Gateway.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GatewayName(pub String);
+
+impl FromStr for GatewayName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let good = |part: &str| {
+            let legal = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'.';
+            !part.is_empty() && part.len() <= NAME_BYTES_MAX && part.bytes().all(legal)
+        };
+        match text.split_once('/') {
+            Some((namespace, name)) if good(namespace) && good(name) => Ok(Self(text.to_owned())),
+            _ => Err("a Gateway is named as NAMESPACE/NAME".into()),
+        }
+    }
+}
+
+/// A body that Envoy takes.
+pub(super) fn response_body(text: &str) -> Result<String, String> {
+    if text.len() > RESPONSE_BODY_BYTES_MAX {
+        return Err(format!("at most {RESPONSE_BODY_BYTES_MAX} bytes, these are {}", text.len()));
+    }
+    Ok(text.to_owned())
+}
+
+/// A log level or directives.
+pub(super) fn log_level(text: &str) -> Result<String, String> {
+    let word = |text: &str| matches!(text, "off" | "error" | "warn" | "info" | "debug" | "trace");
+    let directive =
+        |text: &str| text.split_once('=').map_or(word(text), |(target, level)| !target.is_empty() && word(level));
+    if text.split(',').all(directive) {
+        return Ok(text.to_owned());
+    }
+    Err("one of off, error, warn, info, debug, trace, or directives such as info,holdfast_xds=debug".into())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gates_have_defaults_and_the_last_setting_counts() {
+        assert!(gate(&[], INVALID_ROUTE_REPLACEMENT));
+        assert!(!gate(&[], FALLBACK_CONFIGURATION));
+        let settings: Vec<GateSetting> = ["InvalidRouteReplacement=false", "InvalidRouteReplacement=true"]
+            .map(|text| text.parse().unwrap())
+            .to_vec();
+        assert!(gate(&settings, INVALID_ROUTE_REPLACEMENT));
+        assert!(!gate(&settings[..1], INVALID_ROUTE_REPLACEMENT));
+    }
+
+    #[test]
+    fn targets_and_listeners_are_told_apart() {
+        assert_eq!("[::1]:18000".parse(), Ok(Target::Tcp("::1".into(), 18000)));
+        assert_eq!("holdfast.infra.svc:18000".parse(), Ok(Target::Tcp("holdfast.infra.svc".into(), 18000)));
+        for wrong in ["", "host", "host:0", "host:70000", ":1", "unix:", "a b:1", "http://x:1"] {
+            assert!(wrong.parse::<Target>().is_err(), "{wrong}");
+        }
+        for wrong in ["0.0.0.0:18000", "localhost:18000", "unix:", "18000"] {
+            assert!(wrong.parse::<Listen>().is_err(), "{wrong}");
+        }
+        assert!(format!("unix:/{}", "x".repeat(120)).parse::<Listen>().is_err());
+    }
+}

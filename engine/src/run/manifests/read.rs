@@ -1,0 +1,275 @@
+//! Reads all files and says what changed since the last time.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+use std::{fs, io};
+
+use holdfast_graph::ObjectKey;
+
+use super::entry::{Contents, Entry, contents};
+use super::files::{self, Found, Root, Signature};
+use super::{Incarnations, Problem};
+use crate::engine::Event;
+use crate::fault::{Class, Fault};
+use crate::object::Source;
+
+/// The size of a file above which it is not read (bytes).
+pub const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// How many objects are used; those beyond, in the order of files, are not.
+pub const OBJECTS_MAX: usize = 200_000;
+/// A file that changed less than this ago may still be being written: what it last held stays until it has rested.
+pub const REST: Duration = Duration::from_millis(40);
+/// A file that never rests is read after this time all the same.
+pub const REST_MAX: Duration = Duration::from_millis(500);
+
+/// The manifests below some roots, as they were last read.
+#[derive(Debug)]
+pub struct Manifests {
+    roots: Vec<Root>,
+    keep_marks: bool,
+    incarnations: Incarnations,
+    /// By place of the root and path: the order in which definitions take precedence.
+    files: BTreeMap<(usize, PathBuf), File>,
+    told: HashMap<ObjectKey, Told>,
+    first: bool,
+}
+
+#[derive(Debug)]
+struct File {
+    signature: Signature,
+    hash: blake3::Hash,
+    contents: Contents,
+    restless_since: Option<Instant>,
+}
+
+/// What was last said about an object.
+#[derive(Debug, PartialEq)]
+struct Told {
+    entry: Arc<Entry>,
+    duplicate: Option<Source>,
+}
+
+/// What a reading found.
+#[derive(Debug, Default)]
+pub struct Reading {
+    /// What changed, deletions first.
+    pub events: Vec<Event>,
+    /// What is wrong with files and documents, in order.
+    pub problems: Vec<Problem>,
+    /// Objects of kinds that are not read.
+    pub foreign: Vec<Problem>,
+    /// How many files there are.
+    pub files: usize,
+    /// How many objects are used.
+    pub objects: usize,
+    /// True where some file is still being written: another reading should follow soon.
+    pub restless: bool,
+    /// True where something was read anew, or problems may be others than before.
+    pub changed: bool,
+}
+
+impl Manifests {
+    /// Nothing is read yet. `keep_marks` keeps the places of all fields, for reports.
+    pub fn new(roots: Vec<Root>, incarnations: Incarnations, keep_marks: bool) -> Self {
+        let (files, told) = (BTreeMap::new(), HashMap::new());
+        Self { roots, keep_marks, incarnations, files, told, first: true }
+    }
+
+    /// The roots.
+    pub fn roots(&self) -> &[Root] {
+        &self.roots
+    }
+
+    /// The entry that is used for an object.
+    pub fn entry(&self, key: &ObjectKey) -> Option<&Arc<Entry>> {
+        self.told.get(key).map(|told| &told.entry)
+    }
+
+    /// Reads what changed in the file system.
+    pub fn read(&mut self) -> Reading {
+        let findings = files::find(&self.roots);
+        let mut reading = Reading { problems: findings.problems, changed: self.first, ..Reading::default() };
+        let mut before = std::mem::take(&mut self.files);
+        for found in findings.files {
+            let place = (found.root, found.path.clone());
+            let last = before.remove(&place);
+            if let Some(file) = self.file(&found, last, &mut reading) {
+                self.files.insert(place, file);
+            }
+        }
+        for (place, file) in before {
+            if findings.lost_roots.contains(&place.0) {
+                self.files.insert(place, file);
+            } else {
+                reading.changed = true;
+            }
+        }
+        self.compare(&mut reading);
+        self.first = false;
+        reading
+    }
+
+    /// The new state of a file; `None` where there is nothing to say about it yet.
+    fn file(&self, found: &Found, last: Option<File>, reading: &mut Reading) -> Option<File> {
+        let restless_since = last.as_ref().and_then(|last| last.restless_since);
+        let changed = last.as_ref().is_none_or(|last| last.signature != found.signature);
+        if !changed && restless_since.is_none() {
+            return last;
+        }
+        let young = SystemTime::now()
+            .duration_since(found.signature.modified.unwrap_or(SystemTime::UNIX_EPOCH))
+            .is_ok_and(|age| age < REST);
+        if young && !self.first {
+            let since = restless_since.unwrap_or_else(Instant::now);
+            if since.elapsed() < REST_MAX {
+                reading.restless = true;
+                let file = last.unwrap_or_else(|| File::empty(&found.signature));
+                return Some(File { restless_since: Some(since), ..file });
+            }
+        }
+        reading.restless |= young;
+        reading.changed = true;
+        match load(found) {
+            Ok((_, hash)) if last.as_ref().is_some_and(|last| last.hash == hash && last.contents.complete) => {
+                last.map(|last| File { signature: found.signature.clone(), restless_since: None, ..last })
+            }
+            Ok((bytes, hash)) => {
+                let new = contents(&found.name, &bytes, self.keep_marks);
+                Some(File {
+                    signature: found.signature.clone(),
+                    hash,
+                    contents: merge(last, new),
+                    restless_since: young.then(Instant::now),
+                })
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => {
+                let mut file = last.unwrap_or_else(|| File::empty(&found.signature));
+                let message = format!("cannot be read: {error}; what it last held stays");
+                file.contents.problems = vec![Problem::of_file(found.name.clone(), message)];
+                file.contents.complete = false;
+                file.signature = found.signature.clone();
+                file.restless_since = None;
+                Some(file)
+            }
+        }
+    }
+
+    /// Compares all objects with those of the last reading.
+    fn compare(&mut self, reading: &mut Reading) {
+        reading.files = self.files.len();
+        for file in self.files.values() {
+            reading.problems.extend(file.contents.problems.iter().cloned());
+            reading.foreign.extend(file.contents.foreign.iter().cloned());
+        }
+        if !reading.changed {
+            reading.objects = self.told.len();
+            return;
+        }
+        let now = self.objects(&mut reading.problems);
+        let mut gone: Vec<_> = self.told.keys().filter(|key| !now.contains_key(*key)).cloned().collect();
+        gone.sort_unstable();
+        for key in gone {
+            self.incarnations.forget(&key);
+            self.told.remove(&key);
+            reading.events.push(Event::Deleted(key));
+        }
+        reading.objects = now.len();
+        for (key, told) in now {
+            if self.told.get(&key) != Some(&told) {
+                reading.events.push(self.event(&told));
+                self.told.insert(key, told);
+            }
+        }
+        if self.first {
+            let names: std::collections::HashSet<_> = self.told.keys().map(ToString::to_string).collect();
+            // A file that does not parse says nothing about which objects are gone.
+            if self.files.values().all(|file| file.contents.complete) {
+                self.incarnations.keep_only(|name| names.contains(name));
+            }
+        }
+        if let Err(error) = self.incarnations.save() {
+            tracing::warn!(%error, "cannot write down which objects exist; after a restart some may count as new");
+        }
+    }
+
+    /// The objects of all files; of several definitions of one object the first.
+    fn objects(&self, problems: &mut Vec<Problem>) -> BTreeMap<ObjectKey, Told> {
+        let mut objects: BTreeMap<ObjectKey, Told> = BTreeMap::new();
+        for entry in self.files.values().flat_map(|file| &file.contents.entries) {
+            if let Some(told) = objects.get_mut(&entry.key) {
+                told.duplicate.get_or_insert_with(|| entry.source.clone());
+            } else if objects.len() < OBJECTS_MAX {
+                objects.insert(entry.key.clone(), Told { entry: entry.clone(), duplicate: None });
+            } else {
+                let Source { file, line } = entry.source.clone();
+                let message = format!("more than {OBJECTS_MAX} objects; this one and those after it are not used");
+                problems.push(Problem { file, line, column: 1, message });
+                break;
+            }
+        }
+        objects
+    }
+
+    fn event(&mut self, told: &Told) -> Event {
+        let entry = &told.entry;
+        let mut faults = entry.faults.clone();
+        if let Some(other) = &told.duplicate {
+            let here = &entry.source;
+            let message = format!(
+                "defined in {}:{} and again in {}:{}; the first one is used",
+                here.file, here.line, other.file, other.line
+            );
+            faults.push(Fault::new(&entry.key, Class::Ignored, "", "DuplicateDefinition", message));
+        }
+        let (uid, generation) = self.incarnations.meet(entry);
+        match &entry.object {
+            Some(object) => {
+                let mut object = object.clone();
+                if object.metadata.uid.is_empty() {
+                    object.metadata.uid = uid.into();
+                }
+                if object.metadata.generation == 0 {
+                    object.metadata.generation = generation;
+                }
+                Event::Applied(Box::new(object), faults)
+            }
+            None => Event::Unusable(entry.key.clone(), faults),
+        }
+    }
+}
+
+impl File {
+    /// A file of which nothing is known yet.
+    fn empty(signature: &Signature) -> Self {
+        Self {
+            signature: signature.clone(),
+            hash: blake3::hash(b""),
+            contents: Contents::default(),
+            restless_since: None,
+        }
+    }
+}
+
+/// A file that does not parse keeps what it last held; one that never parsed has what can be read of it.
+fn merge(last: Option<File>, new: Contents) -> Contents {
+    match last {
+        Some(last) if !new.complete && !last.contents.entries.is_empty() => {
+            Contents { entries: last.contents.entries, ..new }
+        }
+        _ => new,
+    }
+}
+
+/// Reads a file.
+fn load(found: &Found) -> io::Result<(Vec<u8>, blake3::Hash)> {
+    if found.signature.bytes > FILE_BYTES_MAX {
+        let message = format!("{} bytes are more than {FILE_BYTES_MAX}; split the file", found.signature.bytes);
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
+    }
+    let bytes = fs::read(&found.path)?;
+    let hash = blake3::hash(&bytes);
+    Ok((bytes, hash))
+}

@@ -1,0 +1,58 @@
+//! All input and output of the product: files, sockets, processes and the clock live in this room and nowhere else in
+//! the engine. What is decided is decided outside of it.
+
+pub mod admin;
+pub mod arguments;
+pub mod bootstrap;
+pub mod cli;
+pub mod data;
+pub mod failure;
+pub mod log;
+pub mod manifests;
+pub mod output;
+pub mod serve;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use self::bootstrap::Bootstrap;
+use self::cli::{Cli, Command};
+use self::failure::Failure;
+use self::manifests::Root;
+
+/// Does what the command line says.
+pub fn run() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // There is nobody to tell where even this cannot be printed.
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+        }
+    };
+    let outcome = match cli.command {
+        Command::Run(args) => serve::run(*args).map(|()| ExitCode::SUCCESS),
+        Command::Bootstrap(args) => bootstrap(args),
+        Command::Version => output::print(concat!("holdfast ", env!("CARGO_PKG_VERSION"), "\n")),
+        Command::Check(_) | Command::Translate(_) => Ok(ExitCode::SUCCESS),
+    };
+    outcome.unwrap_or_else(|failure| {
+        eprintln!("error: {failure}");
+        failure.exit_code()
+    })
+}
+
+fn bootstrap(args: cli::BootstrapArgs) -> Result<ExitCode, Failure> {
+    output::print(&output::format(&Bootstrap::from(args).to_json(), cli::DataFormat::Yaml)?)
+}
+
+/// The roots that a flag names; each must be there.
+fn manifest_roots(flag: &str, paths: &[PathBuf]) -> Result<Vec<Root>, Failure> {
+    let root = |path: &PathBuf| match std::fs::metadata(path) {
+        Ok(_) => Ok(Root { path: path.clone() }),
+        Err(error) => Err(Failure::usage(format!("{flag} {}: {error}", path.display()))),
+    };
+    paths.iter().map(root).collect()
+}

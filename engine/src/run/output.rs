@@ -1,0 +1,37 @@
+//! Standard output: what commands print there, and in which form.
+
+use std::io::{ErrorKind, Write};
+use std::process::ExitCode;
+
+use anyhow::Context;
+use serde_json::Value;
+
+use super::cli::DataFormat;
+use super::failure::Failure;
+
+/// Prints text. A reader that has gone away is no failure.
+///
+/// # Errors
+/// Where it cannot be printed.
+pub fn print(text: &str) -> Result<ExitCode, Failure> {
+    match std::io::stdout().lock().write_all(text.as_bytes()) {
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
+        Err(error) => Err(anyhow::Error::new(error).context("cannot print").into()),
+    }
+}
+
+/// A value as text, keys in order, ending with a line break.
+///
+/// # Errors
+/// Never, in practice: every JSON value can be written.
+pub fn format(value: &Value, form: DataFormat) -> anyhow::Result<String> {
+    let mut text = match form {
+        DataFormat::Yaml => serde_saphyr::to_string(value).context("cannot write YAML")?,
+        DataFormat::Json => serde_json::to_string_pretty(value).context("cannot write JSON")?,
+    };
+    if !text.ends_with('\n') {
+        text.push('\n');
+    }
+    Ok(text)
+}

@@ -1,0 +1,33 @@
+//! Is the product alive, and is it ready? Each check has a name and a line.
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// The checks of `/readyz`.
+#[derive(Debug, Default)]
+pub struct Health {
+    /// All manifests were read once.
+    pub manifests: AtomicBool,
+    /// They were translated once, and what came of it is published.
+    pub translation: AtomicBool,
+    /// The xDS server listens.
+    pub xds: AtomicBool,
+    /// The product is about to end.
+    pub ending: AtomicBool,
+}
+
+impl Health {
+    /// Every check by name, and whether it is passed.
+    pub fn checks(&self) -> [(&'static str, bool); 4] {
+        [
+            ("manifests", self.manifests.load(Relaxed)),
+            ("translation", self.translation.load(Relaxed)),
+            ("xds", self.xds.load(Relaxed)),
+            ("not-ending", !self.ending.load(Relaxed)),
+        ]
+    }
+
+    /// Marks a check as passed.
+    pub fn pass(check: &AtomicBool) {
+        check.store(true, Relaxed);
+    }
+}
