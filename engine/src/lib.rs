@@ -13,6 +13,7 @@ pub mod hold;
 pub mod model;
 pub mod object;
 pub mod report;
+pub mod run;
 pub mod settings;
 pub mod snapshot;
 pub mod status;
