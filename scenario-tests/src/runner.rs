@@ -52,7 +52,8 @@ pub fn run(stories: Vec<Story>) -> ExitCode {
     arguments.test_threads.get_or_insert(AT_ONCE);
     let has_envoy = envoy::find().is_some();
     if !has_envoy && !arguments.list {
-        for story in stories.iter().filter(|story| story.needs_envoy) {
+        let asked = |story: &&Story| arguments.filter.as_deref().is_none_or(|filter| story.name.contains(filter));
+        for story in stories.iter().filter(|story| story.needs_envoy).filter(asked) {
             let _ = writeln!(std::io::stderr(), "SKIPPED {}: set ENVOY_BIN to an Envoy binary", story.name);
         }
     }
