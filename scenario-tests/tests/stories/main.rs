@@ -10,6 +10,7 @@ mod files;
 mod filters;
 mod gateways;
 mod grpc;
+mod harness;
 mod matching;
 mod references;
 mod replacement;
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
         filters::stories(),
         gateways::stories(),
         grpc::stories(),
+        harness::stories(),
         matching::stories(),
         references::stories(),
         replacement::stories(),
