@@ -1,6 +1,7 @@
 //! Envoys that somebody else starts, with a bootstrap that `holdfast bootstrap` prints: delta and state of the world.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 
 use anyhow::{Context, Result, ensure};
 use holdfast_scenario_tests::ask::get;
@@ -9,7 +10,11 @@ use holdfast_scenario_tests::process::Process;
 use holdfast_scenario_tests::{Hammer, Holdfast, HoldfastOptions, Story, World, envoy, stories, until};
 
 pub(crate) fn stories() -> Vec<Story> {
-    stories!("envoys", true, [delta, state_of_the_world, holdfast_starts_after_envoy, both_at_once])
+    stories!(
+        "envoys",
+        true,
+        [delta, state_of_the_world, holdfast_starts_after_envoy, both_at_once, managed_over_a_unix_socket]
+    )
 }
 
 fn prefix(path: &str, backend: &str) -> String {
@@ -96,4 +101,17 @@ async fn connected(holdfast: &Holdfast, count: f64) -> Result<()> {
         Ok(())
     })
     .await
+}
+
+async fn managed_over_a_unix_socket(world: World) -> Result<()> {
+    let _one = world.backend("one").await?;
+    let port = world.gateway()?;
+    world.route("one", &prefix("/one", "one"))?;
+    let socket = world.folder().join("xds.sock");
+    let options = HoldfastOptions { xds: format!("unix:{}", socket.display()), ..HoldfastOptions::new(&world)? };
+    let _holdfast = world.run_with(options).await?;
+    get(port, "/one").comes_to_reach("one").await?;
+    let mode = fs::metadata(&socket)?.permissions().mode() & 0o777;
+    ensure!(mode == 0o600, "the socket has mode {mode:o}");
+    Ok(())
 }

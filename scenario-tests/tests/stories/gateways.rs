@@ -18,6 +18,9 @@ pub(crate) fn stories() -> Vec<Story> {
             section_names_and_ports,
             two_gateways,
             route_moves_between_gateways,
+            hostnames_intersect,
+            two_gateways_want_one_port,
+            class_of_another_controller,
         ]
     )
 }
@@ -232,5 +235,103 @@ async fn route_moves_between_gateways(world: World) -> Result<()> {
         ask(here).comes_to_reach("echo").await?;
         ask(there).comes_to_answer(404).await?;
     }
+    Ok(())
+}
+
+/// A route answers for the hosts that it and its listener have in common, as the conformance suite spells it out.
+async fn hostnames_intersect(world: World) -> Result<()> {
+    let mut backends = Vec::new();
+    for name in ["specific", "non-matching", "wildcard", "sub-wildcard"] {
+        backends.push(world.backend(name).await?);
+    }
+    let port = world.port()?;
+    world.gateway_with(&format!(
+        "{}{}{}",
+        listener("one", port, "protocol: HTTP\nhostname: very.specific.com"),
+        listener("two", port, "protocol: HTTP\nhostname: '*.wildcard.io'"),
+        listener("three", port, "protocol: HTTP\nhostname: '*.anotherwildcard.io'")
+    ))?;
+    let on = |hosts: &str, path: &str, backend: &str| format!("hostnames: [{hosts}]\n{}", prefix(path, backend));
+    world
+        .route("specific", &on("non.matching.com, '*.nonmatchingwildcard.io', very.specific.com", "/s1", "specific"))?;
+    world.route("none", &on("specific.but.wrong.com, wildcard.io", "/s4", "non-matching"))?;
+    world.route("wide", &on("'*.io', non.matching.com", "/s3", "wildcard"))?;
+    world.route("narrow", &on("foo.wildcard.io, foo.bar.wildcard.io", "/s2", "sub-wildcard"))?;
+    let holdfast = world.run().await?;
+    for (host, path, pod) in [
+        ("very.specific.com", "/s1", "specific"),
+        ("foo.wildcard.io", "/s2", "sub-wildcard"),
+        ("foo.bar.wildcard.io", "/s2", "sub-wildcard"),
+        ("any.wildcard.io", "/s3", "wildcard"),
+        ("any.anotherwildcard.io", "/s3", "wildcard"),
+    ] {
+        get(port, path).host(host).comes_to_reach(pod).await?;
+    }
+    for (host, path) in [
+        ("non.matching.com", "/s1"),
+        ("foo.nonmatchingwildcard.io", "/s1"),
+        ("very.specific.com", "/non-matching-prefix"),
+        ("bar.wildcard.io", "/s2"),
+        ("foo.anotherwildcard.io", "/s2"),
+        ("wildcard.io", "/s4"),
+        ("wildcard.io", "/s3"),
+        ("specific.but.wrong.com", "/s4"),
+        ("any.io", "/s3"),
+    ] {
+        get(port, path).host(host).answers(404).await?;
+    }
+    holdfast.comes_to_say(&["default/none"]).await
+}
+
+/// All Gateways of a laptop share its ports: the older listener has it, the other one is told so.
+async fn two_gateways_want_one_port(world: World) -> Result<()> {
+    let _backends = (world.backend("one").await?, world.backend("two").await?);
+    let (shared, own) = (world.port()?, world.port()?);
+    let at = |name: &str, created: &str, listeners: &str| {
+        let created = format!("metadata:\n  creationTimestamp: \"{created}\"");
+        manifests::gateway(name, listeners).replacen("metadata:", &created, 1)
+    };
+    let young = format!("{}{}", listener("clash", shared, "protocol: HTTP"), listener("own", own, "protocol: HTTP"));
+    world.write(
+        "gateways.yaml",
+        documents(&[
+            manifests::class(),
+            at("a-young", "2026-02-01T00:00:00Z", &young),
+            at("b-old", "2026-01-01T00:00:00Z", &manifests::http_listener(shared)),
+        ]),
+    )?;
+    world.write("one.yaml", route("HTTPRoute", "default", "one", "- name: b-old", &prefix("/", "one")))?;
+    world.write("two.yaml", route("HTTPRoute", "default", "two", "- name: a-young", &prefix("/", "two")))?;
+    let holdfast = world.run().await?;
+    get(shared, "/").comes_to_reach("one").await?;
+    get(own, "/").comes_to_reach("two").await?;
+    for _ in 0..30 {
+        get(shared, "/").reaches("one").await?;
+    }
+    holdfast.comes_to_say(&["default/a-young", &shared.to_string()]).await
+}
+
+async fn class_of_another_controller(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let (ours, theirs) = (world.port()?, world.port()?);
+    let other = manifests::class().replace(manifests::CONTROLLER, "example.com/other").replacen(
+        "name: holdfast",
+        "name: other",
+        1,
+    );
+    let gateway = manifests::gateway("theirs", &manifests::http_listener(theirs))
+        .replace("gatewayClassName: holdfast", "gatewayClassName: other");
+    world.write(
+        "gateways.yaml",
+        documents(&[manifests::class(), other, gateway, manifests::gateway("public", &manifests::http_listener(ours))]),
+    )?;
+    world.write(
+        "all.yaml",
+        route("HTTPRoute", "default", "all", "- name: public\n- name: theirs", &prefix("/", "echo")),
+    )?;
+    let holdfast = world.run().await?;
+    get(ours, "/").comes_to_reach("echo").await?;
+    ensure!(get(theirs, "/").send().await.is_err(), "the Gateway of another controller is served");
+    ensure!(holdfast.envoys().len() == 1, "{:?}", holdfast.envoys());
     Ok(())
 }
