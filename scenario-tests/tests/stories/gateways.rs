@@ -314,11 +314,9 @@ async fn two_gateways_want_one_port(world: World) -> Result<()> {
 async fn class_of_another_controller(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let (ours, theirs) = (world.port()?, world.port()?);
-    let other = manifests::class().replace(manifests::CONTROLLER, "example.com/other").replacen(
-        "name: holdfast",
-        "name: other",
-        1,
-    );
+    let class = manifests::class().replace(manifests::CONTROLLER, "example.com/other");
+    let class = class.replacen("name: holdfast", "name: other", 1);
+    let other = class.split("---").next().unwrap_or_default().to_owned();
     let gateway = manifests::gateway("theirs", &manifests::http_listener(theirs))
         .replace("gatewayClassName: holdfast", "gatewayClassName: other");
     world.write(
