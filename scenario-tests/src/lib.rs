@@ -1,1 +1,27 @@
-//! placeholder
+//! What the stories stand on: a folder of manifests, the real `holdfast` binary, a real Envoy, echo back ends and an
+//! HTTP client that says exactly what it sends.
+//!
+//! Nothing in here is part of the product. Each story has its own folder, ports and processes, ends only what it
+//! started, and waits by asking again until a generous deadline, never by sleeping.
+
+pub mod ask;
+pub mod binary;
+pub mod connect;
+pub mod envoy;
+pub mod grpc;
+pub mod hammer;
+pub mod holdfast;
+pub mod manifests;
+pub mod ports;
+pub mod process;
+pub mod runner;
+pub mod tls;
+pub mod wait;
+pub mod world;
+
+pub use ask::{Ask, Reply};
+pub use hammer::Hammer;
+pub use holdfast::{Holdfast, HoldfastOptions};
+pub use runner::Story;
+pub use wait::until;
+pub use world::World;

@@ -6,6 +6,7 @@ pub mod arguments;
 pub mod bootstrap;
 pub mod cli;
 pub mod data;
+pub mod echo;
 pub mod failure;
 pub mod log;
 pub mod manifests;

@@ -1,0 +1,68 @@
+//! What an echo server remembers of the requests it received.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::answer::EchoAnswer;
+
+/// How many requests an echo server remembers where its options do not say.
+pub const RECORDED_DEFAULT: usize = 1_000;
+
+/// One request that reached an echo server, recorded before it was answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recorded {
+    /// Number of the request on this server, from 1.
+    pub number: u64,
+    /// Whether it was a gRPC call.
+    pub grpc: bool,
+    /// The request, as it is echoed.
+    pub request: EchoAnswer,
+}
+
+/// The newest requests of one server, and how many there were in all.
+#[derive(Debug)]
+pub(super) struct Records {
+    limit: usize,
+    received: AtomicU64,
+    newest: Mutex<VecDeque<Recorded>>,
+}
+
+impl Records {
+    pub(super) fn new(limit: usize) -> Self {
+        Self { limit, received: AtomicU64::new(0), newest: Mutex::new(VecDeque::new()) }
+    }
+
+    pub(super) fn add(&self, grpc: bool, request: &EchoAnswer) {
+        let number = self.received.fetch_add(1, Ordering::Relaxed).saturating_add(1);
+        if self.limit == 0 {
+            return;
+        }
+        let mut newest = self.lock();
+        while newest.len() >= self.limit {
+            newest.pop_front();
+        }
+        newest.push_back(Recorded { number, grpc, request: request.clone() });
+    }
+
+    pub(super) fn received(&self) -> u64 {
+        self.received.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn newest(&self) -> Vec<Recorded> {
+        self.lock().iter().cloned().collect()
+    }
+
+    pub(super) fn count(&self, wanted: impl Fn(&Recorded) -> bool) -> usize {
+        self.lock().iter().filter(|recorded| wanted(recorded)).count()
+    }
+
+    pub(super) fn clear(&self) {
+        self.lock().clear();
+    }
+
+    /// A panic elsewhere leaves the list as it is, which is still a list of requests.
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Recorded>> {
+        self.newest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

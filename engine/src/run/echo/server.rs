@@ -1,0 +1,203 @@
+//! The server of one echo back end: accepts on a loopback port and answers until it is dropped.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::StreamExt;
+use http_body_util::{BodyExt, Full, StreamBody, combinators::BoxBody};
+use hyper::body::{Frame, Incoming};
+use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use hyper::http::request::Parts;
+use hyper::service::service_fn;
+use hyper::{HeaderMap, Request, Response};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::task::{JoinHandle, JoinSet};
+
+use super::answer::{EchoIdentity, answer, read_body};
+use super::grpc::{GRPC_METHOD_HEADER, GrpcEcho, first_message};
+use super::record::{RECORDED_DEFAULT, Recorded, Records};
+use super::wish::Wish;
+
+/// The most bytes of a request's body that are read; the answer comes without the rest.
+pub const BODY_BYTES_MAX: usize = 1024 * 1024;
+/// The most connections that are open at once; further ones wait to be accepted.
+pub const CONNECTIONS_MAX: usize = 4096;
+/// How long accepting rests after an error such as too many open files.
+const ACCEPT_REST: Duration = Duration::from_millis(50);
+
+type Body = BoxBody<Bytes, Infallible>;
+
+/// How an echo server is started.
+#[derive(Clone, Debug)]
+pub struct EchoOptions {
+    /// Who the server says it is.
+    pub identity: EchoIdentity,
+    /// Where it listens; port 0 takes a free one.
+    pub address: SocketAddr,
+    /// How many of the newest requests are remembered; 0 remembers none and only counts.
+    pub recorded_max: usize,
+}
+
+impl EchoOptions {
+    /// A server on a free loopback port, known as the pod `pod` of the Service `namespace/service`.
+    pub fn new(namespace: &str, service: &str, pod: &str) -> Self {
+        let identity = EchoIdentity {
+            namespace: namespace.to_owned(),
+            service: service.to_owned(),
+            pod: pod.to_owned(),
+            ..EchoIdentity::default()
+        };
+        Self { identity, address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), recorded_max: RECORDED_DEFAULT }
+    }
+}
+
+/// A running echo server. Dropping it closes its port and its connections.
+#[derive(Debug)]
+pub struct Echo {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    accepting: JoinHandle<()>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    identity: EchoIdentity,
+    records: Records,
+}
+
+impl Echo {
+    /// Binds the address and starts to answer. Must be called within a tokio runtime.
+    ///
+    /// # Errors
+    /// Where the address cannot be bound.
+    pub async fn start(options: EchoOptions) -> io::Result<Self> {
+        let listener = TcpListener::bind(options.address).await?;
+        let address = listener.local_addr()?;
+        let shared = Arc::new(Shared { identity: options.identity, records: Records::new(options.recorded_max) });
+        let accepting = tokio::spawn(accept(listener, Arc::clone(&shared)));
+        Ok(Self { address, shared, accepting })
+    }
+
+    /// Where it listens, with the real port.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Who it says it is.
+    pub fn identity(&self) -> &EchoIdentity {
+        &self.shared.identity
+    }
+
+    /// How many requests have arrived since the start, remembered or not.
+    pub fn received(&self) -> u64 {
+        self.shared.records.received()
+    }
+
+    /// The newest requests, oldest first, as many as the options allow.
+    pub fn recorded(&self) -> Vec<Recorded> {
+        self.shared.records.newest()
+    }
+
+    /// How many of the remembered requests are `wanted`.
+    pub fn count(&self, wanted: impl Fn(&Recorded) -> bool) -> usize {
+        self.shared.records.count(wanted)
+    }
+
+    /// Forgets the remembered requests; [`received`](Self::received) goes on counting.
+    pub fn forget(&self) {
+        self.shared.records.clear();
+    }
+}
+
+impl Drop for Echo {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+/// Accepts until the task is aborted; the connections live in its set and end with it.
+async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let mut connections = JoinSet::new();
+    loop {
+        while connections.try_join_next().is_some() {}
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let shared = Arc::clone(&shared);
+                connections.spawn(async move {
+                    serve(stream, shared).await;
+                    drop(place);
+                });
+            }
+            Err(_) => tokio::time::sleep(ACCEPT_REST).await,
+        }
+    }
+}
+
+/// A connection that breaks is the client's own affair: there is nothing to answer it with.
+async fn serve(stream: TcpStream, shared: Arc<Shared>) {
+    let _ = stream.set_nodelay(true);
+    let respond = service_fn(move |request| {
+        let shared = Arc::clone(&shared);
+        async move { Ok::<_, Infallible>(respond(&shared, request).await) }
+    });
+    let _ = auto::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), respond).await;
+}
+
+async fn respond(shared: &Shared, request: Request<Incoming>) -> Response<Body> {
+    let (parts, body) = request.into_parts();
+    let wish = Wish::of(&parts);
+    let body = read_body(body, BODY_BYTES_MAX).await;
+    let grpc = is_grpc(&parts);
+    let echoed = answer(&shared.identity, &parts, u64::try_from(body.len()).unwrap_or(u64::MAX));
+    shared.records.add(grpc, &echoed);
+    if !wish.delay.is_zero() {
+        tokio::time::sleep(wish.delay).await;
+    }
+    let json = serde_json::to_string(&echoed).unwrap_or_default();
+    let mut response =
+        if grpc { grpc_response(parts.uri.path(), json, &body, &wish) } else { http_response(json, &wish) };
+    for (name, value) in wish.headers {
+        response.headers_mut().append(name, value);
+    }
+    response
+}
+
+fn is_grpc(request: &Parts) -> bool {
+    request.headers.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"))
+}
+
+fn http_response(json: String, wish: &Wish) -> Response<Body> {
+    let mut response = Response::new(Full::new(Bytes::from(json)).boxed());
+    *response.status_mut() = wish.status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+/// gRPC answers 200 with one message and its status in the trailers; an HTTP status that was wished for stands in the
+/// place of 200, as a broken proxy on the way would answer.
+fn grpc_response(path: &str, answer: String, body: &[u8], wish: &Wish) -> Response<Body> {
+    let method = path.trim_start_matches('/').to_owned();
+    let method_header = HeaderValue::try_from(method.as_str()).ok();
+    let message = GrpcEcho { method, answer, request: first_message(body).to_vec() };
+    let mut trailers = HeaderMap::new();
+    trailers.insert(HeaderName::from_static("grpc-status"), HeaderValue::from(wish.grpc_status));
+    let frames = [Frame::data(message.framed()), Frame::trailers(trailers)];
+    let frames = StreamBody::new(futures::stream::iter(frames).map(Ok::<_, Infallible>));
+
+    let mut response = Response::new(BodyExt::boxed(frames));
+    *response.status_mut() = wish.status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+    if let Some(method) = method_header {
+        response.headers_mut().insert(GRPC_METHOD_HEADER, method);
+    }
+    response
+}

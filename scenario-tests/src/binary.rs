@@ -1,0 +1,50 @@
+//! Where the `holdfast` binary is. It belongs to another package, so cargo does not build it for these tests by itself.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use anyhow::{Context, Result, anyhow, bail};
+
+static BINARY: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+
+/// The binary named by `HOLDFAST_BIN`, else the one that belongs to this build, brought up to date once per run.
+pub fn holdfast() -> Result<PathBuf> {
+    BINARY.get_or_init(|| find().map_err(|error| format!("{error:#}"))).clone().map_err(|error| anyhow!(error))
+}
+
+fn find() -> Result<PathBuf> {
+    if let Some(named) = env::var_os("HOLDFAST_BIN") {
+        return Ok(PathBuf::from(named));
+    }
+    let profile = profile_folder()?;
+    build(&profile)?;
+    let binary = profile.join("holdfast").with_extension(env::consts::EXE_EXTENSION);
+    if !binary.is_file() {
+        bail!("{} is not there after cargo has built it; set HOLDFAST_BIN", binary.display());
+    }
+    Ok(binary)
+}
+
+/// A test binary is `<target>/<profile>/deps/<name>-<hash>`.
+fn profile_folder() -> Result<PathBuf> {
+    let own = env::current_exe()?;
+    Ok(own.parent().and_then(Path::parent).context("this binary is not in cargo's target folder")?.to_owned())
+}
+
+/// With `--tests` cargo picks the features of `cargo test`, so that nothing but the binary is left to build.
+fn build(profile: &Path) -> Result<()> {
+    let target = profile.parent().context("this binary is not in cargo's target folder")?;
+    let cargo = env::var_os("CARGO").unwrap_or_else(|| env!("CARGO").into());
+    let mut command = Command::new(cargo);
+    command.args(["build", "--quiet", "--locked", "--workspace", "--bins", "--tests"]).arg("--target-dir").arg(target);
+    if profile.ends_with("release") {
+        command.arg("--release");
+    }
+    let output = command.current_dir(env!("CARGO_MANIFEST_DIR")).output().context("cannot run cargo")?;
+    if !output.status.success() {
+        bail!("cargo cannot build holdfast:\n{}", String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(())
+}

@@ -1,0 +1,115 @@
+//! One connection to a Gateway: plain or TLS, HTTP/1.1 or HTTP/2, open for as many requests as a story sends.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::client::conn::{http1, http2};
+use hyper::{Request, Response};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use rustls::pki_types::{CertificateDer, ServerName};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+/// Which HTTP is spoken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// HTTP/1.1.
+    Http1,
+    /// HTTP/2: with prior knowledge without TLS, by ALPN with it.
+    Http2,
+}
+
+/// How TLS is spoken: the name asked for, and the certificate that is trusted.
+#[derive(Clone, Debug)]
+pub struct Trust {
+    /// Server name indication; the certificate must be valid for it.
+    pub server_name: String,
+    /// The only root that is trusted.
+    pub root: CertificateDer<'static>,
+}
+
+/// An open connection.
+#[derive(Debug)]
+pub struct Connection {
+    sender: Sender,
+    /// The certificate the server showed, where TLS is spoken.
+    pub certificate: Option<CertificateDer<'static>>,
+}
+
+#[derive(Debug)]
+enum Sender {
+    Http1(http1::SendRequest<Full<Bytes>>),
+    Http2(http2::SendRequest<Full<Bytes>>),
+}
+
+impl Connection {
+    /// Opens a connection to a loopback port.
+    pub async fn open(port: u16, protocol: Protocol, trust: Option<&Trust>) -> Result<Self> {
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let stream = TcpStream::connect(address).await.with_context(|| format!("connect to {address}"))?;
+        stream.set_nodelay(true)?;
+        let Some(trust) = trust else {
+            return Ok(Self { sender: Sender::over(stream, protocol).await?, certificate: None });
+        };
+        let name = ServerName::try_from(trust.server_name.clone())?;
+        let stream = TlsConnector::from(Arc::new(config(trust, protocol)?))
+            .connect(name, stream)
+            .await
+            .with_context(|| format!("TLS with {} at {address}", trust.server_name))?;
+        let shown = stream.get_ref().1.peer_certificates().and_then(|shown| shown.first());
+        let certificate = shown.map(|certificate| certificate.clone().into_owned());
+        Ok(Self { sender: Sender::over(stream, protocol).await?, certificate })
+    }
+
+    /// Sends one request and reads the head of its response.
+    pub async fn send(&mut self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>> {
+        match &mut self.sender {
+            Sender::Http1(sender) => {
+                sender.ready().await?;
+                Ok(sender.send_request(request).await?)
+            }
+            Sender::Http2(sender) => {
+                sender.ready().await?;
+                Ok(sender.send_request(request).await?)
+            }
+        }
+    }
+}
+
+impl Sender {
+    async fn over(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, protocol: Protocol) -> Result<Self> {
+        let stream = TokioIo::new(stream);
+        match protocol {
+            Protocol::Http1 => {
+                let (sender, connection) = http1::handshake(stream).await?;
+                tokio::spawn(connection);
+                Ok(Self::Http1(sender))
+            }
+            Protocol::Http2 => {
+                let (sender, connection) = http2::handshake(TokioExecutor::new(), stream).await?;
+                tokio::spawn(connection);
+                Ok(Self::Http2(sender))
+            }
+        }
+    }
+}
+
+fn config(trust: &Trust, protocol: Protocol) -> Result<rustls::ClientConfig> {
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(trust.root.clone())?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut config = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = match protocol {
+        Protocol::Http1 => vec![b"http/1.1".to_vec()],
+        Protocol::Http2 => vec![b"h2".to_vec()],
+    };
+    Ok(config)
+}

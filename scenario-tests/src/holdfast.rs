@@ -1,0 +1,194 @@
+//! The product at work: `holdfast run` on a world's manifests, and what its own endpoints say.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+
+use crate::ask::get;
+use crate::process::{self, Finished, Process};
+use crate::wait::until;
+use crate::world::World;
+use crate::{binary, envoy};
+
+/// How `holdfast run` is started. Starting twice with the same options uses the same ports and data.
+#[derive(Clone, Debug)]
+pub struct HoldfastOptions {
+    /// Folders of manifests.
+    pub manifests: Vec<PathBuf>,
+    /// `managed` or `none`.
+    pub envoy: &'static str,
+    /// `--xds-listen`.
+    pub xds: String,
+    /// Port of diagnostics.
+    pub diagnostics: u16,
+    /// Port of metrics and health.
+    pub metrics: u16,
+    /// `--data-dir`.
+    pub data: PathBuf,
+    /// Further arguments.
+    pub args: Vec<String>,
+    /// Further variables of the environment.
+    pub env: Vec<(String, String)>,
+}
+
+impl HoldfastOptions {
+    /// A managed Envoy for each Gateway, all ports free ones of the world.
+    pub fn new(world: &World) -> Result<Self> {
+        Ok(Self {
+            manifests: vec![world.manifests()],
+            envoy: "managed",
+            xds: format!("127.0.0.1:{}", world.port()?),
+            diagnostics: world.port()?,
+            metrics: world.port()?,
+            data: world.data(),
+            args: Vec::new(),
+            env: Vec::new(),
+        })
+    }
+
+    /// Without any Envoy.
+    pub fn without_envoy(mut self) -> Self {
+        self.envoy = "none";
+        self
+    }
+
+    /// Further arguments.
+    pub fn args(mut self, args: &[&str]) -> Self {
+        self.args.extend(args.iter().map(|arg| (*arg).to_owned()));
+        self
+    }
+
+    /// One further variable of the environment.
+    pub fn env(mut self, name: &str, value: &str) -> Self {
+        self.env.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// The whole command line behind `holdfast`.
+    pub fn command_line(&self) -> Vec<String> {
+        let mut args = vec!["run".to_owned()];
+        for folder in &self.manifests {
+            args.extend(["--manifests".to_owned(), folder.display().to_string()]);
+        }
+        let flags = [
+            ("--envoy", self.envoy.to_owned()),
+            ("--data-dir", self.data.display().to_string()),
+            ("--xds-listen", self.xds.clone()),
+            ("--diagnostics-listen", format!("127.0.0.1:{}", self.diagnostics)),
+            ("--metrics-listen", format!("127.0.0.1:{}", self.metrics)),
+        ];
+        args.extend(flags.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value]));
+        args.extend(self.args.iter().cloned());
+        args
+    }
+}
+
+/// A running `holdfast run`. Dropping it asks it to end.
+#[derive(Debug)]
+pub struct Holdfast {
+    /// How it was started.
+    pub options: HoldfastOptions,
+    process: Process,
+    world: World,
+}
+
+impl Holdfast {
+    /// Starts it and does not wait for anything.
+    pub fn start(world: &World, options: HoldfastOptions) -> Result<Self> {
+        let mut env = options.env.clone();
+        if let Some(envoy) = envoy::find()
+            && !env.iter().any(|(name, _)| name == "ENVOY_BIN")
+        {
+            env.push(("ENVOY_BIN".to_owned(), envoy.display().to_string()));
+        }
+        let process = Process::start(&binary::holdfast()?, options.command_line(), &env, &world.log("run"))?;
+        Ok(Self { options, process, world: world.clone() })
+    }
+
+    /// Waits until `/readyz` answers 200.
+    pub async fn comes_to_be_ready(&mut self) -> Result<()> {
+        let metrics = self.options.metrics;
+        let ready = until("holdfast is ready", || async move {
+            let reply = get(metrics, "/readyz?verbose").send().await?;
+            ensure!(reply.status.is_success(), "{}: {}", reply.status, reply.body);
+            Ok(())
+        });
+        tokio::select! {
+            outcome = ready => outcome,
+            end = ended(&mut self.process) => bail!("holdfast ended before it was ready ({end})"),
+        }
+    }
+
+    /// What it said so far.
+    pub fn said(&self) -> String {
+        self.process.said()
+    }
+
+    /// Waits until it has said all of these words.
+    pub async fn comes_to_say(&self, words: &[&str]) -> Result<()> {
+        until(&format!("holdfast says {words:?}"), || async {
+            let said = self.said();
+            ensure!(words.iter().all(|word| said.contains(word)), "it said:\n{}", process::tail(&said));
+            Ok(())
+        })
+        .await
+    }
+
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// Process ids of the Envoys it manages: the other processes that name this world's folder.
+    pub fn envoys(&self) -> Vec<u32> {
+        process::naming(self.world.folder()).into_iter().filter(|id| *id != self.id()).collect()
+    }
+
+    /// JSON of a diagnostics page.
+    pub async fn diagnostics(&self, path: &str) -> Result<Value> {
+        let reply = get(self.options.diagnostics, path).answers(200).await?;
+        serde_json::from_str(&reply.body).with_context(|| format!("{path} is no JSON: {}", reply.body))
+    }
+
+    /// The metrics page.
+    pub async fn metrics(&self) -> Result<String> {
+        Ok(get(self.options.metrics, "/metrics").answers(200).await?.body)
+    }
+
+    /// Sum of all series of a metric whose labels contain all of `labels` (as in `type="RDS"`); 0 where there is none.
+    pub async fn metric(&self, name: &str, labels: &[&str]) -> Result<f64> {
+        let page = self.metrics().await?;
+        let of_name = |line: &&str| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' ']));
+        let wanted = |line: &&str| labels.iter().all(|label| line.contains(label));
+        let value = |line: &str| line.rsplit(' ').next().and_then(|value| value.parse::<f64>().ok()).unwrap_or(0.0);
+        Ok(page.lines().filter(of_name).filter(wanted).map(value).sum())
+    }
+
+    /// Asks it to end (SIGTERM) and waits until it has.
+    pub async fn terminate(self) -> Result<Finished> {
+        self.process.terminate().await
+    }
+
+    /// Ends it without asking (SIGKILL). Its Envoys go on.
+    pub fn kill(self) -> Result<HoldfastOptions> {
+        let Self { options, process, .. } = self;
+        process.kill()?;
+        Ok(options)
+    }
+
+    /// Waits for its own end.
+    pub async fn finish(self) -> Result<Finished> {
+        self.process.finish().await
+    }
+}
+
+async fn ended(process: &mut Process) -> String {
+    loop {
+        match process.ended() {
+            Ok(None) => tokio::time::sleep(std::time::Duration::from_millis(50)).await,
+            Ok(Some(status)) => return format!("{status}; it said:\n{}", process::tail(&process.said())),
+            Err(error) => return error.to_string(),
+        }
+    }
+}

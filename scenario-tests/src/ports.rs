@@ -1,0 +1,50 @@
+//! Free loopback ports that stay free until they are used.
+//!
+//! Envoy binds with SO_REUSEPORT, so two Envoys of two test runs could share a port without noticing. A port is
+//! therefore claimed by binding the UDP port of the same number for as long as the story lasts; that keeps no TCP server
+//! from using it, and every other story, of any process, from claiming it. Ports are taken below the range from which
+//! the kernel picks the local ends of connections.
+
+use std::net::{Ipv4Addr, TcpListener, UdpSocket};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use anyhow::{Result, bail};
+
+/// First port that is tried, and how many there are.
+const FIRST: u32 = 12_000;
+const COUNT: u32 = 20_000;
+
+static NEXT: AtomicU32 = AtomicU32::new(0);
+
+/// A port of 127.0.0.1 on which nothing listens, claimed until this is dropped.
+#[derive(Debug)]
+pub struct Port {
+    number: u16,
+    _claim: UdpSocket,
+}
+
+impl Port {
+    /// Claims a free port.
+    ///
+    /// # Errors
+    /// Where all ports of the range are taken.
+    pub fn claim() -> Result<Self> {
+        let start = std::process::id().wrapping_mul(37);
+        for _ in 0..COUNT {
+            let candidate = FIRST + start.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)) % COUNT;
+            let number = u16::try_from(candidate)?;
+            let Ok(claim) = UdpSocket::bind((Ipv4Addr::LOCALHOST, number)) else { continue };
+            if TcpListener::bind((Ipv4Addr::LOCALHOST, number)).is_ok()
+                && TcpListener::bind((Ipv4Addr::UNSPECIFIED, number)).is_ok()
+            {
+                return Ok(Self { number, _claim: claim });
+            }
+        }
+        bail!("no free port between {FIRST} and {}", FIRST + COUNT)
+    }
+
+    /// Its number.
+    pub fn number(&self) -> u16 {
+        self.number
+    }
+}

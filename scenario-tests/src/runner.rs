@@ -1,0 +1,79 @@
+//! Runs stories: several at once, each with a world of its own, a deadline, and its logs shown when it fails.
+//!
+//! Where no Envoy can be had, the stories that need one are listed as skipped, each by its name, and counted as ignored
+//! in the summary: they never pass in silence.
+
+use std::future::Future;
+use std::io::Write;
+use std::pin::Pin;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use libtest_mimic::{Arguments, Failed, Trial};
+
+use crate::{envoy, world::World};
+
+/// How long one story may last.
+const STORY_MAX: Duration = Duration::from_secs(240);
+/// How many stories run at once where `--test-threads` does not say: they mostly wait, so more than there are cores.
+const AT_ONCE: usize = 5;
+
+type Told = Pin<Box<dyn Future<Output = Result<()>> + Send>>;
+type Tell = fn(World) -> Told;
+
+/// A story: its name, whether it needs an Envoy, and how it goes.
+#[derive(Clone, Copy)]
+pub struct Story {
+    /// `theme::name`, as shown and as filtered by.
+    pub name: &'static str,
+    /// Whether it cannot be told without an Envoy.
+    pub needs_envoy: bool,
+    /// Its future, boxed.
+    pub tell: Tell,
+}
+
+/// Lists the stories of a theme by their functions: `stories!("matching", true, [exact, prefix])`; the flag says whether
+/// they need an Envoy.
+#[macro_export]
+macro_rules! stories {
+    ($theme:literal, $needs_envoy:literal, [$($story:ident),* $(,)?]) => {
+        vec![$($crate::Story {
+            name: concat!($theme, "::", stringify!($story)),
+            needs_envoy: $needs_envoy,
+            tell: |world| Box::pin($story(world)),
+        }),*]
+    };
+}
+
+/// Runs the stories that the command line asks for.
+pub fn run(stories: Vec<Story>) -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads.get_or_insert(AT_ONCE);
+    let has_envoy = envoy::find().is_some();
+    if !has_envoy && !arguments.list {
+        let asked = |story: &&Story| arguments.filter.as_deref().is_none_or(|filter| story.name.contains(filter));
+        for story in stories.iter().filter(|story| story.needs_envoy).filter(asked) {
+            let _ = writeln!(std::io::stderr(), "SKIPPED {}: set ENVOY_BIN to an Envoy binary", story.name);
+        }
+    }
+    let trial = |story: Story| {
+        Trial::test(story.name, move || told(story).map_err(|error| Failed::from(format!("{error:?}"))))
+            .with_ignored_flag(story.needs_envoy && !has_envoy)
+    };
+    libtest_mimic::run(&arguments, stories.into_iter().map(trial).collect()).exit_code()
+}
+
+fn told(story: Story) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let world = World::new()?;
+    let outcome = runtime.block_on(async {
+        tokio::time::timeout(STORY_MAX, (story.tell)(world.clone()))
+            .await
+            .unwrap_or_else(|_| anyhow::bail!("the story did not end within {} s", STORY_MAX.as_secs()))
+    });
+    let logs = if outcome.is_err() { world.logs() } else { String::new() };
+    runtime.shutdown_timeout(Duration::from_secs(5));
+    world.end();
+    outcome.with_context(|| format!("{}\n{logs}", story.name))
+}

@@ -1,0 +1,168 @@
+//! gRPC: calls chosen by service, method and header.
+
+use anyhow::{Result, ensure};
+use holdfast_scenario_tests::ask::get;
+use holdfast_scenario_tests::grpc::call;
+use holdfast_scenario_tests::manifests::grpc_route;
+use holdfast_scenario_tests::tls::Certificate;
+use holdfast_scenario_tests::{Story, World, manifests, stories};
+
+/// `grpc-status` of a call that no rule matches, and of one whose back end is missing.
+const UNIMPLEMENTED: i32 = 12;
+const UNAVAILABLE: i32 = 14;
+
+pub(crate) fn stories() -> Vec<Story> {
+    stories!("grpc", true, [services_and_methods, headers, weights_and_missing_back_ends, over_tls, back_end_protocols])
+}
+
+async fn services_and_methods(world: World) -> Result<()> {
+    let mut backends = Vec::new();
+    for name in ["method", "service", "any-service", "regex"] {
+        backends.push(world.backend_in("default", name, Some("kubernetes.io/h2c")).await?);
+    }
+    let port = world.gateway()?;
+    world.write(
+        "calls.yaml",
+        grpc_route(
+            "calls",
+            r"rules:
+- matches: [{method: {service: shop.Cart}}]
+  backendRefs: [{name: service, port: 8080}]
+- matches: [{method: {service: shop.Cart, method: Add}}]
+  backendRefs: [{name: method, port: 8080}]
+- matches: [{method: {method: Ping}}]
+  backendRefs: [{name: any-service, port: 8080}]
+- matches: [{method: {type: RegularExpression, service: 'stock\.v[0-9]+\..*', method: 'Get.+'}}]
+  backendRefs: [{name: regex, port: 8080}]",
+        ),
+    )?;
+    let _holdfast = world.run().await?;
+    for (method, pod) in [
+        ("shop.Cart/Add", "method"),
+        ("shop.Cart/Remove", "service"),
+        ("stock.v1.Shelf/Ping", "any-service"),
+        ("stock.v2.Shelf/GetAll", "regex"),
+    ] {
+        call(port, method).comes_to_reach(pod).await?;
+    }
+    for method in ["shop.Carts/Add", "stock.v1.Shelf/Get", "stock.vx.Shelf/GetAll"] {
+        let called = call(port, method).make().await?;
+        ensure!(called.status == UNIMPLEMENTED, "{method}: {called:?}");
+    }
+    // A call that is no POST of a method is not meant.
+    get(port, "/").answers(404).await?;
+    Ok(())
+}
+
+async fn headers(world: World) -> Result<()> {
+    let mut backends = Vec::new();
+    for name in ["one", "two", "both"] {
+        backends.push(world.backend_in("default", name, Some("kubernetes.io/h2c")).await?);
+    }
+    let port = world.gateway()?;
+    world.write(
+        "calls.yaml",
+        grpc_route(
+            "calls",
+            r"rules:
+- matches: [{headers: [{name: version, value: one}]}]
+  backendRefs: [{name: one, port: 8080}]
+- matches: [{headers: [{name: version, value: 'tw.', type: RegularExpression}]}]
+  backendRefs: [{name: two, port: 8080}]
+- matches: [{headers: [{name: version, value: two}, {name: color, value: orange}]}]
+  filters:
+  - type: RequestHeaderModifier
+    requestHeaderModifier: {set: [{name: x-set, value: '1'}]}
+  backendRefs: [{name: both, port: 8080}]",
+        ),
+    )?;
+    let _holdfast = world.run().await?;
+    call(port, "a.B/C").header("version", "one").comes_to_reach("one").await?;
+    call(port, "a.B/C").header("version", "two").comes_to_reach("two").await?;
+    let both = call(port, "a.B/C").header("version", "two").header("color", "orange").comes_to_reach("both").await?;
+    let seen = both.echo.map(|echo| echo.answer).unwrap_or_default();
+    ensure!(seen.contains("\"X-Set\":[\"1\"]"), "{seen}");
+    ensure!(call(port, "a.B/C").make().await?.status == UNIMPLEMENTED);
+    Ok(())
+}
+
+async fn weights_and_missing_back_ends(world: World) -> Result<()> {
+    let mut backends = Vec::new();
+    for name in ["left", "right"] {
+        backends.push(world.backend_in("default", name, Some("kubernetes.io/h2c")).await?);
+    }
+    let port = world.gateway()?;
+    world.write(
+        "calls.yaml",
+        grpc_route(
+            "calls",
+            r"rules:
+- matches: [{method: {service: a.Weighted}}]
+  backendRefs:
+  - {name: left, port: 8080, weight: 3}
+  - {name: right, port: 8080, weight: 1}
+- matches: [{method: {service: a.Missing}}]
+  backendRefs: [{name: missing, port: 8080}]",
+        ),
+    )?;
+    let _holdfast = world.run().await?;
+    let (mut left, mut right) = (0, 0);
+    let weighted = call(port, "a.Weighted/Do");
+    holdfast_scenario_tests::until("the call is answered", || async {
+        ensure!(weighted.make().await?.status == 0);
+        Ok(())
+    })
+    .await?;
+    for _ in 0..160 {
+        match weighted.make().await?.pod()?.as_str() {
+            "left" => left += 1,
+            _ => right += 1,
+        }
+    }
+    ensure!((85..=150).contains(&left) && right >= 10, "{left} left, {right} right");
+    let missing = call(port, "a.Missing/Do").make().await?;
+    ensure!(missing.status == UNAVAILABLE, "Gateway API wants UNAVAILABLE: {missing:?}");
+    Ok(())
+}
+
+async fn over_tls(world: World) -> Result<()> {
+    let _echo = world.backend_in("default", "echo", Some("kubernetes.io/h2c")).await?;
+    let certificate = Certificate::of(&["grpc.example"])?;
+    let port = world.port()?;
+    world.write("secret.yaml", certificate.secret("default", "grpc"))?;
+    world.gateway_with(&manifests::https_listener("grpc", port, "grpc.example", &["grpc"]))?;
+    world.write("calls.yaml", grpc_route("calls", "rules:\n- backendRefs: [{name: echo, port: 8080}]"))?;
+    let _holdfast = world.run().await?;
+    call(port, "a.B/C").host("grpc.example").tls(certificate.trust("grpc.example")).comes_to_reach("echo").await?;
+    Ok(())
+}
+
+/// A GRPCRoute speaks HTTP/2 to its back ends, whatever the Service says; an HTTPRoute where the Service says so.
+async fn back_end_protocols(world: World) -> Result<()> {
+    let _backends = (
+        world.backend_in("default", "silent", None).await?,
+        world.backend_in("default", "plain", None).await?,
+        world.backend_in("default", "h2c", Some("kubernetes.io/h2c")).await?,
+    );
+    let port = world.gateway()?;
+    world.write(
+        "calls.yaml",
+        grpc_route("calls", "hostnames: [grpc.example]\nrules:\n- backendRefs: [{name: silent, port: 8080}]"),
+    )?;
+    world.route(
+        "requests",
+        r"hostnames: [http.example]
+rules:
+- matches: [{path: {type: PathPrefix, value: /plain}}]
+  backendRefs: [{name: plain, port: 8080}]
+- matches: [{path: {type: PathPrefix, value: /h2c}}]
+  backendRefs: [{name: h2c, port: 8080}]",
+    )?;
+    let _holdfast = world.run().await?;
+    let plain = get(port, "/plain").host("http.example").comes_to_reach("plain").await?.echo()?;
+    ensure!(plain.proto == "HTTP/1.1", "{plain:?}");
+    let h2c = get(port, "/h2c").host("http.example").comes_to_reach("h2c").await?.echo()?;
+    ensure!(h2c.proto == "HTTP/2.0", "{h2c:?}");
+    call(port, "a.B/C").host("grpc.example").comes_to_reach("silent").await?;
+    Ok(())
+}

@@ -1,0 +1,46 @@
+//! Stories: manifests go in, real requests go through a real Envoy, and what comes out is what was meant.
+
+mod bad_input;
+mod changes;
+mod commands;
+mod echo;
+mod endpoints;
+mod envoys;
+mod files;
+mod filters;
+mod gateways;
+mod grpc;
+mod harness;
+mod matching;
+mod references;
+mod replacement;
+mod restarts;
+mod rewrites;
+mod tls;
+mod weights;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let themes = [
+        bad_input::stories(),
+        changes::stories(),
+        commands::stories(),
+        echo::stories(),
+        endpoints::stories(),
+        envoys::stories(),
+        files::stories(),
+        filters::stories(),
+        gateways::stories(),
+        grpc::stories(),
+        harness::stories(),
+        matching::stories(),
+        references::stories(),
+        replacement::stories(),
+        restarts::stories(),
+        rewrites::stories(),
+        tls::stories(),
+        weights::stories(),
+    ];
+    holdfast_scenario_tests::runner::run(themes.into_iter().flatten().collect())
+}

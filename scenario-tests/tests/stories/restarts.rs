@@ -1,0 +1,132 @@
+//! Ends and beginnings: of Holdfast, of Envoy, by signal and by crash. Traffic goes on wherever an Envoy is left.
+
+use anyhow::{Context, Result, ensure};
+use holdfast_scenario_tests::ask::get;
+use holdfast_scenario_tests::hammer::Shot;
+use holdfast_scenario_tests::{Hammer, Holdfast, Story, World, process, stories, until};
+
+pub(crate) fn stories() -> Vec<Story> {
+    stories!(
+        "restarts",
+        true,
+        [
+            killed_and_started_again_sends_nothing,
+            changed_while_it_was_dead,
+            asked_to_end_it_ends_its_envoys,
+            dead_envoy_is_started_again,
+            deleted_gateway_ends_its_envoy,
+        ]
+    )
+}
+
+fn prefix(path: &str, backend: &str) -> String {
+    format!(
+        "rules:\n- matches: [{{path: {{type: PathPrefix, value: {path}}}}}]\n  backendRefs: [{{name: {backend}, port: 8080}}]"
+    )
+}
+
+fn only_envoy(holdfast: &Holdfast) -> Result<u32> {
+    let envoys = holdfast.envoys();
+    ensure!(envoys.len() == 1, "Envoys: {envoys:?}");
+    envoys.first().copied().context("no Envoy")
+}
+
+/// Envoy goes on serving without Holdfast, is adopted by the next one, and needs to be sent not one resource.
+async fn killed_and_started_again_sends_nothing(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let port = world.gateway()?;
+    world.route("all", &prefix("/", "echo"))?;
+    let holdfast = world.run().await?;
+    get(port, "/").comes_to_reach("echo").await?;
+    let envoy = only_envoy(&holdfast)?;
+    let load = Hammer::start([get(port, "/"), get(port, "/").http2()]);
+    load.goes_on(20).await?;
+    let options = holdfast.kill()?;
+    load.goes_on(100).await?;
+    let holdfast = world.run_with(options).await?;
+    let sent = super::changes::connected_and_sent(&holdfast).await?;
+    load.goes_on(100).await?;
+    ensure!(only_envoy(&holdfast)? == envoy, "the Envoy was not adopted");
+    ensure!(sent == 0.0, "{sent} resources were sent to an Envoy that had them all");
+    // It is adopted for good: a change reaches it.
+    world.route("more", &prefix("/more", "nobody"))?;
+    get(port, "/more").comes_to_answer(500).await?;
+    load.stop_expecting(Shot::is_ok).await?;
+    Ok(())
+}
+
+async fn changed_while_it_was_dead(world: World) -> Result<()> {
+    let _backends = (world.backend("one").await?, world.backend("two").await?);
+    let port = world.gateway()?;
+    world.route("stays", &prefix("/stays", "one"))?;
+    world.route("goes", &prefix("/goes", "one"))?;
+    let holdfast = world.run().await?;
+    for path in ["/stays", "/goes"] {
+        get(port, path).comes_to_reach("one").await?;
+    }
+    let load = Hammer::start([get(port, "/stays")]);
+    let options = holdfast.kill()?;
+    world.delete("route-goes.yaml")?;
+    world.route("comes", &prefix("/comes", "two"))?;
+    get(port, "/goes").reaches("one").await?;
+    let _holdfast = world.run_with(options).await?;
+    get(port, "/comes").comes_to_reach("two").await?;
+    get(port, "/goes").comes_to_answer(404).await?;
+    load.stop_expecting(Shot::is_ok).await?;
+    Ok(())
+}
+
+async fn asked_to_end_it_ends_its_envoys(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let port = world.gateway()?;
+    world.route("all", &prefix("/", "echo"))?;
+    let holdfast = world.run().await?;
+    get(port, "/").comes_to_reach("echo").await?;
+    let envoy = only_envoy(&holdfast)?;
+    holdfast.terminate().await?.expect_code(0)?;
+    ensure!(!process::runs(envoy), "Envoy {envoy} still runs");
+    ensure!(process::naming(world.folder()).is_empty(), "processes are left");
+    ensure!(get(port, "/").send().await.is_err(), "the Gateway still answers");
+    // And from the same folder it all comes back.
+    let _holdfast = world.run().await?;
+    get(port, "/").comes_to_reach("echo").await?;
+    Ok(())
+}
+
+async fn dead_envoy_is_started_again(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let port = world.gateway()?;
+    world.route("all", &prefix("/", "echo"))?;
+    let holdfast = world.run().await?;
+    get(port, "/").comes_to_reach("echo").await?;
+    for _ in 0..2 {
+        let envoy = only_envoy(&holdfast)?;
+        process::signal(envoy, "KILL");
+        until("the killed Envoy is gone", || async move {
+            ensure!(!process::runs(envoy));
+            Ok(())
+        })
+        .await?;
+        get(port, "/").comes_to_reach("echo").await?;
+        ensure!(only_envoy(&holdfast)? != envoy);
+    }
+    Ok(())
+}
+
+async fn deleted_gateway_ends_its_envoy(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let port = world.gateway()?;
+    world.route("all", &prefix("/", "echo"))?;
+    let holdfast = world.run().await?;
+    get(port, "/").comes_to_reach("echo").await?;
+    let text = std::fs::read_to_string(world.manifests().join("gateway.yaml"))?;
+    world.delete("gateway.yaml")?;
+    until("the Envoy of the deleted Gateway has ended", || async {
+        ensure!(holdfast.envoys().is_empty(), "{:?}", holdfast.envoys());
+        Ok(())
+    })
+    .await?;
+    world.write("gateway.yaml", text)?;
+    get(port, "/").comes_to_reach("echo").await?;
+    Ok(())
+}
