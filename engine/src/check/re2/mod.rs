@@ -30,6 +30,8 @@ pub use substitution::check_substitution;
 pub const PATTERN_BYTES_MAX: usize = 4096;
 /// Deepest nesting of groups and operators; a group takes up to four levels. RE2 itself has no such limit.
 pub const DEPTH_MAX: usize = 250;
+/// Most instructions of a program, unless another limit is given.
+pub const PROGRAM_SIZE_MAX: u32 = 10_000;
 /// Instructions that are built at most, whatever the limit for the program is. RE2 itself gives up a little later.
 const INSTRUCTIONS_MAX: usize = 600_000;
 
@@ -38,6 +40,13 @@ const INSTRUCTIONS_MAX: usize = 600_000;
 pub struct Limits {
     /// Most instructions of the compiled program: Envoy's `re2.max_program_size.error_level`.
     pub program_size: u32,
+}
+
+/// The limit that the bootstrap of this project sets in Envoy.
+impl Default for Limits {
+    fn default() -> Self {
+        Self { program_size: PROGRAM_SIZE_MAX }
+    }
 }
 
 /// What is known of a regex that Envoy will take.
