@@ -1,0 +1,157 @@
+//! From tree to program.
+
+use super::parse::Parsed;
+use super::program::{ALL_RUNES, Builder, Fragment, Id, TooLarge};
+use super::tree::{Flags, Node, Unary};
+use super::{class::Class, simplify, utf8};
+
+/// A program before it is flattened.
+pub(super) struct Compiled {
+    pub(super) builder: Builder,
+    /// Where a match that begins here starts.
+    pub(super) start: Id,
+    /// Where a match that begins anywhere starts; the same for a regex that is anchored.
+    pub(super) start_anywhere: Id,
+}
+
+/// Compiles a regex; fails once the program has more than `limit` instructions.
+pub(super) fn compile(parsed: Parsed, limit: usize) -> Result<Compiled, TooLarge> {
+    let mut node = simplify::simplify(without_required_prefix(parsed.node));
+    let anchored = simplify::take_start_anchor(&mut node, 0);
+    simplify::take_end_anchor(&mut node, 0);
+
+    let mut builder = Builder::new(limit);
+    let all = builder.node(&node)?;
+    let matched = builder.matched()?;
+    let mut all = builder.concat(all, matched);
+    let start = all.begin;
+    if !anchored {
+        let any = builder.bytes(0x00, 0xff, false)?;
+        let skip = builder.star(any, false)?;
+        all = builder.concat(skip, all);
+    }
+    Ok(Compiled { builder, start, start_anywhere: all.begin })
+}
+
+/// What is left when RE2 has taken off a literal at the start of an anchored regex, which it compares by itself.
+fn without_required_prefix(node: Node) -> Node {
+    let Node::Concat(mut subs) = node else { return node };
+    let anchors = subs.iter().take_while(|sub| matches!(sub, Node::Look(super::tree::Look::TextStart))).count();
+    match subs.get(anchors) {
+        Some(Node::Literal { .. } | Node::String { .. }) if anchors > 0 => Node::concat(subs.split_off(anchors + 1)),
+        _ => Node::Concat(subs),
+    }
+}
+
+impl Builder {
+    fn node(&mut self, node: &Node) -> Result<Fragment, TooLarge> {
+        match node {
+            Node::NoMatch => Ok(Fragment::default()),
+            Node::Empty => self.nop(),
+            Node::Literal { rune, fold } => self.literal(*rune, *fold),
+            Node::String { runes, fold } => self.sequence(runes, |builder, rune| builder.literal(*rune, *fold)),
+            Node::Class(class) => self.class(class),
+            Node::AnyChar => self.runes([ALL_RUNES]),
+            Node::AnyByte => self.bytes(0x00, 0xff, false),
+            Node::Look(_) => self.condition(),
+            Node::Unary { operator, sub, flags } => {
+                let sub = self.node(sub)?;
+                self.unary(*operator, sub, *flags)
+            }
+            Node::Repeat { sub, minimum, maximum, flags } => self.repeat(sub, *minimum, *maximum, *flags),
+            Node::Capture(sub) => {
+                let sub = self.node(sub)?;
+                self.capture(sub)
+            }
+            Node::Concat(subs) => self.sequence(subs, |builder, sub| builder.node(sub)),
+            Node::Alternate(subs) => {
+                let mut all: Option<Fragment> = None;
+                for fragment in subs.iter().map(|sub| self.node(sub)).collect::<Result<Vec<_>, _>>()? {
+                    all = Some(match all {
+                        None => fragment,
+                        Some(all) => self.alternative(all, fragment)?,
+                    });
+                }
+                Ok(all.unwrap_or_default())
+            }
+        }
+    }
+
+    fn sequence<T>(
+        &mut self,
+        parts: &[T],
+        mut compile: impl FnMut(&mut Self, &T) -> Result<Fragment, TooLarge>,
+    ) -> Result<Fragment, TooLarge> {
+        let mut all: Option<Fragment> = None;
+        for part in parts {
+            let fragment = compile(self, part)?;
+            all = Some(match all {
+                None => fragment,
+                Some(all) => self.concat(all, fragment),
+            });
+        }
+        all.map_or_else(|| self.nop(), Ok)
+    }
+
+    fn literal(&mut self, rune: u32, fold: bool) -> Result<Fragment, TooLarge> {
+        let (bytes, length) = utf8::encode(rune);
+        let fold = fold && length == 1;
+        let bytes = bytes.get(..length).unwrap_or_default();
+        self.sequence(bytes, |builder, byte| builder.bytes(*byte, *byte, fold))
+    }
+
+    fn class(&mut self, class: &Class) -> Result<Fragment, TooLarge> {
+        // A class that treats both cases of ASCII letters alike needs lower case only, with a mark.
+        let folds = class.folds_ascii();
+        let is_upper = |low: u32, high: u32| 0x41 <= low && high <= 0x5a;
+        let ranges = class.ranges().iter().filter(|(low, high)| !(folds && is_upper(*low, *high)));
+        self.runes(ranges.map(|(low, high)| {
+            let has_all_letters = *low <= 0x41 && 0x7a <= *high;
+            let has_none = *high < 0x41 || 0x7a < *low || 0x5a < *low && *high < 0x61;
+            (*low, *high, folds && !has_all_letters && !has_none)
+        }))
+    }
+
+    fn unary(&mut self, operator: Unary, sub: Fragment, flags: Flags) -> Result<Fragment, TooLarge> {
+        let greedy = !flags.has(Flags::NON_GREEDY);
+        match operator {
+            Unary::Star => self.star(sub, greedy),
+            Unary::Plus => self.plus(sub, greedy),
+            Unary::Quest => self.quest(sub, greedy),
+        }
+    }
+
+    /// Copies: `x{3,}` is `xxx+`, `x{2,4}` is `xx(x(x)?)?`.
+    fn repeat(&mut self, sub: &Node, minimum: u32, maximum: Option<u32>, flags: Flags) -> Result<Fragment, TooLarge> {
+        let (required, optional) = match maximum {
+            Some(maximum) => (minimum, maximum.saturating_sub(minimum)),
+            None => (minimum.saturating_sub(1), 0),
+        };
+        let mut parts = Vec::new();
+        for _ in 0..required {
+            parts.push(self.node(sub)?);
+        }
+        if maximum.is_none() {
+            parts.push(self.node(&simplify::squashed(Unary::Plus, sub.clone(), flags))?);
+        }
+        if optional > 0 {
+            parts.push(self.optional(sub, optional, flags)?);
+        }
+        let all = parts.into_iter().reduce(|one, two| self.concat(one, two));
+        all.map_or_else(|| self.nop(), Ok)
+    }
+
+    /// `(x(x(x)?)?)?`, from the innermost copy outwards, for nesting may be deep.
+    fn optional(&mut self, sub: &Node, copies: u32, flags: Flags) -> Result<Fragment, TooLarge> {
+        let mut outer = Vec::new();
+        for _ in 1..copies {
+            outer.push(self.node(sub)?);
+        }
+        let mut inner = self.node(&simplify::squashed(Unary::Quest, sub.clone(), flags))?;
+        while let Some(copy) = outer.pop() {
+            let both = self.concat(copy, inner);
+            inner = self.unary(Unary::Quest, both, flags)?;
+        }
+        Ok(inner)
+    }
+}

@@ -1,0 +1,97 @@
+//! Why a regex is refused, in RE2's words where RE2 is who refuses.
+
+use super::super::Excerpt;
+use super::{DEPTH_MAX, PATTERN_BYTES_MAX};
+
+/// Why a regex cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RegexFault {
+    /// RE2 cannot read the regex.
+    #[error("invalid regex: {problem}: {at}")]
+    Syntax {
+        /// What is wrong.
+        problem: SyntaxProblem,
+        /// The offending part.
+        at: Excerpt,
+    },
+    /// Longer than [`PATTERN_BYTES_MAX`].
+    #[error("the regex has {bytes} bytes; at most {PATTERN_BYTES_MAX} are allowed")]
+    Long {
+        /// Its length.
+        bytes: usize,
+    },
+    /// Deeper than [`DEPTH_MAX`].
+    #[error("the regex is nested too deeply; at most {DEPTH_MAX} levels of groups and operators are allowed")]
+    Deep,
+    /// The compiled program is too large for Envoy.
+    #[error(
+        "the regex is too large: its compiled program has {size} instructions; at most {limit} are allowed; use smaller repetition counts or classes"
+    )]
+    ProgramSize {
+        /// Size of the program.
+        size: u32,
+        /// The limit.
+        limit: u32,
+    },
+    /// The compiled program is so much too large that its size was not determined.
+    #[error(
+        "the regex is too large: its compiled program has far more than the {limit} instructions that are allowed; use smaller repetition counts or classes"
+    )]
+    Huge {
+        /// The limit.
+        limit: u32,
+    },
+}
+
+/// What RE2 finds wrong with a regex.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the texts say what they are")]
+pub enum SyntaxProblem {
+    #[error("invalid escape sequence")]
+    Escape,
+    #[error("invalid character class range")]
+    ClassRange,
+    #[error("missing ]")]
+    MissingBracket,
+    #[error("missing )")]
+    MissingParenthesis,
+    #[error("unexpected )")]
+    UnexpectedParenthesis,
+    #[error("trailing \\")]
+    TrailingBackslash,
+    #[error("no argument for repetition operator")]
+    RepetitionArgument,
+    #[error("invalid repetition size")]
+    RepetitionSize,
+    #[error("bad repetition operator")]
+    RepetitionOperator,
+    #[error("invalid perl operator")]
+    PerlOperator,
+    #[error("invalid named capture group")]
+    CaptureName,
+}
+
+impl SyntaxProblem {
+    /// The fault at this part of the regex.
+    pub(super) fn at(self, part: &str) -> RegexFault {
+        RegexFault::Syntax { problem: self, at: Excerpt::new(part) }
+    }
+}
+
+/// Why the replacement of a regex rewrite cannot be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum SubstitutionFault {
+    /// A backslash that is not followed by a digit or a backslash.
+    #[error("in the substitution, '\\' must be followed by a digit (a group of the regex) or by another '\\'")]
+    Backslash,
+    /// A group that the regex does not have.
+    #[error(
+        "the substitution refers to group \\{group}, but the regex has only {captures}; the rewrite would be skipped"
+    )]
+    Group {
+        /// The group.
+        group: u32,
+        /// Groups of the regex.
+        captures: u32,
+    },
+}

@@ -1,0 +1,291 @@
+//! The size that RE2 reports: that of the program after it was flattened into lists.
+//!
+//! RE2 turns the graph of instructions into lists without branches: one list per "root", with everything that can
+//! be reached from it without reading a byte. Only their lengths count here.
+
+use super::compile::Compiled;
+use super::program::{Id, Instruction, TooLarge};
+
+/// Steps per instruction after which the work is given up. Ordinary programs need fewer than ten.
+const STEPS_PER_INSTRUCTION_MAX: usize = 200;
+
+/// The size of the flattened program.
+pub(super) fn size(compiled: Compiled) -> Result<u32, TooLarge> {
+    let Compiled { builder, start, start_anywhere } = compiled;
+    let mut instructions = builder.instructions;
+    if start == 0 && start_anywhere == 0 {
+        // Nothing can match; RE2 keeps the failure only.
+        instructions.truncate(1);
+    }
+    let mut flattener = Flattener::new(instructions, start, start_anywhere);
+    flattener.skip_nops();
+    flattener.mark_matches();
+    flattener.mark_successors()?;
+    flattener.mark_dominators()?;
+    flattener.emitted()
+}
+
+struct Flattener {
+    instructions: Vec<Instruction>,
+    start: Id,
+    start_anywhere: Id,
+    /// The roots in the order in which they were found.
+    roots: Vec<Id>,
+    is_root: Vec<bool>,
+    /// The branches that lead to an instruction.
+    predecessors: Vec<Vec<Id>>,
+    seen: Seen,
+    steps: usize,
+}
+
+/// A set of instructions that is quick to clear.
+struct Seen {
+    round: u32,
+    last: Vec<u32>,
+    members: Vec<Id>,
+}
+
+impl Seen {
+    fn clear(&mut self) {
+        self.round += 1;
+        self.members.clear();
+    }
+
+    fn contains(&self, id: Id) -> bool {
+        self.last.get(id as usize) == Some(&self.round)
+    }
+
+    /// Whether it was new.
+    fn insert(&mut self, id: Id) -> bool {
+        match self.last.get_mut(id as usize) {
+            Some(last) if *last != self.round => {
+                *last = self.round;
+                self.members.push(id);
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Flattener {
+    fn new(instructions: Vec<Instruction>, start: Id, start_anywhere: Id) -> Self {
+        let count = instructions.len();
+        Self {
+            instructions,
+            start,
+            start_anywhere,
+            roots: Vec::new(),
+            is_root: vec![false; count],
+            predecessors: vec![Vec::new(); count],
+            seen: Seen { round: 1, last: vec![0; count], members: Vec::new() },
+            steps: 0,
+        }
+    }
+
+    fn get(&self, id: Id) -> Instruction {
+        self.instructions.get(id as usize).copied().unwrap_or(Instruction::Fail)
+    }
+
+    fn step(&mut self) -> Result<(), TooLarge> {
+        self.steps += 1;
+        if self.steps > (self.instructions.len() + 100) * STEPS_PER_INSTRUCTION_MAX { Err(TooLarge) } else { Ok(()) }
+    }
+
+    /// The first instruction from here on that does something.
+    fn past_nops(&self, mut id: Id) -> Id {
+        while id != 0 {
+            let Instruction::Nop { next } = self.get(id) else { break };
+            id = next;
+        }
+        id
+    }
+
+    /// Lets everything that can be reached from the start lead past the instructions that do nothing.
+    fn skip_nops(&mut self) {
+        self.for_each_reachable(|this, id| {
+            let mut instruction = this.get(id);
+            match &mut instruction {
+                Instruction::Alternative { first, second } | Instruction::AlternativeMatch { first, second } => {
+                    *first = this.past_nops(*first);
+                    *second = this.past_nops(*second);
+                }
+                Instruction::Bytes { next, .. }
+                | Instruction::Capture { next }
+                | Instruction::Condition { next }
+                | Instruction::Nop { next } => *next = this.past_nops(*next),
+                Instruction::Fail | Instruction::Match => {}
+            }
+            if let Some(place) = this.instructions.get_mut(id as usize) {
+                *place = instruction;
+            }
+        });
+    }
+
+    /// Finds branches between "any byte, and back" and a sure match, which take one instruction more.
+    fn mark_matches(&mut self) {
+        self.for_each_reachable(|this, id| {
+            let Instruction::Alternative { first, second } = this.get(id) else { return };
+            let loops =
+                |other| matches!(this.get(other), Instruction::Bytes { low: 0, high: 0xff, next, .. } if next == id);
+            let is_match = loops(first) && this.always_matches(second) || this.always_matches(first) && loops(second);
+            if is_match && let Some(place) = this.instructions.get_mut(id as usize) {
+                *place = Instruction::AlternativeMatch { first, second };
+            }
+        });
+    }
+
+    fn always_matches(&self, mut id: Id) -> bool {
+        loop {
+            match self.get(id) {
+                Instruction::Match => return true,
+                Instruction::Nop { next } | Instruction::Capture { next } => id = next,
+                _ => return false,
+            }
+        }
+    }
+
+    /// Visits everything that can be reached from the start, breadth first.
+    fn for_each_reachable(&mut self, visit: impl Fn(&mut Self, Id)) {
+        self.seen.clear();
+        let mut index = 0;
+        if self.start != 0 {
+            self.seen.insert(self.start);
+        }
+        while let Some(id) = self.seen.members.get(index).copied() {
+            index += 1;
+            visit(self, id);
+            for next in outs(self.get(id)).into_iter().flatten().filter(|next| *next != 0) {
+                self.seen.insert(next);
+            }
+        }
+    }
+
+    fn add_root(&mut self, id: Id) {
+        if let Some(is_root @ false) = self.is_root.get_mut(id as usize) {
+            *is_root = true;
+            self.roots.push(id);
+        }
+    }
+
+    fn is_root(&self, id: Id) -> bool {
+        self.is_root.get(id as usize) == Some(&true)
+    }
+
+    /// Marks what follows a byte, a group's edge or a condition as roots, and notes which branches lead where.
+    fn mark_successors(&mut self) -> Result<(), TooLarge> {
+        self.add_root(0);
+        self.add_root(self.start_anywhere);
+        self.add_root(self.start);
+        self.seen.clear();
+        let mut stack = vec![self.start_anywhere];
+        while let Some(id) = stack.pop() {
+            self.step()?;
+            if !self.seen.insert(id) {
+                continue;
+            }
+            match self.get(id) {
+                Instruction::Alternative { first, second } | Instruction::AlternativeMatch { first, second } => {
+                    for out in [first, second] {
+                        if let Some(predecessors) = self.predecessors.get_mut(out as usize) {
+                            predecessors.push(id);
+                        }
+                    }
+                    stack.extend([second, first]);
+                }
+                Instruction::Bytes { next, .. } | Instruction::Capture { next } | Instruction::Condition { next } => {
+                    self.add_root(next);
+                    stack.push(next);
+                }
+                Instruction::Nop { next } => stack.push(next),
+                Instruction::Match | Instruction::Fail => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Marks branches that can be reached from several roots, so that none is written out twice.
+    fn mark_dominators(&mut self) -> Result<(), TooLarge> {
+        let mut sorted = self.roots.clone();
+        sorted.sort_unstable();
+        for root in sorted.into_iter().skip(1).rev() {
+            if root == self.start || root == self.start_anywhere {
+                continue;
+            }
+            self.flood(root, |_| {})?;
+            for index in 0..self.seen.members.len() {
+                let Some(id) = self.seen.members.get(index).copied() else { break };
+                if !self.is_root(id) && self.is_entered_from_elsewhere(id)? {
+                    self.add_root(id);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a branch that was not seen leads to this instruction.
+    fn is_entered_from_elsewhere(&mut self, id: Id) -> Result<bool, TooLarge> {
+        let predecessors = self.predecessors.get(id as usize).map(Vec::as_slice).unwrap_or_default();
+        let seen = predecessors.iter().take_while(|predecessor| self.seen.contains(**predecessor)).count();
+        let found = seen < predecessors.len();
+        self.steps += seen;
+        self.step()?;
+        Ok(found)
+    }
+
+    /// Visits what can be reached from a root without reading a byte, up to other roots; tells each instruction.
+    fn flood(&mut self, root: Id, mut tell: impl FnMut(Reached)) -> Result<(), TooLarge> {
+        self.seen.clear();
+        let mut stack = vec![root];
+        while let Some(id) = stack.pop() {
+            self.step()?;
+            if !self.seen.insert(id) {
+                continue;
+            }
+            if id != root && self.is_root(id) {
+                tell(Reached::Root);
+                continue;
+            }
+            match self.get(id) {
+                Instruction::Alternative { first, second } => stack.extend([second, first]),
+                Instruction::AlternativeMatch { first, second } => {
+                    tell(Reached::Leaf);
+                    stack.extend([second, first]);
+                }
+                Instruction::Nop { next } => stack.push(next),
+                _ => tell(Reached::Leaf),
+            }
+        }
+        Ok(())
+    }
+
+    /// How many instructions all lists have together.
+    fn emitted(&mut self) -> Result<u32, TooLarge> {
+        let mut count = 0;
+        for root in self.roots.clone() {
+            self.flood(root, |reached| match reached {
+                Reached::Root | Reached::Leaf => count += 1,
+            })?;
+        }
+        Ok(count)
+    }
+}
+
+/// What a flood has come to: both take one instruction in the list.
+enum Reached {
+    Root,
+    Leaf,
+}
+
+fn outs(instruction: Instruction) -> [Option<Id>; 2] {
+    match instruction {
+        Instruction::Alternative { first, second } | Instruction::AlternativeMatch { first, second } => {
+            [Some(first), Some(second)]
+        }
+        Instruction::Bytes { next, .. }
+        | Instruction::Capture { next }
+        | Instruction::Condition { next }
+        | Instruction::Nop { next } => [Some(next), None],
+        Instruction::Fail | Instruction::Match => [None, None],
+    }
+}

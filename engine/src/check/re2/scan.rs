@@ -1,0 +1,246 @@
+//! The small pieces of RE2's grammar: escapes, repetition counts, character classes.
+//!
+//! Each function takes the rest of the pattern, moves it past what it has read, and leaves the tree to the parser.
+
+use super::class::{self, Class};
+use super::fault::{RegexFault, SyntaxProblem};
+use super::tree::Flags;
+use super::unicode;
+
+/// What stands between `start` and `rest`, which is a tail of it.
+pub(super) fn between<'a>(start: &'a str, rest: &str) -> &'a str {
+    start.get(..start.len().saturating_sub(rest.len())).unwrap_or(start)
+}
+
+/// Takes the first character off.
+pub(super) fn take(rest: &mut &str) -> Option<char> {
+    let mut characters = rest.chars();
+    let first = characters.next()?;
+    *rest = characters.as_str();
+    Some(first)
+}
+
+/// `{2}`, `{2,}` or `{2,3}` at the start of `rest`; anything else is a literal brace, and nothing is taken.
+pub(super) fn repetition(rest: &mut &str) -> Option<(u32, Option<u32>)> {
+    let mut tail = rest.strip_prefix('{')?;
+    let minimum = integer(&mut tail)?;
+    let maximum = match tail.strip_prefix(',') {
+        None => Some(minimum),
+        Some(after) => {
+            tail = after;
+            if tail.starts_with('}') { None } else { Some(integer(&mut tail)?) }
+        }
+    };
+    *rest = tail.strip_prefix('}')?;
+    Some((minimum, maximum))
+}
+
+/// A number without leading zeros; more than nine digits are none.
+fn integer(rest: &mut &str) -> Option<u32> {
+    let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, tail) = rest.split_at_checked(digits)?;
+    if number.is_empty() || number.len() > 1 && number.starts_with('0') {
+        return None;
+    }
+    // RE2 stops before a tenth digit.
+    let number = if digits <= 9 { number.parse().ok()? } else { return None };
+    *rest = tail;
+    Some(number)
+}
+
+/// An escape that stands for one character: `\n`, `\x{1F}`, `\.`. `rest` starts with the backslash.
+pub(super) fn escape(rest: &mut &str) -> Result<u32, RegexFault> {
+    let start = *rest;
+    take(rest);
+    let Some(letter) = take(rest) else {
+        return Err(SyntaxProblem::TrailingBackslash.at(start));
+    };
+    let rune = match letter {
+        'n' => Some(0x0a),
+        'r' => Some(0x0d),
+        't' => Some(0x09),
+        'a' => Some(0x07),
+        'f' => Some(0x0c),
+        'v' => Some(0x0b),
+        'x' => hexadecimal(rest),
+        '0'..='7' => octal(letter, rest),
+        punctuation if punctuation.is_ascii() && !punctuation.is_ascii_alphanumeric() => Some(u32::from(punctuation)),
+        _ => None,
+    };
+    rune.ok_or_else(|| SyntaxProblem::Escape.at(between(start, rest)))
+}
+
+/// Up to three octal digits; one alone must be 0, for others are back references, which RE2 does not have.
+fn octal(first: char, rest: &mut &str) -> Option<u32> {
+    let mut code = first.to_digit(8)?;
+    if code != 0 && !rest.starts_with(|next: char| next.is_digit(8)) {
+        return None;
+    }
+    for _ in 0..2 {
+        let Some(digit) = rest.chars().next().and_then(|next| next.to_digit(8)) else { break };
+        code = code * 8 + digit;
+        take(rest);
+    }
+    Some(code)
+}
+
+/// Two hexadecimal digits, or any number of them in braces.
+fn hexadecimal(rest: &mut &str) -> Option<u32> {
+    let first = take(rest)?;
+    if first != '{' {
+        return Some(first.to_digit(16)? * 16 + take(rest)?.to_digit(16)?);
+    }
+    let mut code = take(rest)?.to_digit(16)?;
+    loop {
+        match take(rest)? {
+            '}' => return Some(code),
+            digit => code = code * 16 + digit.to_digit(16)?,
+        }
+        if code > class::RUNE_MAX {
+            return None;
+        }
+    }
+}
+
+/// Collects the members of a class while it is read.
+struct Builder {
+    flags: Flags,
+    ranges: Vec<(u32, u32)>,
+    /// Folding waits until the end: a set and its folded self are then built once.
+    unfolded: Vec<(u32, u32)>,
+}
+
+impl Builder {
+    fn new(flags: Flags) -> Self {
+        Self { flags, ranges: Vec::new(), unfolded: Vec::new() }
+    }
+
+    fn add(&mut self, range: (u32, u32)) {
+        if self.flags.has(Flags::FOLD) { self.unfolded.push(range) } else { self.ranges.push(range) }
+    }
+
+    /// Adds a set that is folded already if it has to be, or what is not in it.
+    fn add_group(&mut self, group: &Class, negated: bool) {
+        if negated {
+            self.ranges.extend_from_slice(group.negated().ranges());
+        } else {
+            self.ranges.extend_from_slice(group.ranges());
+        }
+    }
+
+    /// Adds one of the sets of ASCII characters, or what is not in it.
+    fn add_ascii_group(&mut self, ranges: &[(u32, u32)], negated: bool) {
+        let group = Class::new(ranges.to_vec());
+        let group = if self.flags.has(Flags::FOLD) { group.folded() } else { group };
+        self.add_group(&group, negated);
+    }
+
+    fn finish(mut self) -> Class {
+        if !self.unfolded.is_empty() {
+            self.ranges.extend_from_slice(Class::new(self.unfolded).folded().ranges());
+        }
+        Class::new(self.ranges)
+    }
+}
+
+/// `\d`, `\pN`, `\p{Greek}` and the like at the start of `rest`; `None` if there is none.
+pub(super) fn escaped_class(rest: &mut &str, flags: Flags) -> Result<Option<Class>, RegexFault> {
+    let mut builder = Builder::new(flags);
+    Ok(if group_escape(rest, &mut builder, 2)? { Some(builder.finish()) } else { None })
+}
+
+/// Adds `\d` or `\p{…}` at the start of `rest`. `\p` needs at least so many bytes to count.
+fn group_escape(rest: &mut &str, builder: &mut Builder, bytes_min: usize) -> Result<bool, RegexFault> {
+    let start = *rest;
+    let Some(letter) = rest.strip_prefix('\\').and_then(|tail| tail.chars().next()) else { return Ok(false) };
+    if matches!(letter, 'p' | 'P') && start.len() >= bytes_min {
+        unicode_group(rest, builder)?;
+        return Ok(true);
+    }
+    let Some(ranges) = class::perl(letter) else { return Ok(false) };
+    *rest = rest.get(2..).unwrap_or_default();
+    builder.add_ascii_group(ranges, letter.is_ascii_uppercase());
+    Ok(true)
+}
+
+/// `\pN`, `\p{Greek}`, `\P{^Greek}`.
+fn unicode_group(rest: &mut &str, builder: &mut Builder) -> Result<(), RegexFault> {
+    let start = *rest;
+    let mut negated = start.starts_with("\\P");
+    *rest = rest.get(2..).unwrap_or_default();
+    let fault = |rest: &str| SyntaxProblem::ClassRange.at(between(start, rest));
+    let mut name = match rest.strip_prefix('{') {
+        None => {
+            let letter = *rest;
+            take(rest);
+            between(letter, rest)
+        }
+        Some(tail) => {
+            let (name, tail) = tail.split_once('}').ok_or_else(|| SyntaxProblem::ClassRange.at(start))?;
+            *rest = tail;
+            name
+        }
+    };
+    if let Some(positive) = name.strip_prefix('^') {
+        negated = !negated;
+        name = positive;
+    }
+    let group = unicode::group(name, builder.flags.has(Flags::FOLD)).ok_or_else(|| fault(rest))?;
+    builder.add_group(group, negated);
+    Ok(())
+}
+
+/// `[…]` at the start of `rest`.
+pub(super) fn bracket_class(rest: &mut &str, flags: Flags) -> Result<Class, RegexFault> {
+    let start = *rest;
+    let missing = || SyntaxProblem::MissingBracket.at(start);
+    take(rest);
+    let negated = rest.starts_with('^');
+    if negated {
+        take(rest);
+    }
+    let mut builder = Builder::new(flags);
+    // A ] is an ordinary member where it comes first.
+    let mut first = true;
+    while first || !rest.starts_with(']') {
+        if rest.is_empty() {
+            return Err(missing());
+        }
+        first = false;
+        if posix_class(rest, &mut builder)? || group_escape(rest, &mut builder, 3)? {
+            continue;
+        }
+        let member = *rest;
+        let low = class_character(rest).ok_or_else(missing)??;
+        // [a-] means a or -.
+        let is_range = rest.len() >= 2 && rest.starts_with('-') && !rest.starts_with("-]");
+        let high = if is_range {
+            take(rest);
+            class_character(rest).ok_or_else(missing)??
+        } else {
+            low
+        };
+        if high < low {
+            return Err(SyntaxProblem::ClassRange.at(between(member, rest)));
+        }
+        builder.add((low, high));
+    }
+    take(rest);
+    let class = builder.finish();
+    Ok(if negated { class.negated() } else { class })
+}
+
+fn class_character(rest: &mut &str) -> Option<Result<u32, RegexFault>> {
+    if rest.starts_with('\\') { Some(escape(rest)) } else { Some(Ok(u32::from(take(rest)?))) }
+}
+
+/// `[:name:]` or `[:^name:]` inside of brackets.
+fn posix_class(rest: &mut &str, builder: &mut Builder) -> Result<bool, RegexFault> {
+    let start = *rest;
+    let Some((name, tail)) = rest.strip_prefix("[:").and_then(|tail| tail.split_once(":]")) else { return Ok(false) };
+    let (name, negated) = name.strip_prefix('^').map_or((name, false), |name| (name, true));
+    let ranges = class::posix(name).ok_or_else(|| SyntaxProblem::ClassRange.at(between(start, tail)))?;
+    *rest = tail;
+    builder.add_ascii_group(ranges, negated);
+    Ok(true)
+}

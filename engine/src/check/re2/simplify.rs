@@ -1,0 +1,201 @@
+//! Rewrites of the tree before it is compiled, as RE2 does them.
+//!
+//! Counted repetitions stay counted here (RE2 writes them out): the compiler lays out the copies, so that nothing
+//! grows and nothing gets deeper.
+
+use super::tree::{Flags, Look, Node, Unary};
+
+/// Joins neighbours such as `a+a*`, then rewrites repetitions into `*`, `+` and `?` where they are that.
+pub(super) fn simplify(node: Node) -> Node {
+    reduce(coalesce(node))
+}
+
+/// Joins runs of repetitions of one and the same character, and the character itself.
+fn coalesce(node: Node) -> Node {
+    match node {
+        Node::Unary { operator, sub, flags } => Node::Unary { operator, sub: Box::new(coalesce(*sub)), flags },
+        Node::Repeat { sub, minimum, maximum, flags } => {
+            Node::Repeat { sub: Box::new(coalesce(*sub)), minimum, maximum, flags }
+        }
+        Node::Capture(sub) => Node::Capture(Box::new(coalesce(*sub))),
+        Node::Alternate(subs) => Node::Alternate(subs.into_iter().map(coalesce).collect()),
+        Node::Concat(subs) => Node::Concat(join_neighbours(subs.into_iter().map(coalesce).collect())),
+        leaf => leaf,
+    }
+}
+
+fn join_neighbours(subs: Vec<Node>) -> Vec<Node> {
+    let mut out: Vec<Node> = Vec::with_capacity(subs.len());
+    let mut joined = false;
+    for sub in subs {
+        match out.pop() {
+            None => out.push(sub),
+            Some(before) => match join(before, sub) {
+                Ok(repeat) => {
+                    joined = true;
+                    out.extend(repeat);
+                }
+                Err((before, sub)) => out.extend([before, sub]),
+            },
+        }
+    }
+    if joined {
+        // RE2 sweeps out the empty pieces it has left, and those that were there.
+        out.retain(|sub| !matches!(sub, Node::Empty));
+    }
+    out
+}
+
+/// One node (or a repetition and the rest of a string) for two, or the two unchanged.
+fn join(before: Node, after: Node) -> Result<Vec<Node>, (Node, Node)> {
+    let Some((minimum, maximum, flags, single)) = repetition(&before).filter(|(.., sub)| sub.is_single()) else {
+        return Err((before, after));
+    };
+    let (more, most, rest) = match (&after, repetition(&after)) {
+        (_, Some((more, most, other, sub)))
+            if single.same(sub) && flags.has(Flags::NON_GREEDY) == other.has(Flags::NON_GREEDY) =>
+        {
+            (more, most, None)
+        }
+        (node, _) if single.same(node) => (1, Some(1), None),
+        (Node::String { runes, fold }, _) => {
+            let same = match single {
+                Node::Literal { rune, fold: own } if own == fold => runes.iter().take_while(|r| *r == rune).count(),
+                _ => 0,
+            };
+            let Some(count) = u32::try_from(same).ok().filter(|count| *count > 0) else {
+                return Err((before, after));
+            };
+            let rest = Node::literal(runes.get(same..).unwrap_or_default(), *fold);
+            (count, Some(count), Some(rest).filter(|rest| !matches!(rest, Node::Empty)))
+        }
+        _ => return Err((before, after)),
+    };
+    let maximum = maximum.zip(most).map(|(one, two)| one + two);
+    let repeat = Node::Repeat { sub: Box::new(single.clone()), minimum: minimum + more, maximum, flags };
+    Ok(std::iter::once(repeat).chain(rest).collect())
+}
+
+/// A repetition of any kind, as its bounds, flags and what is repeated.
+fn repetition(node: &Node) -> Option<(u32, Option<u32>, Flags, &Node)> {
+    match node {
+        Node::Unary { operator: Unary::Star, sub, flags } => Some((0, None, *flags, sub)),
+        Node::Unary { operator: Unary::Plus, sub, flags } => Some((1, None, *flags, sub)),
+        Node::Unary { operator: Unary::Quest, sub, flags } => Some((0, Some(1), *flags, sub)),
+        Node::Repeat { sub, minimum, maximum, flags } => Some((*minimum, *maximum, *flags, sub)),
+        _ => None,
+    }
+}
+
+/// Rewrites what is not simple.
+fn reduce(node: Node) -> Node {
+    match node {
+        Node::Class(class) if class.is_empty() => Node::NoMatch,
+        Node::Class(class) if class.is_full() => Node::AnyChar,
+        Node::Concat(subs) => Node::Concat(subs.into_iter().map(reduce).collect()),
+        Node::Alternate(subs) => Node::Alternate(subs.into_iter().map(reduce).collect()),
+        Node::Capture(sub) => Node::Capture(Box::new(reduce(*sub))),
+        Node::Unary { operator, sub, flags } => match reduce(*sub) {
+            Node::Empty => Node::Empty,
+            Node::Unary { operator: inner, sub, flags: inner_flags } if inner == operator && inner_flags == flags => {
+                Node::Unary { operator, sub, flags }
+            }
+            sub if operator == Unary::Quest && is_optional_copies(&sub, flags) => sub,
+            sub => Node::Unary { operator, sub: Box::new(sub), flags },
+        },
+        Node::Repeat { sub, minimum, maximum, flags } => match reduce(*sub) {
+            Node::Empty => Node::Empty,
+            sub => reduce_repeat(sub, minimum, maximum, flags),
+        },
+        leaf => leaf,
+    }
+}
+
+/// The operator on a node that may be an operator already: on itself it changes nothing, and any two are `*`.
+pub(super) fn squashed(operator: Unary, sub: Node, flags: Flags) -> Node {
+    match sub {
+        Node::Unary { operator: inner, sub, flags: inner_flags } if inner_flags == flags => {
+            let operator = if inner == operator { operator } else { Unary::Star };
+            Node::Unary { operator, sub, flags }
+        }
+        sub if is_optional_copies(&sub, flags) => match (operator, sub) {
+            (Unary::Star | Unary::Plus, Node::Repeat { sub, maximum: Some(most), flags, .. }) => {
+                let rest = reduce_repeat(sub.as_ref().clone(), 0, Some(most - 1), flags);
+                let sub = Box::new(Node::Concat(vec![*sub, rest]));
+                Node::Unary { operator: Unary::Star, sub, flags }
+            }
+            (_, sub) => sub,
+        },
+        sub => Node::Unary { operator, sub: Box::new(sub), flags },
+    }
+}
+
+/// Whether a node, written out, is `(x(x)?)?`, which is `?` at its top.
+fn is_optional_copies(node: &Node, flags: Flags) -> bool {
+    matches!(node, Node::Repeat { minimum: 0, maximum: Some(2..), flags: own, .. } if *own == flags)
+}
+
+fn reduce_repeat(sub: Node, mut minimum: u32, mut maximum: Option<u32>, flags: Flags) -> Node {
+    // A condition that holds once holds as often as one likes.
+    let is_condition = match &sub {
+        Node::Look(_) => true,
+        Node::Concat(subs) | Node::Alternate(subs) => subs.iter().all(|sub| matches!(sub, Node::Look(_))),
+        _ => false,
+    };
+    if is_condition {
+        minimum = minimum.min(1);
+        maximum = maximum.map(|maximum| maximum.min(1));
+    }
+    match (minimum, maximum) {
+        (0, None) => squashed(Unary::Star, sub, flags),
+        (1, None) => squashed(Unary::Plus, sub, flags),
+        (0, Some(0)) => Node::Empty,
+        (0, Some(1)) => squashed(Unary::Quest, sub, flags),
+        (1, Some(1)) => sub,
+        _ => Node::Repeat { sub: Box::new(sub), minimum, maximum, flags },
+    }
+}
+
+/// How deep anchors are looked for.
+const ANCHOR_DEPTH_MAX: usize = 4;
+
+/// Takes `^` away from the start of a regex that has one for sure; gives whether it had.
+pub(super) fn take_start_anchor(node: &mut Node, depth: usize) -> bool {
+    take_anchor(node, depth, true)
+}
+
+/// Takes `$` away from the end of a regex that has one for sure; gives whether it had.
+pub(super) fn take_end_anchor(node: &mut Node, depth: usize) -> bool {
+    take_anchor(node, depth, false)
+}
+
+fn take_anchor(node: &mut Node, depth: usize, start: bool) -> bool {
+    if depth >= ANCHOR_DEPTH_MAX {
+        return false;
+    }
+    match node {
+        Node::Look(Look::TextStart) if start => *node = Node::Empty,
+        Node::Look(Look::TextEnd { .. }) if !start => *node = Node::Empty,
+        Node::Concat(subs) => {
+            let edge = if start { subs.first_mut() } else { subs.last_mut() };
+            return edge.is_some_and(|edge| take_anchor(edge, depth + 1, start));
+        }
+        Node::Capture(sub) => return take_anchor(sub, depth + 1, start),
+        Node::Repeat { sub, minimum, maximum, flags } => {
+            // Written out, a repetition is a concatenation of its copies, and of optional ones behind them.
+            let optional = *maximum != Some(*minimum);
+            if *minimum == 0 || *minimum == 1 && maximum.is_none() || optional && !start {
+                return false;
+            }
+            let levels = if optional && maximum.is_some() && *minimum >= 2 { 2 } else { 1 };
+            let mut edge = sub.as_ref().clone();
+            if !take_anchor(&mut edge, depth + levels, start) {
+                return false;
+            }
+            let rest = reduce_repeat(sub.as_ref().clone(), *minimum - 1, maximum.map(|most| most - 1), *flags);
+            *node = Node::Concat(if start { vec![edge, rest] } else { vec![rest, edge] });
+        }
+        _ => return false,
+    }
+    true
+}

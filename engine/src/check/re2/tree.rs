@@ -1,0 +1,159 @@
+//! The syntax tree of a regex, as RE2 builds it.
+
+use std::rc::Rc;
+
+use super::class::Class;
+
+/// The switches that `(?…)` changes, as bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Flags(u8);
+
+impl Flags {
+    /// `i`: upper and lower case are the same.
+    pub(super) const FOLD: u8 = 1;
+    /// The opposite of `m`: `^` and `$` mean the ends of the text.
+    pub(super) const ONE_LINE: u8 = 2;
+    /// `s`: `.` matches a line feed.
+    pub(super) const DOT_NEWLINE: u8 = 4;
+    /// `U`: operators prefer fewer repetitions.
+    pub(super) const NON_GREEDY: u8 = 8;
+
+    /// What a regex starts with.
+    pub(super) fn initial() -> Self {
+        Self(Self::ONE_LINE)
+    }
+
+    pub(super) fn has(self, bit: u8) -> bool {
+        self.0 & bit != 0
+    }
+
+    pub(super) fn with(self, bit: u8, on: bool) -> Self {
+        if on { Self(self.0 | bit) } else { Self(self.0 & !bit) }
+    }
+
+    pub(super) fn toggled(self, bit: u8) -> Self {
+        Self(self.0 ^ bit)
+    }
+}
+
+/// A condition on a position, which takes no text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Look {
+    LineStart,
+    LineEnd,
+    TextStart,
+    /// `$` or `\z`, which RE2 does not take for the same.
+    TextEnd {
+        dollar: bool,
+    },
+    WordBoundary,
+    NotWordBoundary,
+}
+
+/// `*`, `+` or `?`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unary {
+    Star,
+    Plus,
+    Quest,
+}
+
+/// A regex.
+#[derive(Debug, Clone)]
+pub(super) enum Node {
+    /// Matches nothing, not even the empty text.
+    NoMatch,
+    /// Matches the empty text.
+    Empty,
+    Literal {
+        rune: u32,
+        fold: bool,
+    },
+    /// Two or more literals in a row.
+    String {
+        runes: Vec<u32>,
+        fold: bool,
+    },
+    Class(Rc<Class>),
+    AnyChar,
+    AnyByte,
+    Look(Look),
+    Unary {
+        operator: Unary,
+        sub: Box<Node>,
+        flags: Flags,
+    },
+    /// `{minimum,maximum}`; without maximum it is unbounded.
+    Repeat {
+        sub: Box<Node>,
+        minimum: u32,
+        maximum: Option<u32>,
+        flags: Flags,
+    },
+    Capture(Box<Node>),
+    Concat(Vec<Node>),
+    Alternate(Vec<Node>),
+}
+
+impl Node {
+    /// The literal for some runes: none, one, or a string.
+    pub(super) fn literal(runes: &[u32], fold: bool) -> Self {
+        match runes {
+            [] => Self::Empty,
+            [rune] => Self::Literal { rune: *rune, fold },
+            runes => Self::String { runes: runes.to_vec(), fold },
+        }
+    }
+
+    /// One after the other; a single one stays what it is.
+    pub(super) fn concat(subs: Vec<Node>) -> Self {
+        Self::unwrapped(subs, Self::Empty, Self::Concat)
+    }
+
+    /// One or the other; a single one stays what it is.
+    pub(super) fn alternate(subs: Vec<Node>) -> Self {
+        Self::unwrapped(subs, Self::NoMatch, Self::Alternate)
+    }
+
+    fn unwrapped(mut subs: Vec<Node>, none: Node, many: fn(Vec<Node>) -> Node) -> Self {
+        match subs.len() {
+            0 => none,
+            1 => subs.pop().unwrap_or(none),
+            _ => many(subs),
+        }
+    }
+
+    /// Whether it matches exactly one code point or byte.
+    pub(super) fn is_single(&self) -> bool {
+        matches!(self, Self::Literal { .. } | Self::Class(_) | Self::AnyChar | Self::AnyByte)
+    }
+
+    /// Whether two nodes are the same; only asked of leaves and of repetitions of them.
+    pub(super) fn same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::AnyChar, Self::AnyChar) | (Self::AnyByte, Self::AnyByte) => true,
+            (Self::Look(one), Self::Look(two)) => one == two,
+            (Self::Literal { rune: one, fold }, Self::Literal { rune: two, fold: other }) => {
+                one == two && fold == other
+            }
+            (Self::Class(one), Self::Class(two)) => one == two,
+            (
+                Self::Repeat { sub: one, minimum, maximum, flags },
+                Self::Repeat { sub: two, minimum: least, maximum: most, flags: other },
+            ) => {
+                let greed = Flags::NON_GREEDY;
+                minimum == least && maximum == most && flags.has(greed) == other.has(greed) && one.same(two)
+            }
+            _ => false,
+        }
+    }
+
+    /// The nodes directly below.
+    pub(super) fn children(&self) -> &[Node] {
+        match self {
+            Self::Unary { sub, .. } | Self::Repeat { sub, .. } | Self::Capture(sub) => std::slice::from_ref(sub),
+            Self::Concat(subs) | Self::Alternate(subs) => subs,
+            _ => &[],
+        }
+    }
+}
