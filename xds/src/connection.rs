@@ -202,15 +202,9 @@ impl Connection {
         let before = |limit: u64, oldest: Option<u64>| oldest.map_or(limit, |since| limit.min(since.saturating_sub(1)));
         let listeners_until = before(self.routed, listeners.oldest());
         let routes_until = before(listeners_until, routes.oldest());
-        let is_refusing = !listeners.parked.is_empty() || !routes.parked.is_empty();
         let clusters_until = before(routes_until, self.cursor(ResourceType::Cluster).oldest_removal());
-        if let Some(response) = self.take(ResourceType::Route, Take::Removals(listeners_until)) {
-            return Some(response);
-        }
-        if is_refusing {
-            return None;
-        }
-        self.take(ResourceType::Cluster, Take::Removals(routes_until))
+        self.take(ResourceType::Route, Take::Removals(listeners_until))
+            .or_else(|| self.take(ResourceType::Cluster, Take::Removals(routes_until)))
             .or_else(|| self.take(ResourceType::Endpoints, Take::Removals(clusters_until)))
             .or_else(|| self.take(ResourceType::Secret, Take::Removals(clusters_until)))
     }

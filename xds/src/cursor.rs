@@ -196,22 +196,23 @@ impl Cursor {
 
     /// A name whose resource was `old` has changed.
     fn reconsider(&mut self, name: &Arc<str>, old: Option<&Arc<Resource>>, now: u64) {
-        if let Some(mut due) = self.changes.take(name) {
-            // Keeps its place in the order unless it turns into a removal, which waits for what comes with this one.
-            if !self.seen.contains_key(name) {
-                due.since = now;
-            }
-            self.place(name.clone(), due);
-            return;
-        }
-        let queued = self.removals.take(name).or_else(|| self.parked.take(name));
-        let held = match (queued, old) {
-            (Some(queued), _) => queued.held,
-            (None, Some(old)) => self.held(old),
-            (None, None) if self.names.contains(name) => Held::Absent,
-            (None, None) => Held::Nothing,
+        let mut due = if let Some(due) = self.changes.take(name).or_else(|| self.parked.take(name)) {
+            due
+        } else if let Some(due) = self.removals.take(name) {
+            self.due(due.held, now)
+        } else {
+            let held = match old {
+                Some(old) => self.held(old),
+                None if self.names.contains(name) => Held::Absent,
+                None => Held::Nothing,
+            };
+            self.due(held, now)
         };
-        let due = self.due(held, now);
+        // One that waits already keeps its place in the order, also one that was refused: for so long its client has
+        // not moved. A removal waits for what comes with the snapshot that brings it.
+        if !self.seen.contains_key(name) {
+            due.since = now;
+        }
         self.place(name.clone(), due);
     }
 
@@ -322,9 +323,9 @@ impl Cursor {
         [self.removals.oldest(), self.flights.oldest_removal()].into_iter().flatten().min()
     }
 
-    /// Since when the oldest change of any sort waits to be sent or answered.
+    /// Since when the client has something else than it should have: not sent, not answered or refused.
     pub(crate) fn oldest(&self) -> Option<u64> {
-        [self.oldest_change(), self.oldest_removal()].into_iter().flatten().min()
+        [self.oldest_change(), self.oldest_removal(), self.parked.oldest()].into_iter().flatten().min()
     }
 
     /// Takes the first change out of its queue and says how it is to be sent.

@@ -102,15 +102,17 @@ impl Load {
 
     fn take_changes(&mut self, cursor: &mut Cursor) {
         let mut company = usize::MAX;
+        let mut taken = 0;
         while let Some((name, due)) = cursor.changes.first() {
             let bytes = name.len() + cursor.seen.get(name).map_or(0, |resource| resource.body.len());
             company = company.min(due.company);
             let is_first = self.flight.items.is_empty();
-            if !is_first && (self.resources.len() >= company || self.bytes + bytes > RESPONSE_BYTES_MAX) {
+            if taken >= company || (!is_first && self.bytes + bytes > RESPONSE_BYTES_MAX) {
                 break;
             }
             let Some((item, resource, since)) = cursor.take_change() else { break };
             self.bytes += bytes;
+            taken += 1;
             match resource {
                 Some(resource) => self.resources.push(resource),
                 None => self.removed.push(item.name.clone()),

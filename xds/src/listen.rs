@@ -180,15 +180,20 @@ pub(crate) struct OwnedPath {
 
 impl OwnedPath {
     fn of(path: &Path) -> io::Result<Self> {
-        let found = std::fs::symlink_metadata(path)?;
-        Ok(Self { path: path.to_owned(), inode: (found.dev(), found.ino()) })
+        Ok(Self { path: path.to_owned(), inode: inode(path)? })
     }
 }
 
 impl Drop for OwnedPath {
     fn drop(&mut self) {
-        if Self::of(&self.path).is_ok_and(|found| found.inode == self.inode) {
+        if inode(&self.path).is_ok_and(|found| found == self.inode) {
             let _ = std::fs::remove_file(&self.path);
         }
     }
+}
+
+/// Which file this is, whatever its name.
+fn inode(path: &Path) -> io::Result<(u64, u64)> {
+    let found = std::fs::symlink_metadata(path)?;
+    Ok((found.dev(), found.ino()))
 }

@@ -35,8 +35,6 @@ pub(crate) fn ask(cursor: &mut Cursor, request: &DiscoveryRequest, now: u64) {
     }
     if wildcard {
         cursor.subscribe_all([], now);
-    } else if cursor.wildcard {
-        cursor.unsubscribe_all();
     }
     drop_names(cursor, &names, now);
     for name in names {
@@ -51,6 +49,9 @@ pub(crate) fn ask(cursor: &mut Cursor, request: &DiscoveryRequest, now: u64) {
                 cursor.names.insert(name);
             }
         }
+    }
+    if !wildcard {
+        cursor.unsubscribe_all();
     }
     if cursor.published {
         cursor.settle_if_resumed();

@@ -38,11 +38,12 @@ pub(crate) fn land(cursor: &mut Cursor, flight: Flight, error: Option<&str>, now
     };
     // Alone each answer tells of one resource. Complete responses would be as many as large: halves end sooner.
     let company = if cursor.must_be_complete() { (resources / 2).max(1) } else { 1 };
+    let since = flight.changes_since.unwrap_or(now);
     let (bad, others): (Vec<Item>, Vec<Item>) =
         flight.items.into_iter().partition(|item| item.version.is_some() && blamed.contains(&*item.name));
     let mut told = verdicts(cursor, refused(), names_of(&bad));
     for item in bad {
-        refuse(cursor, item, now);
+        refuse(cursor, item, since);
     }
     match rest {
         Rest::Applied => told.extend(verdicts(cursor, Outcome::Acknowledged, names_of(&others))),
@@ -66,10 +67,10 @@ fn verdicts(cursor: &Cursor, outcome: Outcome, resources: Vec<(Arc<str>, Option<
 }
 
 /// This content is never sent again.
-fn refuse(cursor: &mut Cursor, item: Item, now: u64) {
+fn refuse(cursor: &mut Cursor, item: Item, since: u64) {
     let Some(version) = item.version else { return };
     cursor.refusals.add(item.name.clone(), version);
-    let mut due = cursor.lift(&item.name, now);
+    let mut due = cursor.lift(&item.name, since);
     // A complete response must go on repeating what the client had before.
     if cursor.must_be_complete() && due.held.is(version) {
         due.held = item.before;

@@ -7,6 +7,7 @@ pub mod bootstrap;
 pub mod cli;
 pub mod data;
 pub mod echo;
+pub mod envoy;
 pub mod failure;
 pub mod log;
 pub mod manifests;

@@ -1,12 +1,14 @@
 //! The pages of diagnostics, as JSON.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use holdfast_graph::{Graph, Origins};
 use holdfast_xds::{Resource, ResourceType, Snapshot};
 use serde_json::{Value, json};
 
+use super::State;
+use crate::run::envoy::ManagedEnvoy;
 use crate::run::serve::core::Core;
 use crate::run::serve::view;
 
@@ -35,6 +37,7 @@ pub fn describe(kind: ResourceType, resource: &Resource) -> Value {
         "version": resource.version.to_string(),
         "bytes": resource.body.len(),
         "origins": origins(&resource.origins),
+        "config": holdfast_xds::to_json(kind, &resource.body),
     })
 }
 
@@ -45,6 +48,14 @@ fn origins(origins: &Origins) -> Vec<String> {
 /// The dependency graph.
 pub fn graph(graph: &Graph) -> Value {
     json!({ "edges": graph.view() })
+}
+
+/// The Envoys: those that are connected and where each stands, and those that are managed.
+pub fn envoys(state: &State) -> Value {
+    let managed: Vec<ManagedEnvoy> = state.envoys.as_ref().map_or_else(Vec::new, |views| {
+        views.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    });
+    json!({ "connected": state.fleets.envoys(), "managed": managed })
 }
 
 /// Everything that is wrong: with objects, and with files.

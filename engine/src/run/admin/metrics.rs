@@ -1,16 +1,20 @@
 //! Metrics in Prometheus' text form. Labels are Gateways, types and kinds: as many as there are of those, never objects.
 
-use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use holdfast_xds::{ResourceType, Snapshot};
+use holdfast_xds::{Answer, Fleets, Outcome, PushCount, ResourceType, Snapshot};
 use prometheus::core::Collector;
 use prometheus::{
-    Encoder, Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder,
+    Encoder, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
+    TextEncoder,
 };
 
-/// Upper bounds (seconds) of the histogram of translations.
-const TRANSLATION_SECONDS: [f64; 12] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0];
+/// Upper bounds (seconds) of the histograms of time.
+const SECONDS: [f64; 12] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0];
+/// Upper bounds of the histogram of bytes.
+const BYTES: [f64; 8] = [1e2, 1e3, 1e4, 1e5, 1e6, 5e6, 2e7, 1e8];
 
 /// Every metric.
 #[derive(Debug)]
@@ -20,10 +24,20 @@ pub struct Metrics {
     pub unchanged: IntCounter,
     /// Objects with a fault that keeps something from being served as written.
     pub broken_objects: IntGauge,
+    /// What is served in the place of invalid rules, by Gateway, scope and cause.
+    pub replacements: IntGaugeVec,
     translations: IntCounterVec,
     translation_seconds: Histogram,
     resources: IntGaugeVec,
-    published_at: IntGaugeVec,
+    pushes: IntCounterVec,
+    push_seconds: HistogramVec,
+    push_bytes: HistogramVec,
+    push_success_at: IntGauge,
+    nacks: IntCounterVec,
+    connected: IntGaugeVec,
+    sent: IntGaugeVec,
+    /// When each Gateway's configuration was last handed out.
+    published: Mutex<HashMap<Arc<str>, Instant>>,
 }
 
 impl Metrics {
@@ -33,61 +47,141 @@ impl Metrics {
     /// Never, as long as no two have the same name.
     pub fn new() -> prometheus::Result<Self> {
         let registry = Registry::new_custom(Some("holdfast".into()), None)?;
-        let seconds = HistogramOpts::new("translation_duration_seconds", "Time that translations took")
-            .buckets(TRANSLATION_SECONDS.to_vec());
+        let all = &registry;
+        let counters =
+            |name: &str, help: &str, labels: &[&str]| kept(all, IntCounterVec::new(Opts::new(name, help), labels)?);
+        let gauges =
+            |name: &str, help: &str, labels: &[&str]| kept(all, IntGaugeVec::new(Opts::new(name, help), labels)?);
+        let histograms = |name: &str, help: &str, buckets: &[f64]| {
+            kept(all, HistogramVec::new(HistogramOpts::new(name, help).buckets(buckets.to_vec()), &["success"])?)
+        };
+        let translation_seconds = HistogramOpts::new("translation_duration_seconds", "Time that translations took");
         Ok(Self {
             unchanged: kept(
-                &registry,
+                all,
                 IntCounter::new("snapshot_unchanged_total", "Translations after which nothing had to be sent")?,
             )?,
             broken_objects: kept(
-                &registry,
+                all,
                 IntGauge::new("translation_broken_objects", "Objects of which something is not served as written")?,
             )?,
-            translations: kept(
-                &registry,
-                IntCounterVec::new(Opts::new("translation_total", "Translations"), &["success"])?,
+            replacements: gauges(
+                "route_replacements",
+                "Rules that a direct response stands in for",
+                &["gateway", "scope", "cause"],
             )?,
-            translation_seconds: kept(&registry, Histogram::with_opts(seconds)?)?,
-            resources: kept(
-                &registry,
-                IntGaugeVec::new(Opts::new("resources", "Resources that are served"), &["gateway", "type"])?,
+            translations: counters("translation_total", "Translations", &["success"])?,
+            translation_seconds: kept(all, Histogram::with_opts(translation_seconds.buckets(SECONDS.to_vec()))?)?,
+            resources: gauges("resources", "Resources that are served", &["gateway", "type"])?,
+            pushes: counters("configuration_push_total", "Responses that Envoys answered", &["success"])?,
+            push_seconds: histograms(
+                "configuration_push_duration_seconds",
+                "Time from a configuration being made to an Envoy's answer to a part of it",
+                &SECONDS,
             )?,
-            published_at: kept(
-                &registry,
-                IntGaugeVec::new(
-                    Opts::new("published_timestamp_seconds", "When a configuration was last made for a Gateway"),
-                    &["gateway"],
+            push_bytes: histograms(
+                "configuration_push_size_bytes",
+                "Size of the resources that an Envoy answered at once",
+                &BYTES,
+            )?,
+            push_success_at: kept(
+                all,
+                IntGauge::new(
+                    "configuration_push_last_successful_timestamp_seconds",
+                    "When an Envoy last acknowledged something",
                 )?,
             )?,
+            nacks: counters("nacks_total", "Responses that Envoys refused", &["gateway", "type"])?,
+            connected: gauges("xds_connected_envoys", "Envoys that are connected", &["gateway"])?,
+            sent: gauges(
+                "xds_sent",
+                "What was sent to the Envoys of a Gateway since the start",
+                &["gateway", "type", "what"],
+            )?,
+            published: Mutex::default(),
             registry,
         })
     }
 
     /// A translation ended.
     pub fn translated(&self, success: bool, took: Duration) {
-        self.translations.with_label_values(&[if success { "true" } else { "false" }]).inc();
+        self.translations.with_label_values(&[truth(success)]).inc();
         self.translation_seconds.observe(took.as_secs_f64());
     }
 
     /// A configuration was handed to the xDS server.
     pub fn published(&self, gateway: &Arc<str>, snapshot: &Snapshot) {
         for kind in ResourceType::ALL {
-            let count = i64::try_from(snapshot.of(kind).len()).unwrap_or(i64::MAX);
-            self.resources.with_label_values(&[gateway, kind.short_name()]).set(count);
+            self.resources.with_label_values(&[gateway, kind.short_name()]).set(signed(snapshot.of(kind).len()));
         }
-        self.published_at.with_label_values(&[&**gateway]).set(now());
+        self.published.lock().unwrap_or_else(PoisonError::into_inner).insert(gateway.clone(), Instant::now());
     }
 
-    /// All of them as text.
+    /// A Gateway is gone.
+    pub fn withdrawn(&self, gateway: &Arc<str>) {
+        for kind in ResourceType::ALL {
+            // It may never have been published.
+            let _ = self.resources.remove_label_values(&[gateway, kind.short_name()]);
+        }
+        self.published.lock().unwrap_or_else(PoisonError::into_inner).remove(gateway);
+    }
+
+    /// An Envoy answered; `served` is what its Gateway's Envoys should have.
+    pub fn answered(&self, answer: &Answer, served: Option<&Snapshot>) {
+        let success = answer.outcome == Outcome::Acknowledged;
+        let labels = [truth(success)];
+        self.pushes.with_label_values(&labels).inc();
+        let bytes: usize = answer
+            .resources
+            .iter()
+            .filter_map(|(name, version)| {
+                let resource = served?.get(answer.kind, name)?;
+                (Some(resource.version) == *version).then_some(resource.body.len())
+            })
+            .sum();
+        self.push_bytes.with_label_values(&labels).observe(bytes as f64);
+        let published = self.published.lock().unwrap_or_else(PoisonError::into_inner).get(&answer.fleet).copied();
+        if let Some(published) = published {
+            self.push_seconds.with_label_values(&labels).observe(published.elapsed().as_secs_f64());
+        }
+        if success {
+            self.push_success_at.set(now());
+        } else {
+            self.nacks.with_label_values(&[&*answer.fleet, answer.kind.short_name()]).inc();
+        }
+    }
+
+    /// All of them as text, with what the xDS server counts itself.
     ///
     /// # Errors
     /// Never, in practice: the text is written to memory.
-    pub fn text(&self) -> prometheus::Result<String> {
+    pub fn text(&self, fleets: &Fleets) -> prometheus::Result<String> {
+        self.connected.reset();
+        for (gateway, count) in fleets.connected() {
+            self.connected.with_label_values(&[&*gateway]).set(signed(count));
+        }
+        self.sent.reset();
+        for ((gateway, kind), count) in fleets.pushes().by_type {
+            let PushCount { responses, resources, removals, bytes, .. } = count;
+            for (what, value) in
+                [("responses", responses), ("resources", resources), ("removals", removals), ("bytes", bytes)]
+            {
+                let value = i64::try_from(value).unwrap_or(i64::MAX);
+                self.sent.with_label_values(&[&gateway, kind.short_name(), what]).set(value);
+            }
+        }
         let mut text = Vec::new();
         TextEncoder::new().encode(&self.registry.gather(), &mut text)?;
         Ok(String::from_utf8_lossy(&text).into_owned())
     }
+}
+
+fn truth(value: bool) -> &'static str {
+    if value { "true" } else { "false" }
+}
+
+fn signed(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
 }
 
 /// Seconds since 1970.

@@ -11,10 +11,12 @@ pub use pages::{debug_pages, metrics_pages};
 use std::sync::Arc;
 
 use axum::Router;
+use holdfast_xds::Fleets;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use self::metrics::Metrics;
+use super::envoy::keeper::Views;
 use super::serve::core::Asker;
 use super::serve::health::Health;
 
@@ -27,6 +29,10 @@ pub struct State {
     pub metrics: Arc<Metrics>,
     /// Checks.
     pub health: Arc<Health>,
+    /// The connected Envoys.
+    pub fleets: Fleets,
+    /// The managed Envoys, where there are such.
+    pub envoys: Option<Views>,
 }
 
 /// Serves pages until the product ends.

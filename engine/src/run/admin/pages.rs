@@ -27,6 +27,7 @@ pub fn debug_pages(state: State) -> Router {
         .route("/debug/config/successful", get(config))
         .route("/debug/graph", get(graph))
         .route("/debug/faults", get(faults))
+        .route("/debug/envoys", get(envoys))
         .with_state(state);
     limited(pages)
 }
@@ -90,8 +91,12 @@ async fn faults(Extract(state): Extract<State>) -> Response {
     json(state.asker.ask(debug::faults).await)
 }
 
+async fn envoys(Extract(state): Extract<State>) -> Response {
+    Json(debug::envoys(&state)).into_response()
+}
+
 async fn metrics(Extract(state): Extract<State>) -> Response {
-    match state.metrics.text() {
+    match state.metrics.text(&state.fleets) {
         Ok(text) => ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
     }

@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
-use holdfast_xds::Snapshot;
+use holdfast_xds::{Answer, Snapshot};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::health::Health;
@@ -66,6 +66,8 @@ pub struct Core {
 pub struct Inputs {
     /// From the manifests.
     pub readings: mpsc::Receiver<Reading>,
+    /// From Envoys.
+    pub answers: mpsc::Receiver<Answer>,
     /// From whoever wants to know.
     pub questions: mpsc::Receiver<Question>,
     /// True when the product is to end.
@@ -100,6 +102,9 @@ impl Core {
                     tokio::task::block_in_place(|| self.translate(std::mem::take(&mut events)));
                     hold_off.translated(Instant::now());
                 }
+                Some(answer) = inputs.answers.recv() => {
+                    self.hear(&answer);
+                }
                 Some(reading) = inputs.readings.recv() => {
                     self.take(&reading);
                     events.extend(reading.events);
@@ -122,6 +127,10 @@ impl Core {
         }
     }
 
+    fn hear(&mut self, answer: &Answer) {
+        self.metrics.answered(answer, self.published.get(&answer.fleet));
+    }
+
     fn translate(&mut self, events: Vec<Event>) {
         let (count, started) = (events.len(), Instant::now());
         let outcome = catch_unwind(AssertUnwindSafe(|| self.engine.handle(events)));
@@ -139,6 +148,7 @@ impl Core {
         for action in actions {
             self.act(action);
         }
+        self.outputs.settled();
         Health::pass(&self.health.translation);
         self.tell();
     }
@@ -152,6 +162,7 @@ impl Core {
             }
             Action::Withdraw { gateway } => {
                 self.outputs.withdraw(&gateway);
+                self.metrics.withdrawn(&gateway);
                 self.published.remove(&gateway);
             }
         }

@@ -9,8 +9,10 @@ pub mod ports;
 pub mod view;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
+use holdfast_xds::{Address, Fleets};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 
@@ -18,12 +20,19 @@ use self::core::{Asker, Core, Inputs, QUEUE_MAX};
 use self::health::Health;
 use self::outputs::Outputs;
 use super::admin::{self, metrics::Metrics};
-use super::cli::RunArgs;
+use super::arguments::{Listen, Target};
+use super::cli::{EnvoyMode, RunArgs};
 use super::data::{self, DataDir};
+use super::envoy::{self, Keeper, KeeperOptions};
 use super::failure::Failure;
-use super::manifests::{Incarnations, Manifests, Root, watch as manifest_watch};
+use super::manifests::{Incarnations, Manifests, watch as manifest_watch};
 use crate::engine::Engine;
 use crate::settings::Settings;
+
+/// How many answers of Envoys may wait; a stream whose answer finds no place waits too.
+const ANSWERS_MAX: usize = 4096;
+/// How long streams may take to end.
+const STREAMS_END_MAX: Duration = Duration::from_secs(2);
 
 /// Serves until it is asked to end (SIGTERM, SIGINT).
 ///
@@ -36,20 +45,34 @@ pub fn run(args: RunArgs) -> Result<(), Failure> {
 }
 
 async fn serve(args: RunArgs) -> Result<(), Failure> {
-    let roots = roots(&args)?;
+    let roots = super::manifest_roots("--manifests", &args.manifests)?;
     let path = args.data_dir.clone().map_or_else(data::default_path, Ok)?;
     let data = DataDir::open(&path)?;
-    let signals = Signals::new()?;
+    let mut signals = Signals::new()?;
+    let (end, ending) = watch::channel(false);
 
     let metrics = Arc::new(Metrics::new().context("cannot count")?);
     let health = Arc::new(Health::default());
     let (asker, questions) = Asker::new();
-    let state = admin::State { asker, metrics: metrics.clone(), health: health.clone() };
     let diagnostics = bind("--diagnostics-listen", args.diagnostics_listen.0).await?;
     let metrics_listener = bind("--metrics-listen", args.metrics_listen.0).await?;
-    Health::pass(&health.xds);
+    let fleets = Fleets::new();
+    let xds = bind_xds(&args, &data)?;
+    let keeper = tokio::select! {
+        keeper = keeper(&args, &data, xds.address()) => keeper?,
+        signal = signals.next() => {
+            tracing::info!(signal, "ended before it had started");
+            return Ok(());
+        }
+    };
+    let state = admin::State {
+        asker,
+        metrics: metrics.clone(),
+        health: health.clone(),
+        fleets: fleets.clone(),
+        envoys: keeper.as_ref().map(Keeper::views),
+    };
 
-    let (end, ending) = watch::channel(false);
     let mut servers = tokio::task::JoinSet::new();
     if let Some(listener) = diagnostics {
         servers.spawn(admin::serve(listener, admin::debug_pages(state.clone()), ending.clone()));
@@ -57,6 +80,11 @@ async fn serve(args: RunArgs) -> Result<(), Failure> {
     if let Some(listener) = metrics_listener {
         servers.spawn(admin::serve(listener, admin::metrics_pages(state), ending.clone()));
     }
+    let (answers_in, answers) = mpsc::channel(ANSWERS_MAX);
+    tracing::info!(address = %xds.address(), "serving xDS");
+    let (end_xds, xds_ending) = watch::channel(false);
+    let mut xds = tokio::spawn(xds.run(fleets.clone(), answers_in, ended(xds_ending)));
+    Health::pass(&health.xds);
 
     let incarnations =
         Incarnations::open(data.path()).with_context(|| format!("--data-dir {}", data.path().display()))?;
@@ -64,31 +92,73 @@ async fn serve(args: RunArgs) -> Result<(), Failure> {
     manifest_watch::start(Manifests::new(roots, incarnations, false), readings_in).context("cannot start")?;
 
     let engine = Engine::new(settings(&args));
-    let core = Core::new(engine, Outputs::default(), metrics, health.clone());
-    let mut core = tokio::spawn(core.run(Inputs { readings, questions, ending: ending.clone() }));
+    let core = Core::new(engine, Outputs::new(fleets, keeper), metrics, health.clone());
+    let mut core = tokio::spawn(core.run(Inputs { readings, answers, questions, ending }));
     tracing::info!(data = %data.path().display(), "started");
 
-    let ended_early = tokio::select! {
-        signal = signals.wait() => {
+    let failure = tokio::select! {
+        signal = signals.next() => {
             tracing::info!(signal, "ending");
             None
         }
-        outcome = &mut core => Some(outcome),
+        outcome = &mut core => {
+            let error = outcome.err().map_or_else(|| anyhow::anyhow!("it stopped"), anyhow::Error::from);
+            Some(error.context("the main loop failed"))
+        }
+        outcome = &mut xds => {
+            let error = match outcome {
+                Ok(Ok(())) => anyhow::anyhow!("it stopped"),
+                Ok(Err(error)) => error.into(),
+                Err(error) => error.into(),
+            };
+            Some(error.context("the xDS server failed"))
+        }
     };
     health.ending.store(true, std::sync::atomic::Ordering::Relaxed);
-    // Nobody may listen any longer.
+    // Nobody may listen any longer. The Envoys end first: until then their configuration stays.
     let _ = end.send(true);
-    let outcome = match ended_early {
-        Some(outcome) => outcome.context("the main loop ended").and(Err(anyhow::anyhow!("the main loop ended"))),
-        None => core.await.context("the main loop failed"),
-    };
+    if !core.is_finished() {
+        tokio::select! {
+            _ = &mut core => {}
+            signal = signals.next() => tracing::warn!(signal, "ending at once"),
+        }
+    }
+    let _ = end_xds.send(true);
+    if !xds.is_finished() {
+        let _ = tokio::time::timeout(STREAMS_END_MAX, xds).await;
+    }
     servers.shutdown().await;
     tracing::info!("ended");
-    outcome.map_err(Failure::from)
+    failure.map_or(Ok(()), |error| Err(error.into()))
 }
 
-fn roots(args: &RunArgs) -> Result<Vec<Root>, Failure> {
-    super::manifest_roots("--manifests", &args.manifests)
+fn bind_xds(args: &RunArgs, data: &DataDir) -> Result<holdfast_xds::Bound, Failure> {
+    let listen = match &args.xds_listen {
+        Some(Listen::Unix(path)) => holdfast_xds::Listen::Unix(path.clone()),
+        Some(Listen::Tcp(address)) => holdfast_xds::Listen::Tcp(*address),
+        None => holdfast_xds::Listen::Unix(data.socket("xds.sock")?),
+    };
+    Ok(holdfast_xds::bind(listen).context("--xds-listen")?)
+}
+
+/// Who keeps Envoys, where they are to be managed. Finding the binary can take minutes the first time.
+async fn keeper(args: &RunArgs, data: &DataDir, xds: &Address) -> Result<Option<Keeper>, Failure> {
+    if args.envoy == EnvoyMode::None {
+        return Ok(None);
+    }
+    let binary = tokio::task::spawn_blocking(envoy::find::find).await.context("cannot look for an Envoy")??;
+    tracing::info!(path = %binary.path.display(), version = binary.version, "found an Envoy");
+    let xds = match xds {
+        Address::Unix(path) => Target::Unix(std::path::absolute(path).context("--xds-listen")?),
+        Address::Tcp(address) => Target::Tcp(address.ip().to_string(), address.port()),
+    };
+    let data = data.path().to_owned();
+    Ok(Some(Keeper::new(KeeperOptions { binary, xds, data, concurrency: args.envoy_concurrency })?))
+}
+
+async fn ended(mut ending: watch::Receiver<bool>) {
+    // An error means that the sender is gone, and with it the product.
+    let _ = ending.wait_for(|ending| *ending).await;
 }
 
 fn settings(args: &RunArgs) -> Settings {
@@ -121,7 +191,7 @@ impl Signals {
         Ok(Self { terminate: listen(SignalKind::terminate())?, interrupt: listen(SignalKind::interrupt())? })
     }
 
-    async fn wait(mut self) -> &'static str {
+    async fn next(&mut self) -> &'static str {
         tokio::select! {
             _ = self.terminate.recv() => "SIGTERM",
             _ = self.interrupt.recv() => "SIGINT",

@@ -1,0 +1,82 @@
+//! Talks to an Envoy's admin interface over its unix socket, to end it without cutting requests short.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use bytes::Bytes;
+use http_body_util::{BodyExt, Empty, Limited};
+use hyper::{Method, Request};
+use hyper_util::rt::TokioIo;
+use tokio::net::UnixStream;
+
+/// Bytes of an answer that are read.
+const ANSWER_BYTES_MAX: usize = 1024 * 1024;
+/// How long an answer may take.
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(2);
+/// How often it is asked whether requests are still under way.
+const ASK_EVERY: Duration = Duration::from_millis(50);
+
+/// Is it ready: has it got its first configuration?
+pub(super) async fn is_ready(socket: &Path) -> bool {
+    ask(socket, Method::GET, "/ready").await.is_ok()
+}
+
+/// Takes no more connections, and waits until no request is under way, at most so long.
+pub(super) async fn drain(socket: &Path, at_most: Duration) {
+    let drained = async {
+        ask(socket, Method::POST, "/healthcheck/fail").await?;
+        ask(socket, Method::POST, "/drain_listeners?graceful").await?;
+        while requests_under_way(&ask(socket, Method::GET, "/stats?filter=downstream_rq_active").await?) > 0 {
+            tokio::time::sleep(ASK_EVERY).await;
+        }
+        anyhow::Ok(())
+    };
+    match tokio::time::timeout(at_most, drained).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::debug!(error = format!("{error:#}"), "an Envoy cannot be drained"),
+        Err(_) => tracing::warn!("requests are cut short: they are still under way after {at_most:?}"),
+    }
+}
+
+/// Sum of `http.<prefix>.downstream_rq_active: <count>`, without the admin interface's own.
+fn requests_under_way(stats: &str) -> u64 {
+    stats
+        .lines()
+        .filter_map(|line| line.split_once(": "))
+        .filter(|(name, _)| name.starts_with("http.") && !name.starts_with("http.admin."))
+        .filter_map(|(_, count)| count.trim().parse::<u64>().ok())
+        .sum()
+}
+
+async fn ask(socket: &Path, method: Method, path: &str) -> Result<String> {
+    tokio::time::timeout(ANSWER_TIME_MAX, ask_patiently(socket, method, path)).await.context("no answer in time")?
+}
+
+async fn ask_patiently(socket: &Path, method: Method, path: &str) -> Result<String> {
+    let stream = UnixStream::connect(socket).await.context("cannot connect")?;
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
+    // It ends with the sender; what goes wrong on it is told there.
+    let connection = tokio::spawn(connection);
+    let request = Request::builder().method(method).uri(path).header("host", "envoy").body(Empty::<Bytes>::new())?;
+    let answer = sender.send_request(request).await?;
+    let status = answer.status();
+    let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await;
+    let body = body.map_err(|error| anyhow::anyhow!("{error}"))?.to_bytes();
+    connection.abort();
+    ensure!(status.is_success(), "{path} answered {status}");
+    Ok(String::from_utf8_lossy(&body).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::requests_under_way;
+
+    #[test]
+    fn requests_of_clients_are_counted_and_those_of_admin_are_not() {
+        let stats =
+            "http.admin.downstream_rq_active: 1\nhttp.web.downstream_rq_active: 2\nhttp.w2.downstream_rq_active: 3\n";
+        assert_eq!(requests_under_way(stats), 5);
+        assert_eq!(requests_under_way(""), 0);
+    }
+}

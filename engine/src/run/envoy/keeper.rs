@@ -1,0 +1,389 @@
+//! Keeps one Envoy alive for each Gateway: starts or adopts it, starts it again when it dies, ends it when asked.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+use tokio::process::{Child, Command};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use super::process::Identity;
+use super::record::{Record, Start};
+use super::{EnvoyBinary, admin, log_lines};
+use crate::run::arguments::{Listen, Target, socket_path};
+use crate::run::bootstrap::{Bootstrap, MAX_CONNECTIONS, MAX_HEAP_BYTES};
+use crate::run::cli::{DataFormat, XdsMode};
+use crate::run::{data, output};
+
+/// How long requests under way may take when an Envoy is ended.
+pub const DRAIN_MAX: Duration = Duration::from_secs(5);
+/// How long an Envoy may take to end before it is killed.
+pub const GRACE: Duration = Duration::from_secs(5);
+/// How long a new Envoy may take to be ready before the one it takes over from is ended all the same.
+const TAKE_OVER_MAX: Duration = Duration::from_secs(10);
+/// The pause before an Envoy that died is started again; it doubles while it keeps dying.
+const RESTART_AFTER: Duration = Duration::from_millis(100);
+/// The longest such pause.
+const RESTART_AFTER_MAX: Duration = Duration::from_secs(10);
+/// An Envoy that ran this long did not die of its start.
+const STABLE_AFTER: Duration = Duration::from_secs(30);
+/// Bytes of an Envoy's folder name; file systems take 255.
+const FOLDER_BYTES_MAX: usize = 200;
+
+/// With what Envoys are started.
+#[derive(Clone, Debug)]
+pub struct KeeperOptions {
+    /// The binary.
+    pub binary: EnvoyBinary,
+    /// Where they find the xDS server.
+    pub xds: Target,
+    /// Where their folders are.
+    pub data: PathBuf,
+    /// Their worker threads.
+    pub concurrency: u32,
+}
+
+/// A managed Envoy as diagnostics show it.
+#[derive(Clone, Debug, Serialize)]
+pub struct ManagedEnvoy {
+    /// `namespace/name` of its Gateway.
+    pub gateway: Arc<str>,
+    /// `starting`, `running`, `waiting` (to be started again) or `ending`.
+    pub state: &'static str,
+    /// Its process id, while it runs.
+    pub pid: Option<u32>,
+    /// Was it started by an earlier run of Holdfast?
+    pub adopted: bool,
+    /// How often it died and was started again.
+    pub restarts: u32,
+    /// Its folder.
+    pub folder: PathBuf,
+    /// The socket of its admin interface.
+    pub admin: PathBuf,
+    /// Its version.
+    pub version: String,
+}
+
+/// All managed Envoys.
+#[derive(Debug)]
+pub struct Keeper {
+    options: Arc<KeeperOptions>,
+    kept: BTreeMap<Arc<str>, Kept>,
+    /// Those whose Gateway is gone, until they have ended.
+    leaving: BTreeMap<Arc<str>, JoinHandle<()>>,
+    views: Views,
+}
+
+/// What diagnostics may look at.
+pub type Views = Arc<Mutex<BTreeMap<Arc<str>, ManagedEnvoy>>>;
+
+#[derive(Debug)]
+struct Kept {
+    end: watch::Sender<bool>,
+    task: JoinHandle<()>,
+}
+
+impl Keeper {
+    /// None is kept yet.
+    ///
+    /// # Errors
+    /// Where the data folder cannot be written to, or its path is too long for sockets.
+    pub fn new(options: KeeperOptions) -> Result<Self> {
+        let folder = options.data.join("envoys");
+        data::create_private(&folder).with_context(|| format!("cannot write to {}", folder.display()))?;
+        socket_path(&admin_socket(&options.data, "").to_string_lossy()).map_err(|why| {
+            anyhow::anyhow!("--data-dir {}: too long for the sockets in it: {why}", options.data.display())
+        })?;
+        let (kept, leaving, views) = (BTreeMap::new(), BTreeMap::new(), Views::default());
+        Ok(Self { options: Arc::new(options), kept, leaving, views })
+    }
+
+    /// What diagnostics may look at.
+    pub fn views(&self) -> Views {
+        self.views.clone()
+    }
+
+    /// From now on there is an Envoy for this Gateway.
+    pub fn start(&mut self, gateway: &Arc<str>) {
+        if self.kept.contains_key(gateway) {
+            return;
+        }
+        let (end, ending) = watch::channel(false);
+        let one = One::new(gateway.clone(), self.options.clone(), self.views.clone());
+        let before = self.leaving.remove(gateway);
+        let task = tokio::spawn(async move {
+            // The Gateway was deleted and created again: its Envoy of before ends first.
+            if let Some(before) = before {
+                let _ = before.await;
+            }
+            one.keep(ending).await;
+        });
+        self.kept.insert(gateway.clone(), Kept { end, task });
+    }
+
+    /// From now on there is none.
+    pub fn end(&mut self, gateway: &Arc<str>) {
+        if let Some(Kept { end, task }) = self.kept.remove(gateway) {
+            end.send_replace(true);
+            self.leaving.insert(gateway.clone(), task);
+        }
+        self.leaving.retain(|_, task| !task.is_finished());
+    }
+
+    /// Ends the Envoys of an earlier run whose Gateways are no longer there.
+    pub fn end_strangers(&mut self) {
+        let known: BTreeSet<PathBuf> = self.kept.keys().map(|gateway| folder(&self.options.data, gateway)).collect();
+        let entries = fs::read_dir(self.options.data.join("envoys")).into_iter().flatten().flatten();
+        for folder in entries.map(|entry| entry.path()).filter(|folder| !known.contains(folder)) {
+            if let Some(record) = Record::of_running(&folder) {
+                tracing::info!(pid = record.process.pid, folder = %folder.display(), "ending an Envoy without a Gateway");
+                let name: Arc<str> = folder.to_string_lossy().into();
+                let task = tokio::spawn(async move {
+                    end_process(&record.process).await;
+                    Record::remove(&folder);
+                });
+                self.leaving.insert(name, task);
+            }
+        }
+    }
+
+    /// Ends all of them, and returns when they have ended.
+    pub async fn end_all(&mut self) {
+        let gateways: Vec<_> = self.kept.keys().cloned().collect();
+        for gateway in gateways {
+            self.end(&gateway);
+        }
+        for (_, task) in std::mem::take(&mut self.leaving) {
+            // A task that panicked has said so.
+            let _ = task.await;
+        }
+    }
+}
+
+/// One Gateway's Envoy.
+struct One {
+    gateway: Arc<str>,
+    options: Arc<KeeperOptions>,
+    views: Views,
+    folder: PathBuf,
+    admin: PathBuf,
+    restarts: u32,
+}
+
+/// An Envoy that runs.
+struct Running {
+    identity: Identity,
+    /// `None` where it is not a child of this process.
+    child: Option<Child>,
+}
+
+impl Running {
+    async fn ended(&mut self) -> String {
+        match &mut self.child {
+            Some(child) => match child.wait().await {
+                Ok(status) => status.to_string(),
+                Err(error) => error.to_string(),
+            },
+            None => {
+                self.identity.ended().await;
+                "it was not a child of this process".into()
+            }
+        }
+    }
+}
+
+impl One {
+    fn new(gateway: Arc<str>, options: Arc<KeeperOptions>, views: Views) -> Self {
+        let folder = folder(&options.data, &gateway);
+        let admin = admin_socket(&options.data, &gateway);
+        Self { gateway, options, views, folder, admin, restarts: 0 }
+    }
+
+    async fn keep(mut self, mut ending: watch::Receiver<bool>) {
+        let mut pause = RESTART_AFTER;
+        loop {
+            self.show("starting", None, false);
+            let started = Instant::now();
+            match self.adopt_or_start().await {
+                Ok((mut running, adopted)) => {
+                    self.show("running", Some(running.identity.pid), adopted);
+                    tokio::select! {
+                        () = told(&mut ending) => return self.end(running).await,
+                        how = running.ended() => {
+                            tracing::error!(gateway = %self.gateway, pid = running.identity.pid, how, "an Envoy died");
+                        }
+                    }
+                }
+                Err(error) => {
+                    tracing::error!(gateway = %self.gateway, error = format!("{error:#}"), "an Envoy cannot be started");
+                }
+            }
+            pause = if started.elapsed() >= STABLE_AFTER { RESTART_AFTER } else { pause };
+            self.show("waiting", None, false);
+            tokio::select! {
+                () = told(&mut ending) => return self.forget(),
+                () = tokio::time::sleep(pause) => {}
+            }
+            pause = (pause * 2).min(RESTART_AFTER_MAX);
+            self.restarts += 1;
+        }
+    }
+
+    /// The Envoy that an earlier run left behind, where it is as it would be started now; else a new one.
+    async fn adopt_or_start(&self) -> Result<(Running, bool)> {
+        data::create_private(&self.folder).with_context(|| format!("cannot write to {}", self.folder.display()))?;
+        let bootstrap = output::format(&self.bootstrap().to_json(), DataFormat::Yaml)?;
+        let start = Start::new(&self.options.binary.path, self.arguments(), &bootstrap)?;
+        let left_behind = Record::of_running(&self.folder);
+        if let Some(record) = &left_behind
+            && record.start == start
+        {
+            let identity = record.process.clone();
+            tracing::info!(gateway = %self.gateway, pid = identity.pid, "adopted the Envoy of an earlier run");
+            return Ok((Running { identity, child: None }, true));
+        }
+        let running = self.start(&bootstrap, start)?;
+        if let Some(record) = left_behind {
+            self.take_over(&record).await;
+        }
+        Ok((running, false))
+    }
+
+    fn start(&self, bootstrap: &str, start: Start) -> Result<Running> {
+        let path = self.folder.join("bootstrap.yaml");
+        let mut file = tempfile::NamedTempFile::new_in(&self.folder).context("cannot write the bootstrap")?;
+        file.write_all(bootstrap.as_bytes()).context("cannot write the bootstrap")?;
+        file.persist(&path).context("cannot write the bootstrap")?;
+        let mut command = Command::new(&start.binary);
+        command.args(&start.arguments).current_dir(&self.folder);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // A terminal's Ctrl-C is for Holdfast, which ends its Envoys in order.
+        command.process_group(0);
+        let mut child = command.spawn().with_context(|| format!("{} cannot be run", start.binary.display()))?;
+        if let Some(stdout) = child.stdout.take() {
+            tokio::spawn(log_lines::pass_on(self.gateway.clone(), stdout));
+        }
+        if let Some(stderr) = child.stderr.take() {
+            tokio::spawn(log_lines::pass_on(self.gateway.clone(), stderr));
+        }
+        let identity = child.id().and_then(Identity::of).context("it ended at once")?;
+        let record = Record { process: identity.clone(), start };
+        if let Err(error) = record.write(&self.folder) {
+            tracing::warn!(gateway = %self.gateway, %error, "cannot write down which Envoy runs; it cannot be adopted");
+        }
+        let version = &self.options.binary.version;
+        tracing::info!(gateway = %self.gateway, pid = identity.pid, version, "started an Envoy");
+        Ok(Running { identity, child: Some(child) })
+    }
+
+    /// Ends the Envoy of an earlier run once the new one is ready: both have the ports until then.
+    async fn take_over(&self, record: &Record) {
+        let pid = record.process.pid;
+        tracing::info!(gateway = %self.gateway, pid, "taking over from the Envoy of an earlier run, which was started otherwise");
+        let ready = async {
+            while !admin::is_ready(&self.admin).await {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        // Not in time: the Gateway should have the Envoy that is wanted now, all the same.
+        let _ = tokio::time::timeout(TAKE_OVER_MAX, ready).await;
+        end_process(&record.process).await;
+    }
+
+    async fn end(&self, mut running: Running) {
+        self.show("ending", Some(running.identity.pid), false);
+        admin::drain(&self.admin, DRAIN_MAX).await;
+        running.identity.terminate();
+        if tokio::time::timeout(GRACE, running.ended()).await.is_err() {
+            tracing::warn!(gateway = %self.gateway, pid = running.identity.pid, "an Envoy did not end; killing it");
+            running.identity.kill();
+            running.ended().await;
+        }
+        tracing::info!(gateway = %self.gateway, pid = running.identity.pid, "ended an Envoy");
+        self.forget();
+    }
+
+    fn forget(&self) {
+        Record::remove(&self.folder);
+        // The Envoy leaves it behind.
+        let _ = fs::remove_file(&self.admin);
+        self.views.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.gateway);
+    }
+
+    fn bootstrap(&self) -> Bootstrap {
+        Bootstrap {
+            gateway: self.gateway.to_string(),
+            node_id: format!("{}-managed", self.gateway.replace('/', "-")),
+            xds: self.options.xds.clone(),
+            admin: Some(Listen::Unix(self.admin.clone())),
+            mode: XdsMode::Delta,
+            max_heap_bytes: MAX_HEAP_BYTES,
+            max_connections: MAX_CONNECTIONS,
+        }
+    }
+
+    fn arguments(&self) -> Vec<String> {
+        let bootstrap = self.folder.join("bootstrap.yaml").to_string_lossy().into_owned();
+        let concurrency = self.options.concurrency.to_string();
+        let drain = DRAIN_MAX.as_secs().to_string();
+        ["--config-path", &bootstrap, "--concurrency", &concurrency, "--disable-hot-restart"]
+            .into_iter()
+            .chain(["--drain-time-s", &drain, "--drain-strategy", "immediate"])
+            .chain(["--log-level", "info", "--log-format", log_lines::FORMAT, "--log-format-escaped"])
+            .map(str::to_owned)
+            .collect()
+    }
+
+    fn show(&self, state: &'static str, pid: Option<u32>, adopted: bool) {
+        let view = ManagedEnvoy {
+            gateway: self.gateway.clone(),
+            state,
+            pid,
+            adopted,
+            restarts: self.restarts,
+            folder: self.folder.clone(),
+            admin: self.admin.clone(),
+            version: self.options.binary.version.clone(),
+        };
+        self.views.lock().unwrap_or_else(PoisonError::into_inner).insert(self.gateway.clone(), view);
+    }
+}
+
+/// Waits until it is to end; who could say so may be gone, too.
+async fn told(ending: &mut watch::Receiver<bool>) {
+    let _ = ending.wait_for(|ending| *ending).await;
+}
+
+/// Asks a process to end, and kills it where it does not.
+async fn end_process(process: &Identity) {
+    process.terminate();
+    if tokio::time::timeout(GRACE, process.ended()).await.is_err() {
+        process.kill();
+        process.ended().await;
+    }
+}
+
+/// `envoys/<namespace>_<name>`; names cannot hold an underscore.
+fn folder(data: &Path, gateway: &str) -> PathBuf {
+    let mut name = gateway.replace('/', "_");
+    if name.len() > FOLDER_BYTES_MAX {
+        name = format!("{}_{}", &name[..name.floor_char_boundary(FOLDER_BYTES_MAX - 20)], short_hash(gateway));
+    }
+    data.join("envoys").join(name)
+}
+
+/// Paths of sockets are short, names of Gateways may be long.
+fn admin_socket(data: &Path, gateway: &str) -> PathBuf {
+    data.join(format!("envoy-{}.sock", short_hash(gateway)))
+}
+
+fn short_hash(text: &str) -> String {
+    blake3::hash(text.as_bytes()).to_hex()[..12].to_owned()
+}

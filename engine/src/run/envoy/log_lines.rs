@@ -1,0 +1,68 @@
+//! Passes an Envoy's own log on, line by line, under its Gateway's name.
+
+use std::sync::Arc;
+
+use holdfast_xds::scrub;
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+/// Bytes of a line that are passed on; the rest of a longer one is left out.
+const LINE_BYTES_MAX: usize = 4096;
+/// What an Envoy is told to begin its lines with: its level, and what follows.
+pub(super) const FORMAT: &str = "[%l] %v";
+
+/// Passes everything on that is read, until the end.
+pub(super) async fn pass_on(gateway: Arc<str>, mut from: impl AsyncRead + Unpin) {
+    let (mut buffer, mut line, mut chunk) = (vec![0; 8192], Vec::new(), 0..0);
+    loop {
+        if chunk.is_empty() {
+            match from.read(&mut buffer).await {
+                Ok(0) | Err(_) => break,
+                Ok(read) => chunk = 0..read,
+            }
+        }
+        let rest = buffer.get(chunk.clone()).unwrap_or_default();
+        let (part, ended) = match rest.iter().position(|byte| *byte == b'\n') {
+            Some(end) => (&rest[..end], true),
+            None => (rest, false),
+        };
+        chunk.start += part.len() + usize::from(ended);
+        line.extend_from_slice(&part[..part.len().min(LINE_BYTES_MAX - line.len())]);
+        if ended {
+            tell(&gateway, &String::from_utf8_lossy(&line));
+            line.clear();
+        }
+    }
+    if !line.is_empty() {
+        tell(&gateway, &String::from_utf8_lossy(&line));
+    }
+}
+
+/// Envoy's words may hold what it was sent, so that secrets are taken out of them.
+fn tell(gateway: &str, line: &str) {
+    let (level, text) = split(line);
+    if text.is_empty() {
+        return;
+    }
+    match level {
+        "error" | "critical" => tracing::error!(target: "envoy", gateway, "{}", scrub(text)),
+        "warning" => tracing::warn!(target: "envoy", gateway, "{}", scrub(text)),
+        "info" | "" => tracing::debug!(target: "envoy", gateway, "{}", scrub(text)),
+        _ => tracing::trace!(target: "envoy", gateway, "{}", scrub(text)),
+    }
+}
+
+/// Level and text of `[level] text`; no level where the line does not begin so.
+fn split(line: &str) -> (&str, &str) {
+    line.strip_prefix('[').and_then(|line| line.split_once("] ")).unwrap_or(("", line.trim()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::split;
+
+    #[test]
+    fn lines_begin_with_their_level() {
+        assert_eq!(split("[warning] a: b] c"), ("warning", "a: b] c"));
+        assert_eq!(split("terminate called"), ("", "terminate called"));
+    }
+}

@@ -1,0 +1,15 @@
+//! Envoys in standalone mode: finding a binary, and keeping one Envoy alive for each Gateway.
+//!
+//! An Envoy outlives a crash of Holdfast: it goes on serving, and the next start adopts it. This room decides nothing
+//! about configuration; an Envoy gets it over xDS as any other does.
+
+mod admin;
+mod fetch;
+pub mod find;
+pub mod keeper;
+mod log_lines;
+pub mod process;
+mod record;
+
+pub use find::EnvoyBinary;
+pub use keeper::{Keeper, KeeperOptions, ManagedEnvoy};

@@ -1,0 +1,206 @@
+//! A real gRPC client, and a server to talk to.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use envoy_types::pb::envoy::config::core::v3::Node;
+use envoy_types::pb::envoy::service::discovery::v3::aggregated_discovery_service_client::AggregatedDiscoveryServiceClient;
+use envoy_types::pb::envoy::service::discovery::v3::{
+    DeltaDiscoveryRequest, DeltaDiscoveryResponse, DiscoveryRequest, DiscoveryResponse,
+};
+use envoy_types::pb::google::rpc;
+use holdfast_graph::Origins;
+use holdfast_xds::{Address, Answer, Bound, Fleets, Listen, Resource, ResourceType, ServeError, Snapshot, bind};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::Channel;
+use tonic::{Status, Streaming};
+
+/// Long enough for a machine with much else to do; no test waits for it unless it fails.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Waits for something that must come.
+pub(crate) async fn soon<T>(what: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, what).await.expect("this never came")
+}
+
+/// Waits until something holds.
+pub(crate) async fn until(mut holds: impl FnMut() -> bool) {
+    soon(async {
+        while !holds() {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    })
+    .await;
+}
+
+/// A snapshot with these resources.
+pub(crate) fn snapshot(resources: &[(ResourceType, &str, &[u8])]) -> Snapshot {
+    let mut snapshot = Snapshot::default();
+    for (kind, name, body) in resources {
+        snapshot.insert(*kind, Arc::new(Resource::new(*name, body.to_vec(), Origins::default())));
+    }
+    snapshot
+}
+
+/// A server on loopback; stops when it is dropped.
+pub(crate) struct Server {
+    pub(crate) fleets: Fleets,
+    pub(crate) answers: mpsc::Receiver<Answer>,
+    pub(crate) address: Address,
+    stop: Option<oneshot::Sender<()>>,
+    pub(crate) ended: JoinHandle<Result<(), ServeError>>,
+}
+
+impl Server {
+    pub(crate) fn start() -> Self {
+        Self::on(bind(Listen::Tcp(([127, 0, 0, 1], 0).into())).unwrap())
+    }
+
+    pub(crate) fn on(bound: Bound) -> Self {
+        let fleets = Fleets::new();
+        let address = bound.address().clone();
+        let (sender, answers) = mpsc::channel(1024);
+        let (stop, stopped) = oneshot::channel::<()>();
+        let ended = tokio::spawn(bound.run(fleets.clone(), sender, async {
+            let _ = stopped.await;
+        }));
+        Self { fleets, answers, address, stop: Some(stop), ended }
+    }
+
+    pub(crate) fn stop(&mut self) {
+        self.stop.take();
+    }
+
+    pub(crate) async fn channel(&self) -> Channel {
+        let address = self.address.tcp().unwrap();
+        Channel::from_shared(format!("http://{address}")).unwrap().connect().await.unwrap()
+    }
+
+    pub(crate) async fn delta(&self, node: &str) -> DeltaClient {
+        DeltaClient::open(self.channel().await, node, "infra/public").await
+    }
+
+    pub(crate) async fn answer(&mut self) -> Answer {
+        soon(self.answers.recv()).await.unwrap()
+    }
+}
+
+/// What an Envoy says of itself.
+pub(crate) fn node(id: &str, fleet: &str) -> Option<Node> {
+    Some(Node { id: id.to_owned(), cluster: fleet.to_owned(), ..Default::default() })
+}
+
+/// An error as Envoy sends it.
+pub(crate) fn error(message: &str) -> Option<rpc::Status> {
+    Some(rpc::Status { code: 13, message: message.to_owned(), ..Default::default() })
+}
+
+/// The client of an incremental stream.
+pub(crate) struct DeltaClient {
+    requests: mpsc::Sender<DeltaDiscoveryRequest>,
+    responses: Streaming<DeltaDiscoveryResponse>,
+}
+
+impl DeltaClient {
+    pub(crate) async fn open(channel: Channel, id: &str, fleet: &str) -> Self {
+        let (requests, receiver) = mpsc::channel(1024);
+        requests.send(DeltaDiscoveryRequest { node: node(id, fleet), ..Default::default() }).await.unwrap();
+        let mut client = AggregatedDiscoveryServiceClient::new(channel).max_decoding_message_size(usize::MAX);
+        let responses = client.delta_aggregated_resources(ReceiverStream::new(receiver)).await.unwrap().into_inner();
+        Self { requests, responses }
+    }
+
+    pub(crate) async fn send(&self, request: DeltaDiscoveryRequest) {
+        self.requests.send(request).await.unwrap();
+    }
+
+    pub(crate) async fn subscribe(&self, kind: ResourceType, names: &[&str]) {
+        self.resume(kind, names, &BTreeMap::new()).await;
+    }
+
+    pub(crate) async fn resume(&self, kind: ResourceType, names: &[&str], had: &BTreeMap<String, String>) {
+        self.send(DeltaDiscoveryRequest {
+            type_url: kind.url().to_owned(),
+            resource_names_subscribe: names.iter().map(|name| (*name).to_owned()).collect(),
+            initial_resource_versions: had.clone().into_iter().collect(),
+            ..Default::default()
+        })
+        .await;
+    }
+
+    pub(crate) async fn answer(&self, response: &DeltaDiscoveryResponse, error_detail: Option<rpc::Status>) {
+        self.send(DeltaDiscoveryRequest {
+            type_url: response.type_url.clone(),
+            response_nonce: response.nonce.clone(),
+            error_detail,
+            ..Default::default()
+        })
+        .await;
+    }
+
+    pub(crate) async fn next(&mut self) -> DeltaDiscoveryResponse {
+        soon(self.responses.message()).await.unwrap().expect("the stream ended")
+    }
+
+    /// Takes the next response and acknowledges it.
+    pub(crate) async fn take(&mut self) -> DeltaDiscoveryResponse {
+        let response = self.next().await;
+        self.answer(&response, None).await;
+        response
+    }
+
+    /// How the stream ends.
+    pub(crate) async fn end(mut self) -> Result<(), Status> {
+        loop {
+            match soon(self.responses.message()).await {
+                Ok(Some(_)) => {}
+                Ok(None) => return Ok(()),
+                Err(status) => return Err(status),
+            }
+        }
+    }
+}
+
+/// The client of a state-of-the-world stream.
+pub(crate) struct SotwClient {
+    requests: mpsc::Sender<DiscoveryRequest>,
+    responses: Streaming<DiscoveryResponse>,
+}
+
+impl SotwClient {
+    pub(crate) async fn open(channel: Channel, id: &str, fleet: &str) -> Self {
+        let (requests, receiver) = mpsc::channel(1024);
+        requests.send(DiscoveryRequest { node: node(id, fleet), ..Default::default() }).await.unwrap();
+        let mut client = AggregatedDiscoveryServiceClient::new(channel);
+        let responses = client.stream_aggregated_resources(ReceiverStream::new(receiver)).await.unwrap().into_inner();
+        Self { requests, responses }
+    }
+
+    pub(crate) async fn send(&self, request: DiscoveryRequest) {
+        self.requests.send(request).await.unwrap();
+    }
+
+    pub(crate) async fn subscribe(&self, kind: ResourceType, names: &[&str]) {
+        let resource_names = names.iter().map(|name| (*name).to_owned()).collect();
+        self.send(DiscoveryRequest { type_url: kind.url().to_owned(), resource_names, ..Default::default() }).await;
+    }
+
+    pub(crate) async fn answer(&self, response: &DiscoveryResponse, names: &[&str], error_detail: Option<rpc::Status>) {
+        self.send(DiscoveryRequest {
+            type_url: response.type_url.clone(),
+            version_info: response.version_info.clone(),
+            response_nonce: response.nonce.clone(),
+            resource_names: names.iter().map(|name| (*name).to_owned()).collect(),
+            error_detail,
+            ..Default::default()
+        })
+        .await;
+    }
+
+    pub(crate) async fn next(&mut self) -> DiscoveryResponse {
+        soon(self.responses.message()).await.unwrap().expect("the stream ended")
+    }
+}

@@ -1,0 +1,270 @@
+//! The incremental variant: what is asked for, what comes, what does not.
+
+use crate::words::delta;
+
+#[test]
+fn a_first_request_without_names_asks_for_all_clusters_and_listeners() {
+    delta(
+        "! CDS a=1 b=1; LDS l=1
+         > CDS
+         < 1 CDS +a=1 +b=1
+         > CDS n=1
+         = ACK CDS a=1 b=1
+         > LDS
+         < 2 LDS +l=1
+         > LDS n=2
+         = ACK LDS l=1",
+    );
+}
+
+#[test]
+fn a_first_request_without_names_asks_for_nothing_of_the_other_types() {
+    delta(
+        "! EDS a=1; SDS s=1; RDS r=1
+         > EDS
+         > SDS
+         > RDS",
+    );
+}
+
+#[test]
+fn a_star_asks_for_everything_and_giving_it_up_ends_that() {
+    delta(
+        "! CDS a=1 b=1
+         > CDS add=*
+         < 1 CDS +a=1 +b=1
+         > CDS n=1
+         = ACK CDS a=1 b=1
+         > CDS del=*
+         ! CDS a=2 b=1 c=1",
+    );
+}
+
+#[test]
+fn names_that_were_asked_for_besides_a_star_stay_when_it_is_given_up() {
+    delta(
+        "! CDS a=1 b=1
+         > CDS add=*,a
+         < 1 CDS +a=1 +b=1
+         > CDS n=1
+         = ACK CDS a=1 b=1
+         > CDS del=*
+         ! CDS a=2 b=2
+         < 2 CDS +a=2",
+    );
+}
+
+#[test]
+fn giving_up_a_name_that_the_star_covers_is_answered_with_what_holds() {
+    delta(
+        "! CDS a=1
+         > CDS add=*,a
+         < 1 CDS +a=1
+         > CDS n=1 del=a
+         = ACK CDS a=1
+         < 2 CDS +a=1",
+    );
+}
+
+#[test]
+fn only_what_was_asked_for_by_name_is_sent_each_in_a_response_of_its_own() {
+    delta(
+        "! EDS a=1 b=1 c=1
+         > EDS add=a,c
+         < 1 EDS +a=1
+         < 2 EDS +c=1
+         > EDS n=1
+         = ACK EDS a=1
+         > EDS n=2
+         = ACK EDS c=1
+         ! EDS a=1 b=2 c=2
+         < 3 EDS +c=2",
+    );
+}
+
+#[test]
+fn a_name_that_does_not_exist_is_told_at_once_and_sent_when_it_comes() {
+    delta(
+        "! RDS r=1
+         > RDS add=r,missing
+         < 1 RDS -missing
+         < 2 RDS +r=1
+         > RDS n=1
+         = ACK RDS -missing
+         > RDS n=2
+         = ACK RDS r=1
+         ! RDS r=1 missing=1
+         < 3 RDS +missing=1",
+    );
+}
+
+#[test]
+fn asking_again_for_a_known_name_sends_it_again() {
+    delta(
+        "! RDS r=1
+         > RDS add=r
+         < 1 RDS +r=1
+         > RDS n=1
+         = ACK RDS r=1
+         > RDS add=r
+         < 2 RDS +r=1
+         > RDS n=2 add=gone
+         = ACK RDS r=1
+         < 3 RDS -gone
+         > RDS n=3 add=gone
+         = ACK RDS -gone
+         < 4 RDS -gone",
+    );
+}
+
+#[test]
+fn what_was_given_up_is_not_sent_any_more() {
+    delta(
+        "! EDS a=1 b=1
+         > EDS add=a,b
+         < 1 EDS +a=1
+         < 2 EDS +b=1
+         > EDS n=1 del=a
+         = ACK EDS a=1
+         > EDS n=2
+         = ACK EDS b=1
+         ! EDS a=2 b=1
+         > EDS add=a
+         < 3 EDS +a=2",
+    );
+}
+
+#[test]
+fn one_that_comes_back_with_what_it_should_have_is_sent_nothing() {
+    delta(
+        "! CDS a=1 b=1; EDS e=1; LDS l=1
+         > CDS init=a:1,b:1
+         > EDS add=e init=e:1
+         > LDS add=* init=l:1",
+    );
+}
+
+#[test]
+fn one_that_comes_back_is_sent_what_changed_and_told_what_is_gone() {
+    delta(
+        "! CDS a=1 b=2 d=1
+         > CDS init=a:1,b:1,c:1
+         < 1 CDS +b=2 +d=1
+         < 2 CDS -c
+         > EDS add=x,y init=x:1
+         < 3 EDS -y
+         > CDS n=2
+         = ACK CDS -c
+         < 4 EDS -x",
+    );
+}
+
+#[test]
+fn versions_that_were_never_ours_are_replaced() {
+    delta(
+        "! CDS a=1
+         > CDS init=a:other,b:other
+         < 1 CDS +a=1
+         < 2 CDS -b",
+    );
+}
+
+#[test]
+fn nothing_at_all_is_sent_before_the_fleet_is_published() {
+    delta(
+        "> CDS
+         > EDS add=a init=a:1
+         > LDS init=l:1
+         > RDS add=r
+         ! CDS c=1; EDS a=1; LDS l=1; RDS r=1
+         < 1 CDS +c=1
+         > CDS n=1
+         = ACK CDS c=1
+         < 2 RDS +r=1",
+    );
+}
+
+#[test]
+fn an_empty_fleet_answers_a_fresh_envoy_with_an_empty_response() {
+    delta(
+        "!
+         > CDS
+         < 1 CDS
+         > CDS n=1
+         > LDS
+         < 2 LDS
+         > LDS n=2
+         !",
+    );
+}
+
+#[test]
+fn an_empty_fleet_takes_away_what_was_there() {
+    delta(
+        "! CDS a=1; LDS l=1
+         > CDS init=a:1
+         > LDS init=l:1
+         !
+         < 1 LDS -l
+         > LDS n=1
+         = ACK LDS -l
+         < 2 CDS -a",
+    );
+}
+
+#[test]
+fn the_same_content_again_sends_nothing() {
+    delta(
+        "! CDS a=1; RDS r=1
+         > CDS
+         < 1 CDS +a=1
+         > CDS n=1
+         = ACK CDS a=1
+         ! CDS a=1; RDS r=2",
+    );
+}
+
+#[test]
+fn an_answer_with_a_nonce_nobody_gave_says_nothing() {
+    delta(
+        "! RDS r=1
+         > RDS add=r n=77
+         < 1 RDS +r=1
+         > RDS n=2 err=what?
+         > RDS n=nonsense err=what?
+         > RDS n=1
+         = ACK RDS r=1
+         > RDS n=1 err=too late",
+    );
+}
+
+#[test]
+fn a_type_that_is_answered_with_the_nonce_of_another_is_not_answered() {
+    delta(
+        "! CDS a=1; RDS r=1
+         > CDS
+         < 1 CDS +a=1
+         > RDS n=1
+         > CDS n=1
+         = ACK CDS a=1",
+    );
+}
+
+#[test]
+fn one_that_flaps_while_it_is_unanswered_ends_with_the_newest() {
+    delta(
+        "! RDS r=1
+         > RDS add=r
+         < 1 RDS +r=1
+         ! RDS r=2
+         < 2 RDS +r=2
+         ! RDS r=1
+         < 3 RDS +r=1
+         > RDS n=1
+         = ACK RDS r=1
+         > RDS n=2
+         = ACK RDS r=2
+         > RDS n=3
+         = ACK RDS r=1",
+    );
+}

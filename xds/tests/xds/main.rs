@@ -1,0 +1,12 @@
+//! The protocol as its users see it: word for word against the state machine, and over loopback with a real client.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod client;
+mod delta;
+mod listening;
+mod loopback;
+mod order;
+mod refusal;
+mod sotw;
+mod words;

@@ -1,0 +1,203 @@
+//! The protocol written down as a talk, one line each:
+//!
+//! ```text
+//! ! CDS a=1 b=eds1; RDS r=1       the fleet is published with exactly this (content by name)
+//! > CDS                           a request; add=a,b del=a,b init=a:1,b:2 in delta; names=a,b version= in SotW, where
+//!                                 `same` is the version of another client that has it all
+//! > CDS n=1 err=why not           the answer to response 1; err= goes to the end of the line
+//! < 1 CDS +a=1 +b=eds1 -c         a response with its nonce; SotW has no signs
+//! = ACK CDS a=1                   what is reported of an answer; NACK has `: why` at the end
+//! ```
+//!
+//! After a `!` or `>` all that follows from it is expected, word for word and in order: what isn't expected fails the
+//! test as well as what doesn't come. A cluster whose content starts with `eds` gets its endpoints over EDS.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use envoy_types::pb::envoy::config::cluster::v3::Cluster;
+use envoy_types::pb::envoy::config::cluster::v3::cluster::EdsClusterConfig;
+use envoy_types::pb::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DiscoveryRequest};
+use envoy_types::pb::google::rpc::Status;
+use holdfast_graph::Origins;
+use holdfast_xds::connection::{Connection, Protocol, Verdict};
+use holdfast_xds::response::{Form, Response};
+use holdfast_xds::{Outcome, Resource, ResourceType, Snapshot, Version};
+use prost::Message;
+
+/// Holds a talk in the incremental variant.
+pub(crate) fn delta(script: &str) {
+    Talk::new(Protocol::Delta).hold(script);
+}
+
+/// Holds a talk in the state-of-the-world variant.
+pub(crate) fn sotw(script: &str) {
+    Talk::new(Protocol::Sotw).hold(script);
+}
+
+/// A resource with a content told in a word.
+pub(crate) fn resource(kind: ResourceType, name: &str, content: &str) -> Arc<Resource> {
+    let body = match kind {
+        ResourceType::Cluster => Cluster {
+            name: name.to_owned(),
+            alt_stat_name: content.to_owned(),
+            eds_cluster_config: content.starts_with("eds").then(EdsClusterConfig::default),
+            ..Default::default()
+        }
+        .encode_to_vec(),
+        _ => content.as_bytes().to_vec(),
+    };
+    Arc::new(Resource::new(name, body, Origins::default()))
+}
+
+/// The type with these three letters.
+pub(crate) fn kind(short: &str) -> ResourceType {
+    let found = ResourceType::ALL.into_iter().find(|kind| kind.short_name() == short);
+    found.unwrap_or_else(|| panic!("no type {short}"))
+}
+
+struct Talk {
+    connection: Connection,
+    snapshot: Snapshot,
+    /// Contents by version, so that responses can be told in words.
+    words: HashMap<Version, String>,
+    told: VecDeque<String>,
+}
+
+impl Talk {
+    fn new(protocol: Protocol) -> Self {
+        let connection = Connection::new(protocol);
+        Self { connection, snapshot: Snapshot::default(), words: HashMap::new(), told: VecDeque::new() }
+    }
+
+    fn hold(&mut self, script: &str) {
+        for line in script.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
+            let (sign, words) = line.split_at(1);
+            let words = words.trim();
+            match sign {
+                "!" | ">" => {
+                    assert!(self.told.is_empty(), "before `{line}` nobody expected {:?}", self.told);
+                    if sign == "!" {
+                        self.publish(words)
+                    } else {
+                        self.ask(words)
+                    }
+                    while let Some(response) = self.connection.next_response() {
+                        let response = self.response(&response);
+                        self.told.push_back(response);
+                    }
+                }
+                "<" | "=" => {
+                    let told = self.told.pop_front();
+                    assert_eq!(told.as_deref().map(str::trim), Some(line), "then {:?}", self.told);
+                }
+                _ => panic!("what does `{line}` mean?"),
+            }
+        }
+        assert!(self.told.is_empty(), "at the end nobody expected {:?}", self.told);
+    }
+
+    fn publish(&mut self, words: &str) {
+        let mut snapshot = Snapshot::default();
+        for part in words.split(';').map(str::trim).filter(|part| !part.is_empty()) {
+            let mut words = part.split_whitespace();
+            let kind = kind(words.next().unwrap());
+            for word in words {
+                let (name, content) = word.split_once('=').unwrap();
+                let resource = resource(kind, name, content);
+                self.words.insert(resource.version, content.to_owned());
+                snapshot.insert(kind, resource);
+            }
+        }
+        self.snapshot = snapshot.clone();
+        self.connection.on_snapshot(snapshot);
+    }
+
+    fn ask(&mut self, words: &str) {
+        let (short, rest) = words.split_once(' ').unwrap_or((words, ""));
+        let kind = kind(short);
+        let (fields, error) = match rest.split_once("err=") {
+            Some((fields, error)) => (fields, Some(error.replace("\\n", "\n"))),
+            None => (rest, None),
+        };
+        let fields: HashMap<&str, &str> = fields.split_whitespace().filter_map(|field| field.split_once('=')).collect();
+        let list = |key: &str| {
+            let names = fields.get(key).map_or(Vec::new(), |names| names.split(',').collect());
+            names.into_iter().map(str::to_owned).collect::<Vec<_>>()
+        };
+        let nonce = fields.get("n").copied().unwrap_or_default().to_owned();
+        let error_detail = error.map(|message| Status { code: 13, message, ..Default::default() });
+        let verdicts = match self.connection.protocol() {
+            Protocol::Delta => self.connection.on_delta_request(&DeltaDiscoveryRequest {
+                type_url: kind.url().to_owned(),
+                resource_names_subscribe: list("add"),
+                resource_names_unsubscribe: list("del"),
+                initial_resource_versions: list("init").iter().map(|had| self.initial(kind, had)).collect(),
+                response_nonce: nonce,
+                error_detail,
+                ..Default::default()
+            }),
+            Protocol::Sotw => self.connection.on_sotw_request(&DiscoveryRequest {
+                type_url: kind.url().to_owned(),
+                resource_names: list("names"),
+                version_info: match fields.get("version") {
+                    Some(&"same") => self.version_of_another(kind, list("names")),
+                    version => version.copied().unwrap_or_default().to_owned(),
+                },
+                response_nonce: nonce,
+                error_detail,
+                ..Default::default()
+            }),
+        };
+        for verdict in verdicts.unwrap() {
+            let verdict = self.verdict(&verdict);
+            self.told.push_back(verdict);
+        }
+    }
+
+    fn initial(&self, kind: ResourceType, had: &str) -> (String, String) {
+        let (name, content) = had.split_once(':').unwrap();
+        (name.to_owned(), resource(kind, name, content).version.to_string())
+    }
+
+    /// The version that another client has which was sent all of the current snapshot.
+    fn version_of_another(&self, kind: ResourceType, names: Vec<String>) -> String {
+        let mut connection = Connection::new(Protocol::Sotw);
+        connection.on_snapshot(self.snapshot.clone());
+        let type_url = kind.url().to_owned();
+        let request = DiscoveryRequest { type_url, resource_names: names, ..Default::default() };
+        connection.on_sotw_request(&request).unwrap();
+        match connection.next_response().unwrap().form {
+            Form::Sotw { version } => version,
+            Form::Delta { .. } => panic!("not the variant that was asked for"),
+        }
+    }
+
+    fn response(&self, response: &Response) -> String {
+        let is_delta = matches!(response.form, Form::Delta { .. });
+        let sign = if is_delta { "+" } else { "" };
+        let mut words = vec![format!("< {} {}", response.nonce, response.kind.short_name())];
+        for resource in &response.resources {
+            words.push(format!("{sign}{}={}", resource.name, self.words[&resource.version]));
+        }
+        if let Form::Delta { removed } = &response.form {
+            words.extend(removed.iter().map(|name| format!("-{name}")));
+        }
+        words.join(" ")
+    }
+
+    fn verdict(&self, verdict: &Verdict) -> String {
+        let (word, reason) = match &verdict.outcome {
+            Outcome::Acknowledged => ("ACK", String::new()),
+            Outcome::Refused { message } => ("NACK", format!(" : {message}")),
+        };
+        let mut words = vec![format!("= {word} {}", verdict.kind.short_name())];
+        for (name, version) in &verdict.resources {
+            words.push(match version {
+                Some(version) => format!("{name}={}", self.words[version]),
+                None => format!("-{name}"),
+            });
+        }
+        format!("{}{reason}", words.join(" "))
+    }
+}
