@@ -124,10 +124,10 @@ async fn reference_cycle(world: World) -> Result<()> {
 async fn empty_folder_and_no_folder(world: World) -> Result<()> {
     let folder = world.manifests().display().to_string();
     let missing = world.folder().join("missing").display().to_string();
-    check(&world).await?.expect_said(&[&folder])?;
-    let said = world.command(&["check", &missing]).await?;
-    ensure!(said.code.is_some_and(|code| code != 0), "{said:?}");
-    said.expect_said(&[&missing])?;
+    check(&world).await?.expect_code(2)?.expect_said(&[&folder])?;
+    world.command(&["check", &missing]).await?.expect_code(2)?.expect_said(&[&missing])?;
+    let options = HoldfastOptions { manifests: vec![missing.clone().into()], ..HoldfastOptions::new(&world)? };
+    Holdfast::start(&world, options.without_envoy())?.finish().await?.expect_code(2)?.expect_said(&[&missing])?;
     // An empty folder is no error for `run`: it waits for what will come, and says so.
     let holdfast = Holdfast::start(&world, HoldfastOptions::new(&world)?.without_envoy())?;
     holdfast.comes_to_say(&[&folder]).await?;

@@ -25,13 +25,12 @@ fn prefix(path: &str, backend: &str) -> String {
 
 /// An Envoy for `default/public`, from a printed bootstrap.
 async fn start(world: &World, options: &HoldfastOptions, sotw: bool) -> Result<Process> {
-    let args = ["bootstrap", "--gateway", "default/public", "--xds-address", &options.xds];
+    let mode = if sotw { "sotw" } else { "delta" };
+    let args =
+        ["bootstrap", "--gateway", "default/public", "--xds", &options.xds, "--admin", "none", "--xds-mode", mode];
     let printed = world.command(&args).await?;
-    let text = printed.expect_code(0)?.stdout.clone();
-    ensure!(text.contains("DELTA_GRPC"), "the bootstrap uses no delta:\n{text}");
-    let text = if sotw { text.replace("DELTA_GRPC", "GRPC") } else { text };
-    let file = world.folder().join(if sotw { "sotw.yaml" } else { "delta.yaml" });
-    fs::write(&file, text)?;
+    let file = world.folder().join(format!("{mode}.yaml"));
+    fs::write(&file, &printed.expect_code(0)?.stdout)?;
     let binary = envoy::find().context("no Envoy")?;
     let file = file.display().to_string();
     let args = ["-c", &file, "--use-dynamic-base-id", "--concurrency", "1", "--log-level", "warning"];
