@@ -10,7 +10,6 @@ use serde_json::{Value, json};
 use super::State;
 use crate::run::envoy::ManagedEnvoy;
 use crate::run::serve::core::Core;
-use crate::run::serve::view;
 
 /// What is served now: every resource of every Gateway, with its origins.
 pub fn config(published: &BTreeMap<Arc<str>, Snapshot>, gateway: Option<&str>, kind: Option<&str>) -> Value {
@@ -58,7 +57,23 @@ pub fn envoys(state: &State) -> Value {
     json!({ "connected": state.fleets.envoys(), "managed": managed })
 }
 
-/// Everything that is wrong: with objects, and with files.
+/// The status of every object, with the Gateways as they are served.
+pub fn statuses(core: &Core) -> Value {
+    json!({ "gateways": core.engine.gateways(), "objects": core.engine.statuses() })
+}
+
+/// Everything that is wrong: with objects, with what Envoys refused, and with files; and what stands in for it.
 pub fn faults(core: &Core) -> Value {
-    json!({ "faults": view::faults(&core.engine), "problems": core.problems })
+    let refused: Vec<Value> = core
+        .engine
+        .refusals()
+        .into_iter()
+        .map(|(gateway, refusal)| json!({ "gateway": gateway, "refusal": refusal }))
+        .collect();
+    json!({
+        "faults": core.engine.faults(),
+        "replacements": core.engine.replacements(),
+        "refusals": refused,
+        "problems": core.problems,
+    })
 }
