@@ -21,7 +21,9 @@ pub fn config(published: &BTreeMap<Arc<str>, Snapshot>, gateway: Option<&str>, k
     json!({ "gateways": gateways })
 }
 
-fn resources(snapshot: &Snapshot, wanted: Option<&str>) -> Vec<Value> {
+/// The resources of a Gateway, in the order in which Envoys are sent them; only those of a type such as `RDS`, if one is
+/// wanted.
+pub fn resources(snapshot: &Snapshot, wanted: Option<&str>) -> Vec<Value> {
     let wanted = |kind: &ResourceType| wanted.is_none_or(|wanted| wanted.eq_ignore_ascii_case(kind.short_name()));
     let of = |kind: ResourceType| snapshot.of(kind).values().map(move |resource| describe(kind, resource));
     ResourceType::ALL.into_iter().filter(wanted).flat_map(of).collect()
