@@ -72,8 +72,17 @@ pub fn faults(core: &Core) -> Value {
         .into_iter()
         .map(|(gateway, refusal)| json!({ "gateway": gateway, "refusal": refusal }))
         .collect();
+    let faults: Vec<Value> = core
+        .engine
+        .faults()
+        .iter()
+        .map(|fault| {
+            let place = core.places.get(&fault.object);
+            json!({ "fault": fault, "file": place.map(|place| &place.file), "line": place.map(|place| place.line) })
+        })
+        .collect();
     json!({
-        "faults": core.engine.faults(),
+        "faults": faults,
         "replacements": core.engine.replacements(),
         "refusals": refused,
         "problems": core.problems,

@@ -3,12 +3,13 @@
 //! Nobody else touches the engine. Whoever wants to know something sends a question, which is answered between two
 //! translations.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
+use holdfast_graph::ObjectKey;
 use holdfast_xds::{Answer, Snapshot};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::block_in_place;
@@ -19,6 +20,7 @@ use super::hold_off::HoldOff;
 use super::news::News;
 use super::outputs::Outputs;
 use crate::engine::{Action, Engine, Event};
+use crate::object::Source;
 use crate::run::admin::metrics::Metrics;
 use crate::run::manifests::{Problem, Reading};
 
@@ -55,6 +57,9 @@ impl Asker {
     }
 }
 
+/// Where objects are written.
+pub type Places = HashMap<ObjectKey, Source>;
+
 /// What the loop owns.
 pub struct Core {
     /// The deciding part.
@@ -63,6 +68,8 @@ pub struct Core {
     pub published: BTreeMap<Arc<str>, Snapshot>,
     /// What is wrong with files.
     pub problems: Vec<Problem>,
+    /// Where each object is written.
+    pub places: Places,
     outputs: Outputs,
     metrics: Arc<Metrics>,
     health: Arc<Health>,
@@ -92,8 +99,8 @@ struct Due {
 impl Core {
     /// An engine, and what is done with its actions.
     pub fn new(engine: Engine, outputs: Outputs, metrics: Arc<Metrics>, health: Arc<Health>) -> Self {
-        let (published, problems, news) = (BTreeMap::new(), Vec::new(), News::default());
-        Self { engine, published, problems, outputs, metrics, health, news }
+        let (published, problems, places, news) = (BTreeMap::new(), Vec::new(), Places::new(), News::default());
+        Self { engine, published, problems, places, outputs, metrics, health, news }
     }
 
     /// Runs until the product is to end; then everything that was started for the Gateways has ended too.
@@ -134,6 +141,12 @@ impl Core {
     }
 
     fn take(&mut self, reading: &Reading) {
+        for (key, place) in &reading.places {
+            match place {
+                Some(place) => self.places.insert(key.clone(), place.clone()),
+                None => self.places.remove(key),
+            };
+        }
         self.news.problems(&reading.problems);
         self.problems.clone_from(&reading.problems);
         if !self.health.manifests.swap(true, Relaxed) {
@@ -197,7 +210,7 @@ impl Core {
         let broken: BTreeSet<_> = faults.iter().filter(|fault| fault.is_error()).map(|fault| &fault.object).collect();
         self.metrics.broken(broken.len());
         self.metrics.replaced(&replacements);
-        self.news.faults(&faults);
+        self.news.faults(&faults, &self.places);
         self.news.replacements(&replacements);
         self.news.refusals(&self.engine.refusals());
         self.news.gateways(&self.engine.gateways());

@@ -6,6 +6,7 @@ use crate::fault::Fault;
 use crate::hold::Refusal;
 use crate::report::{GatewayView, ReplacementView};
 use crate::run::manifests::Problem;
+use crate::run::serve::core::Places;
 
 /// Lines of one sort that are logged at once; the rest is counted.
 const LINES_MAX: usize = 50;
@@ -22,10 +23,11 @@ pub struct News {
 
 impl News {
     /// Tells the faults that are new, and those that are gone.
-    pub fn faults(&mut self, faults: &[Fault]) {
+    pub fn faults(&mut self, faults: &[Fault], places: &Places) {
         let now: BTreeSet<Fault> = faults.iter().cloned().collect();
         begun(&now, &self.faults, "faults", |Fault { object, field, reason, message, .. }| {
-            tracing::warn!(%object, field, reason, "{message}");
+            let place = places.get(object).map(|place| format!("{}:{}", place.file, place.line)).unwrap_or_default();
+            tracing::warn!(place, %object, field, reason, "{message}");
         });
         over(&now, &self.faults, "faults", |Fault { object, field, reason, message, .. }| {
             tracing::info!(%object, field, reason, "no longer: {message}");
@@ -45,12 +47,12 @@ impl News {
     pub fn replacements(&mut self, replacements: &[ReplacementView]) {
         let now: BTreeSet<ReplacementView> = replacements.iter().cloned().collect();
         begun(&now, &self.replacements, "replacements", |replacement| {
-            let ReplacementView { gateway, object, section, cause, response, message, .. } = replacement;
+            let ReplacementView { gateway, object, section, cause, response, .. } = replacement;
             match response {
                 Some(response) => {
-                    tracing::warn!(%object, section, gateway, ?cause, "replaced: answers {response}: {message}");
+                    tracing::warn!(%object, section, gateway, ?cause, "replaced: answers {response} in its place");
                 }
-                None => tracing::warn!(%object, section, gateway, ?cause, "left out: {message}"),
+                None => tracing::warn!(%object, section, gateway, ?cause, "left out"),
             }
         });
         over(&now, &self.replacements, "replacements", |ReplacementView { object, section, gateway, .. }| {
