@@ -172,3 +172,47 @@ fn listen_address(listen: &Listen) -> Value {
         }
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+mod tests {
+    use super::*;
+    use crate::run::cli::DataFormat;
+    use crate::run::output;
+
+    fn bootstrap() -> Bootstrap {
+        Bootstrap {
+            gateway: "infra/public".into(),
+            node_id: "one".into(),
+            xds: Target::Unix("/run/holdfast/xds.sock".into()),
+            admin: Some(Listen::Unix("/run/holdfast/admin.sock".into())),
+            mode: XdsMode::Delta,
+            max_heap_bytes: MAX_HEAP_BYTES,
+            max_connections: MAX_CONNECTIONS,
+        }
+    }
+
+    #[test]
+    fn the_bootstrap_is_as_it_was_reviewed() {
+        let text = output::format(&bootstrap().to_json(), DataFormat::Yaml).unwrap();
+        assert_eq!(text, include_str!("bootstrap.golden.yaml"));
+    }
+
+    #[test]
+    fn the_xds_server_is_reached_by_socket_address_or_name() {
+        let kind = |target: Target| {
+            let json = Bootstrap { xds: target, ..bootstrap() }.to_json();
+            json.pointer("/static_resources/clusters/0/type").and_then(Value::as_str).map(str::to_owned)
+        };
+        assert_eq!(kind(Target::Tcp("127.0.0.1".into(), 1)).as_deref(), Some("STATIC"));
+        assert_eq!(kind(Target::Tcp("::1".into(), 1)).as_deref(), Some("STATIC"));
+        assert_eq!(kind(Target::Tcp("holdfast.infra".into(), 1)).as_deref(), Some("STRICT_DNS"));
+    }
+
+    #[test]
+    fn without_an_admin_interface_there_is_none() {
+        let json = Bootstrap { admin: None, mode: XdsMode::Sotw, ..bootstrap() }.to_json();
+        assert_eq!(json.get("admin"), None);
+        assert_eq!(json.pointer("/dynamic_resources/ads_config/api_type"), Some(&json!("GRPC")));
+    }
+}

@@ -239,3 +239,88 @@ impl TranslationArgs {
         }
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn parse(line: &str) -> Result<Cli, clap::Error> {
+        Cli::try_parse_from(std::iter::once("holdfast").chain(line.split(' ')))
+    }
+
+    fn run(line: &str) -> RunArgs {
+        match parse(&format!("run --manifests m {line}").trim_end()).unwrap().command {
+            Command::Run(args) => *args,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn every_flag_has_its_twin_in_the_environment_and_its_help() {
+        for command in Cli::command().get_subcommands() {
+            for flag in command.get_arguments().filter(|flag| flag.get_long().is_some_and(|long| long != "help")) {
+                let long = flag.get_long().unwrap();
+                let twin = format!("CONTROLLER_{}", long.replace('-', "_").to_uppercase());
+                assert_eq!(flag.get_env().unwrap(), twin.as_str(), "{} --{long}", command.get_name());
+                assert!(flag.get_help().is_some(), "{} --{long} has no help", command.get_name());
+            }
+        }
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn defaults_are_those_of_standalone_mode() {
+        let args = run("");
+        let settings = args.translation.settings();
+        assert_eq!(args.envoy, EnvoyMode::Managed);
+        assert_eq!(settings.replacement, Some(Replacement::default()));
+        assert!(settings.allow_loopback_backends);
+        assert_eq!(args.diagnostics_listen.0.unwrap().port(), 10256);
+        assert_eq!(args.metrics_listen.0.unwrap().port(), 10255);
+        assert_eq!(args.xds_listen, None);
+    }
+
+    #[test]
+    fn flags_reach_the_settings() {
+        let args = run("--feature-gates InvalidRouteReplacement=false --allow-loopback-backends=false");
+        let settings = args.translation.settings();
+        assert_eq!((settings.replacement, settings.allow_loopback_backends), (None, false));
+        let args = run("--invalid-route-response-code 503 --invalid-route-response-body gone");
+        let replacement = args.translation.settings().replacement.unwrap();
+        assert_eq!((replacement.code, &*replacement.body), (503, "gone"));
+    }
+
+    #[test]
+    fn nonsense_is_refused_with_the_flag_and_the_value() {
+        for (flag, value) in [
+            ("--feature-gates", "Telepathy=true"),
+            ("--feature-gates", "InvalidRouteReplacement=perhaps"),
+            ("--feature-gates", "FallbackConfiguration=true"),
+            ("--invalid-route-response-code", "200000"),
+            ("--invalid-route-response-code", "99"),
+            ("--xds-listen", "0.0.0.0:18000"),
+            ("--xds-listen", "localhost"),
+            ("--diagnostics-listen", "10256"),
+            ("--metrics-listen", "nowhere"),
+            ("--listen-address", "example.com"),
+            ("--envoy", "maybe"),
+            ("--envoy-concurrency", "0"),
+            ("--log-level", "loud"),
+            ("--log-format", "xml"),
+        ] {
+            let error = parse(&format!("run --manifests m {flag} {value}")).unwrap_err();
+            assert_eq!(error.exit_code(), 2);
+            let text = error.to_string();
+            assert!(text.contains(flag) && text.contains(value), "{flag} {value}: {text}");
+        }
+        let long = "x".repeat(5000);
+        assert!(parse(&format!("run --manifests m --invalid-route-response-body {long}")).is_err());
+        for line in ["", "run", "fly", "check", "bootstrap", "bootstrap --gateway web", "run --manifests m --nonsense"]
+        {
+            assert_eq!(parse(line).unwrap_err().exit_code(), 2, "{line}");
+        }
+    }
+}

@@ -4,6 +4,7 @@
 pub mod admin;
 pub mod arguments;
 pub mod bootstrap;
+pub mod check;
 pub mod cli;
 pub mod data;
 pub mod echo;
@@ -11,8 +12,10 @@ pub mod envoy;
 pub mod failure;
 pub mod log;
 pub mod manifests;
+pub mod offline;
 pub mod output;
 pub mod serve;
+pub mod translate;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -38,7 +41,8 @@ pub fn run() -> ExitCode {
         Command::Run(args) => serve::run(*args).map(|()| ExitCode::SUCCESS),
         Command::Bootstrap(args) => bootstrap(args),
         Command::Version => output::print(concat!("holdfast ", env!("CARGO_PKG_VERSION"), "\n")),
-        Command::Check(_) | Command::Translate(_) => Ok(ExitCode::SUCCESS),
+        Command::Check(args) => check::run(args),
+        Command::Translate(args) => translate::run(args),
     };
     outcome.unwrap_or_else(|failure| {
         eprintln!("error: {failure}");

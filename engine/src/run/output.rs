@@ -27,7 +27,11 @@ pub fn print(text: &str) -> Result<ExitCode, Failure> {
 /// Never, in practice: every JSON value can be written.
 pub fn format(value: &Value, form: DataFormat) -> anyhow::Result<String> {
     let mut text = match form {
-        DataFormat::Yaml => serde_saphyr::to_string(value).context("cannot write YAML")?,
+        DataFormat::Yaml => {
+            // Each value on its line, however long: what is looked for is found.
+            let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
+            serde_saphyr::to_string_with_options(value, options).context("cannot write YAML")?
+        }
         DataFormat::Json => serde_json::to_string_pretty(value).context("cannot write JSON")?,
     };
     if !text.ends_with('\n') {

@@ -10,7 +10,6 @@ use serde_json::{Value, json};
 use super::State;
 use crate::run::envoy::ManagedEnvoy;
 use crate::run::serve::core::Core;
-use crate::run::serve::view;
 
 /// What is served now: every resource of every Gateway, with its origins.
 pub fn config(published: &BTreeMap<Arc<str>, Snapshot>, gateway: Option<&str>, kind: Option<&str>) -> Value {
@@ -22,7 +21,9 @@ pub fn config(published: &BTreeMap<Arc<str>, Snapshot>, gateway: Option<&str>, k
     json!({ "gateways": gateways })
 }
 
-fn resources(snapshot: &Snapshot, wanted: Option<&str>) -> Vec<Value> {
+/// The resources of a Gateway, in the order in which Envoys are sent them; only those of a type such as `RDS`, if one is
+/// wanted.
+pub fn resources(snapshot: &Snapshot, wanted: Option<&str>) -> Vec<Value> {
     let wanted = |kind: &ResourceType| wanted.is_none_or(|wanted| wanted.eq_ignore_ascii_case(kind.short_name()));
     let of = |kind: ResourceType| snapshot.of(kind).values().map(move |resource| describe(kind, resource));
     ResourceType::ALL.into_iter().filter(wanted).flat_map(of).collect()
@@ -58,7 +59,32 @@ pub fn envoys(state: &State) -> Value {
     json!({ "connected": state.fleets.envoys(), "managed": managed })
 }
 
-/// Everything that is wrong: with objects, and with files.
+/// The status of every object, with the Gateways as they are served.
+pub fn statuses(core: &Core) -> Value {
+    json!({ "gateways": core.engine.gateways(), "objects": core.engine.statuses() })
+}
+
+/// Everything that is wrong: with objects, with what Envoys refused, and with files; and what stands in for it.
 pub fn faults(core: &Core) -> Value {
-    json!({ "faults": view::faults(&core.engine), "problems": core.problems })
+    let refused: Vec<Value> = core
+        .engine
+        .refusals()
+        .into_iter()
+        .map(|(gateway, refusal)| json!({ "gateway": gateway, "refusal": refusal }))
+        .collect();
+    let faults: Vec<Value> = core
+        .engine
+        .faults()
+        .iter()
+        .map(|fault| {
+            let place = core.places.get(&fault.object);
+            json!({ "fault": fault, "file": place.map(|place| &place.file), "line": place.map(|place| place.line) })
+        })
+        .collect();
+    json!({
+        "faults": faults,
+        "replacements": core.engine.replacements(),
+        "refusals": refused,
+        "problems": core.problems,
+    })
 }

@@ -11,6 +11,9 @@ use prometheus::{
     TextEncoder,
 };
 
+use crate::fault::Class;
+use crate::report::ReplacementView;
+
 /// Upper bounds (seconds) of the histograms of time.
 const SECONDS: [f64; 12] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0];
 /// Upper bounds of the histogram of bytes.
@@ -22,10 +25,8 @@ pub struct Metrics {
     registry: Registry,
     /// Translations that left everything as it was.
     pub unchanged: IntCounter,
-    /// Objects with a fault that keeps something from being served as written.
-    pub broken_objects: IntGauge,
-    /// What is served in the place of invalid rules, by Gateway, scope and cause.
-    pub replacements: IntGaugeVec,
+    broken_objects: IntGauge,
+    replacements: IntGaugeVec,
     translations: IntCounterVec,
     translation_seconds: Histogram,
     resources: IntGaugeVec,
@@ -103,10 +104,31 @@ impl Metrics {
         })
     }
 
-    /// A translation ended.
-    pub fn translated(&self, success: bool, took: Duration) {
-        self.translations.with_label_values(&[truth(success)]).inc();
-        self.translation_seconds.observe(took.as_secs_f64());
+    /// A translation ended after so long; without a time, it failed.
+    pub fn translated(&self, took: Option<Duration>) {
+        self.translations.with_label_values(&[truth(took.is_some())]).inc();
+        if let Some(took) = took {
+            self.translation_seconds.observe(took.as_secs_f64());
+        }
+    }
+
+    /// So many objects have a fault that keeps something from being served as written.
+    pub fn broken(&self, objects: usize) {
+        self.broken_objects.set(signed(objects));
+    }
+
+    /// What stands in the place of rules now.
+    pub fn replaced(&self, replacements: &[ReplacementView]) {
+        self.replacements.reset();
+        for ReplacementView { gateway, scope, cause, .. } in replacements {
+            let cause = match cause {
+                Class::Referential => "referential",
+                Class::Invalid => "invalid",
+                Class::Conflict => "conflict",
+                Class::Ignored => "ignored",
+            };
+            self.replacements.with_label_values(&[gateway, *scope, cause]).inc();
+        }
     }
 
     /// A configuration was handed to the xDS server.

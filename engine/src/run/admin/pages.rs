@@ -28,6 +28,7 @@ pub fn debug_pages(state: State) -> Router {
         .route("/debug/graph", get(graph))
         .route("/debug/faults", get(faults))
         .route("/debug/envoys", get(envoys))
+        .route("/debug/statuses", get(statuses))
         .with_state(state);
     limited(pages)
 }
@@ -89,6 +90,10 @@ async fn graph(Extract(state): Extract<State>, Query(query): Query<GraphQuery>) 
 
 async fn faults(Extract(state): Extract<State>) -> Response {
     json(state.asker.ask(debug::faults).await)
+}
+
+async fn statuses(Extract(state): Extract<State>) -> Response {
+    json(state.asker.ask(debug::statuses).await)
 }
 
 async fn envoys(Extract(state): Extract<State>) -> Response {

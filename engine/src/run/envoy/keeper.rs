@@ -5,6 +5,7 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -14,9 +15,10 @@ use tokio::process::{Child, Command};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use super::log_lines::{self, Teller};
 use super::process::Identity;
 use super::record::{Record, Start};
-use super::{EnvoyBinary, admin, log_lines};
+use super::{EnvoyBinary, admin};
 use crate::run::arguments::{Listen, Target, socket_path};
 use crate::run::bootstrap::{Bootstrap, MAX_CONNECTIONS, MAX_HEAP_BYTES};
 use crate::run::cli::{DataFormat, XdsMode};
@@ -27,7 +29,7 @@ pub const DRAIN_MAX: Duration = Duration::from_secs(5);
 /// How long an Envoy may take to end before it is killed.
 pub const GRACE: Duration = Duration::from_secs(5);
 /// How long a new Envoy may take to be ready before the one it takes over from is ended all the same.
-const TAKE_OVER_MAX: Duration = Duration::from_secs(10);
+const TAKE_OVER_MAX: Duration = Duration::from_secs(5);
 /// The pause before an Envoy that died is started again; it doubles while it keeps dying.
 const RESTART_AFTER: Duration = Duration::from_millis(100);
 /// The longest such pause.
@@ -175,6 +177,8 @@ struct One {
     folder: PathBuf,
     admin: PathBuf,
     restarts: u32,
+    /// True once it was asked to end.
+    ending: Arc<AtomicBool>,
 }
 
 /// An Envoy that runs.
@@ -203,7 +207,7 @@ impl One {
     fn new(gateway: Arc<str>, options: Arc<KeeperOptions>, views: Views) -> Self {
         let folder = folder(&options.data, &gateway);
         let admin = admin_socket(&options.data, &gateway);
-        Self { gateway, options, views, folder, admin, restarts: 0 }
+        Self { gateway, options, views, folder, admin, restarts: 0, ending: Arc::default() }
     }
 
     async fn keep(mut self, mut ending: watch::Receiver<bool>) {
@@ -267,11 +271,12 @@ impl One {
         // A terminal's Ctrl-C is for Holdfast, which ends its Envoys in order.
         command.process_group(0);
         let mut child = command.spawn().with_context(|| format!("{} cannot be run", start.binary.display()))?;
+        let teller = Teller { gateway: self.gateway.clone(), ending: self.ending.clone() };
         if let Some(stdout) = child.stdout.take() {
-            tokio::spawn(log_lines::pass_on(self.gateway.clone(), stdout));
+            tokio::spawn(log_lines::pass_on(teller.clone(), stdout));
         }
         if let Some(stderr) = child.stderr.take() {
-            tokio::spawn(log_lines::pass_on(self.gateway.clone(), stderr));
+            tokio::spawn(log_lines::pass_on(teller.clone(), stderr));
         }
         let identity = child.id().and_then(Identity::of).context("it ended at once")?;
         let record = Record { process: identity.clone(), start };
@@ -299,6 +304,7 @@ impl One {
 
     async fn end(&self, mut running: Running) {
         self.show("ending", Some(running.identity.pid), false);
+        self.ending.store(true, Relaxed);
         admin::drain(&self.admin, DRAIN_MAX).await;
         running.identity.terminate();
         if tokio::time::timeout(GRACE, running.ended()).await.is_err() {

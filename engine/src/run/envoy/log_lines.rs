@@ -1,6 +1,7 @@
 //! Passes an Envoy's own log on, line by line, under its Gateway's name.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use holdfast_xds::scrub;
 use tokio::io::{AsyncRead, AsyncReadExt};
@@ -10,8 +11,17 @@ const LINE_BYTES_MAX: usize = 4096;
 /// What an Envoy is told to begin its lines with: its level, and what follows.
 pub(super) const FORMAT: &str = "[%l] %v";
 
+/// Whose lines are passed on.
+#[derive(Clone, Debug)]
+pub(super) struct Teller {
+    /// `namespace/name` of the Gateway.
+    pub(super) gateway: Arc<str>,
+    /// True once the Envoy was asked to end: what it has to say about that is no news.
+    pub(super) ending: Arc<AtomicBool>,
+}
+
 /// Passes everything on that is read, until the end.
-pub(super) async fn pass_on(gateway: Arc<str>, mut from: impl AsyncRead + Unpin) {
+pub(super) async fn pass_on(teller: Teller, mut from: impl AsyncRead + Unpin) {
     let (mut buffer, mut line, mut chunk) = (vec![0; 8192], Vec::new(), 0..0);
     loop {
         if chunk.is_empty() {
@@ -28,26 +38,29 @@ pub(super) async fn pass_on(gateway: Arc<str>, mut from: impl AsyncRead + Unpin)
         chunk.start += part.len() + usize::from(ended);
         line.extend_from_slice(&part[..part.len().min(LINE_BYTES_MAX - line.len())]);
         if ended {
-            tell(&gateway, &String::from_utf8_lossy(&line));
+            teller.tell(&String::from_utf8_lossy(&line));
             line.clear();
         }
     }
     if !line.is_empty() {
-        tell(&gateway, &String::from_utf8_lossy(&line));
+        teller.tell(&String::from_utf8_lossy(&line));
     }
 }
 
-/// Envoy's words may hold what it was sent, so that secrets are taken out of them.
-fn tell(gateway: &str, line: &str) {
-    let (level, text) = split(line);
-    if text.is_empty() {
-        return;
-    }
-    match level {
-        "error" | "critical" => tracing::error!(target: "envoy", gateway, "{}", scrub(text)),
-        "warning" => tracing::warn!(target: "envoy", gateway, "{}", scrub(text)),
-        "info" | "" => tracing::debug!(target: "envoy", gateway, "{}", scrub(text)),
-        _ => tracing::trace!(target: "envoy", gateway, "{}", scrub(text)),
+impl Teller {
+    /// Envoy's words may hold what it was sent, so that secrets are taken out of them.
+    fn tell(&self, line: &str) {
+        let (level, text) = split(line);
+        let gateway = &*self.gateway;
+        if text.is_empty() {
+            return;
+        }
+        match level {
+            "error" | "critical" => tracing::error!(target: "envoy", gateway, "{}", scrub(text)),
+            "warning" if !self.ending.load(Relaxed) => tracing::warn!(target: "envoy", gateway, "{}", scrub(text)),
+            "warning" | "info" | "" => tracing::debug!(target: "envoy", gateway, "{}", scrub(text)),
+            _ => tracing::trace!(target: "envoy", gateway, "{}", scrub(text)),
+        }
     }
 }
 

@@ -13,3 +13,7 @@ mod record;
 
 pub use find::EnvoyBinary;
 pub use keeper::{Keeper, KeeperOptions, ManagedEnvoy};
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+mod tests;

@@ -58,3 +58,7 @@ impl fmt::Display for Problem {
         write!(f, ": {}", self.message)
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+mod tests;

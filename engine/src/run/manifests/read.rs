@@ -56,6 +56,8 @@ struct Told {
 pub struct Reading {
     /// What changed, deletions first.
     pub events: Vec<Event>,
+    /// Where the objects of the events stand now; `None` for those that are deleted.
+    pub places: Vec<(ObjectKey, Option<Source>)>,
     /// What is wrong with files and documents, in order.
     pub problems: Vec<Problem>,
     /// Objects of kinds that are not read.
@@ -174,11 +176,13 @@ impl Manifests {
         for key in gone {
             self.incarnations.forget(&key);
             self.told.remove(&key);
+            reading.places.push((key.clone(), None));
             reading.events.push(Event::Deleted(key));
         }
         reading.objects = now.len();
         for (key, told) in now {
             if self.told.get(&key) != Some(&told) {
+                reading.places.push((key.clone(), Some(told.entry.source.clone())));
                 reading.events.push(self.event(&told));
                 self.told.insert(key, told);
             }

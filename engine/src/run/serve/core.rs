@@ -3,24 +3,33 @@
 //! Nobody else touches the engine. Whoever wants to know something sends a question, which is answered between two
 //! translations.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::Instant;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
 
+use holdfast_graph::ObjectKey;
 use holdfast_xds::{Answer, Snapshot};
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::block_in_place;
+use tokio::time::{Instant as Deadline, sleep_until};
 
 use super::health::Health;
 use super::hold_off::HoldOff;
 use super::news::News;
 use super::outputs::Outputs;
 use crate::engine::{Action, Engine, Event};
+use crate::object::Source;
 use crate::run::admin::metrics::Metrics;
 use crate::run::manifests::{Problem, Reading};
 
 /// How many readings, and how many questions, may wait; who sends more waits too.
 pub const QUEUE_MAX: usize = 64;
+/// How many answers of Envoys are taken in at once.
+const ANSWERS_AT_ONCE: usize = 1024;
+/// How long after a change what is wrong is looked through, which costs more than most changes do.
+const TELL_AFTER: Duration = Duration::from_millis(50);
 
 /// A question to the loop.
 pub type Question = Box<dyn FnOnce(&Core) + Send>;
@@ -48,6 +57,9 @@ impl Asker {
     }
 }
 
+/// Where objects are written.
+pub type Places = HashMap<ObjectKey, Source>;
+
 /// What the loop owns.
 pub struct Core {
     /// The deciding part.
@@ -56,6 +68,8 @@ pub struct Core {
     pub published: BTreeMap<Arc<str>, Snapshot>,
     /// What is wrong with files.
     pub problems: Vec<Problem>,
+    /// Where each object is written.
+    pub places: Places,
     outputs: Outputs,
     metrics: Arc<Metrics>,
     health: Arc<Health>,
@@ -74,41 +88,51 @@ pub struct Inputs {
     pub ending: watch::Receiver<bool>,
 }
 
+/// What is to be done, and when.
+#[derive(Default)]
+struct Due {
+    events: Vec<Event>,
+    translate: Option<Deadline>,
+    tell: Option<Deadline>,
+}
+
 impl Core {
     /// An engine, and what is done with its actions.
     pub fn new(engine: Engine, outputs: Outputs, metrics: Arc<Metrics>, health: Arc<Health>) -> Self {
-        let (published, problems, news) = (BTreeMap::new(), Vec::new(), News::default());
-        Self { engine, published, problems, outputs, metrics, health, news }
+        let (published, problems, places, news) = (BTreeMap::new(), Vec::new(), Places::new(), News::default());
+        Self { engine, published, problems, places, outputs, metrics, health, news }
     }
 
     /// Runs until the product is to end; then everything that was started for the Gateways has ended too.
     pub async fn run(mut self, mut inputs: Inputs) {
         let mut hold_off = HoldOff::default();
-        let mut events: Vec<Event> = Vec::new();
-        let mut due: Option<tokio::time::Instant> = None;
+        let mut due = Due::default();
+        let (mut answers, mut answering) = (Vec::new(), true);
         loop {
-            let when_due = async move {
-                match due {
-                    Some(due) => tokio::time::sleep_until(due).await,
-                    None => std::future::pending().await,
-                }
-            };
             tokio::select! {
                 biased;
                 _ = inputs.ending.wait_for(|ending| *ending) => break,
-                Some(question) = inputs.questions.recv() => question(&self),
-                () = when_due => {
-                    due = None;
-                    tokio::task::block_in_place(|| self.translate(std::mem::take(&mut events)));
+                () = at(due.translate) => {
+                    due.translate = None;
+                    let events = std::mem::take(&mut due.events);
+                    block_in_place(|| self.translate(events));
                     hold_off.translated(Instant::now());
+                    due.tell.get_or_insert_with(|| Deadline::now() + TELL_AFTER);
                 }
-                Some(answer) = inputs.answers.recv() => {
-                    self.hear(&answer);
+                count = inputs.answers.recv_many(&mut answers, ANSWERS_AT_ONCE), if answering => {
+                    answering = count > 0;
+                    block_in_place(|| self.hear(answers.drain(..)));
+                    due.tell.get_or_insert_with(|| Deadline::now() + TELL_AFTER);
                 }
+                () = at(due.tell) => {
+                    due.tell = None;
+                    block_in_place(|| self.tell());
+                }
+                Some(question) = inputs.questions.recv() => block_in_place(|| question(&self)),
                 Some(reading) = inputs.readings.recv() => {
                     self.take(&reading);
-                    events.extend(reading.events);
-                    due.get_or_insert_with(|| tokio::time::Instant::now() + hold_off.wait(Instant::now()));
+                    due.events.extend(reading.events);
+                    due.translate.get_or_insert_with(|| Deadline::now() + hold_off.wait(Instant::now()));
                 }
                 else => break,
             }
@@ -117,9 +141,15 @@ impl Core {
     }
 
     fn take(&mut self, reading: &Reading) {
+        for (key, place) in &reading.places {
+            match place {
+                Some(place) => self.places.insert(key.clone(), place.clone()),
+                None => self.places.remove(key),
+            };
+        }
         self.news.problems(&reading.problems);
         self.problems.clone_from(&reading.problems);
-        if !self.health.manifests.swap(true, std::sync::atomic::Ordering::Relaxed) {
+        if !self.health.manifests.swap(true, Relaxed) {
             tracing::info!(files = reading.files, objects = reading.objects, "read all manifests");
             if reading.objects == 0 {
                 tracing::warn!("the manifests hold no object that Holdfast reads; waiting for some");
@@ -127,30 +157,36 @@ impl Core {
         }
     }
 
-    fn hear(&mut self, answer: &Answer) {
-        self.metrics.answered(answer, self.published.get(&answer.fleet));
+    fn hear(&mut self, answers: impl Iterator<Item = Answer>) {
+        let answers = answers.inspect(|answer| self.metrics.answered(answer, self.published.get(&answer.fleet)));
+        let events: Vec<Event> = answers.map(Event::Answered).collect();
+        if let Some((actions, _)) = self.handle(events) {
+            actions.into_iter().for_each(|action| self.act(action));
+        }
     }
 
     fn translate(&mut self, events: Vec<Event>) {
-        let (count, started) = (events.len(), Instant::now());
-        let outcome = catch_unwind(AssertUnwindSafe(|| self.engine.handle(events)));
-        let took = started.elapsed();
-        self.metrics.translated(outcome.is_ok(), took);
-        let Ok(actions) = outcome else {
-            // The hook for panics has told where. What is served stays.
-            tracing::error!(events = count, "translation panicked; what was served before stays. Please report this");
-            return;
-        };
+        let count = events.len();
+        let outcome = self.handle(events);
+        self.metrics.translated(outcome.as_ref().map(|(_, took)| *took));
+        let Some((actions, took)) = outcome else { return };
         tracing::debug!(events = count, actions = actions.len(), ?took, "translated");
         if actions.is_empty() {
             self.metrics.unchanged.inc();
         }
-        for action in actions {
-            self.act(action);
-        }
+        actions.into_iter().for_each(|action| self.act(action));
         self.outputs.settled();
         Health::pass(&self.health.translation);
-        self.tell();
+    }
+
+    /// What the engine says, and how long it took; `None` where it panicked: what is served stays, then.
+    fn handle(&mut self, events: Vec<Event>) -> Option<(Vec<Action>, Duration)> {
+        let (count, started) = (events.len(), Instant::now());
+        let outcome = catch_unwind(AssertUnwindSafe(|| self.engine.handle(events)));
+        if outcome.is_err() {
+            tracing::error!(events = count, "the engine panicked; what was served before stays. Please report this");
+        }
+        outcome.ok().map(|actions| (actions, started.elapsed()))
     }
 
     fn act(&mut self, action: Action) {
@@ -168,12 +204,22 @@ impl Core {
         }
     }
 
-    /// Logs what became wrong or right.
+    /// Tells what became wrong or right.
     fn tell(&mut self) {
-        let faults = super::view::faults(&self.engine);
-        self.news.faults(&faults);
-        let broken: std::collections::BTreeSet<_> =
-            faults.iter().filter(|fault| fault.is_error()).map(|fault| &fault.object).collect();
-        self.metrics.broken_objects.set(i64::try_from(broken.len()).unwrap_or(i64::MAX));
+        let (faults, replacements) = (self.engine.faults(), self.engine.replacements());
+        let broken: BTreeSet<_> = faults.iter().filter(|fault| fault.is_error()).map(|fault| &fault.object).collect();
+        self.metrics.broken(broken.len());
+        self.metrics.replaced(&replacements);
+        self.news.faults(&faults, &self.places);
+        self.news.replacements(&replacements);
+        self.news.refusals(&self.engine.refusals());
+        self.news.gateways(&self.engine.gateways());
+    }
+}
+
+async fn at(deadline: Option<Deadline>) {
+    match deadline {
+        Some(deadline) => sleep_until(deadline).await,
+        None => std::future::pending().await,
     }
 }

@@ -6,7 +6,6 @@ pub mod hold_off;
 pub mod news;
 pub mod outputs;
 pub mod ports;
-pub mod view;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -3,7 +3,10 @@
 use std::collections::BTreeSet;
 
 use crate::fault::Fault;
+use crate::hold::Refusal;
+use crate::report::{GatewayView, ReplacementView};
 use crate::run::manifests::Problem;
+use crate::run::serve::core::Places;
 
 /// Lines of one sort that are logged at once; the rest is counted.
 const LINES_MAX: usize = 50;
@@ -13,18 +16,21 @@ const LINES_MAX: usize = 50;
 pub struct News {
     faults: BTreeSet<Fault>,
     problems: BTreeSet<Problem>,
-    replacements: BTreeSet<String>,
+    replacements: BTreeSet<ReplacementView>,
+    refusals: BTreeSet<String>,
+    gateways: BTreeSet<String>,
 }
 
 impl News {
     /// Tells the faults that are new, and those that are gone.
-    pub fn faults(&mut self, faults: &[Fault]) {
+    pub fn faults(&mut self, faults: &[Fault], places: &Places) {
         let now: BTreeSet<Fault> = faults.iter().cloned().collect();
-        tell(now.difference(&self.faults), "faults", |fault| {
-            tracing::warn!(object = %fault.object, field = fault.field, reason = fault.reason, "{}", fault.message);
+        begun(&now, &self.faults, "faults", |Fault { object, field, reason, message, .. }| {
+            let place = places.get(object).map(|place| format!("{}:{}", place.file, place.line)).unwrap_or_default();
+            tracing::warn!(place, %object, field, reason, "{message}");
         });
-        tell(self.faults.difference(&now), "ended faults", |fault| {
-            tracing::info!(object = %fault.object, field = fault.field, reason = fault.reason, "no longer: {}", fault.message);
+        over(&now, &self.faults, "faults", |Fault { object, field, reason, message, .. }| {
+            tracing::info!(%object, field, reason, "no longer: {message}");
         });
         self.faults = now;
     }
@@ -32,21 +38,66 @@ impl News {
     /// Tells the problems of files that are new, and those that are gone.
     pub fn problems(&mut self, problems: &[Problem]) {
         let now: BTreeSet<Problem> = problems.iter().cloned().collect();
-        tell(now.difference(&self.problems), "problems of files", |problem| tracing::warn!("{problem}"));
-        tell(self.problems.difference(&now), "ended problems of files", |problem| {
-            tracing::info!("no longer: {problem}");
-        });
+        begun(&now, &self.problems, "problems of files", |problem| tracing::warn!("{problem}"));
+        over(&now, &self.problems, "problems of files", |problem| tracing::info!("no longer: {problem}"));
         self.problems = now;
     }
 
     /// Tells the replacements that are new, and those that are gone.
-    pub fn replacements(&mut self, replacements: BTreeSet<String>) {
-        tell(replacements.difference(&self.replacements), "replacements", |text| tracing::warn!("replaced: {text}"));
-        tell(self.replacements.difference(&replacements), "ended replacements", |text| {
-            tracing::info!("served again as written: {text}");
+    pub fn replacements(&mut self, replacements: &[ReplacementView]) {
+        let now: BTreeSet<ReplacementView> = replacements.iter().cloned().collect();
+        begun(&now, &self.replacements, "replacements", |replacement| {
+            let ReplacementView { gateway, object, section, cause, response, .. } = replacement;
+            match response {
+                Some(response) => {
+                    tracing::warn!(%object, section, gateway, ?cause, "replaced: answers {response} in its place");
+                }
+                None => tracing::warn!(%object, section, gateway, ?cause, "left out"),
+            }
         });
-        self.replacements = replacements;
+        over(&now, &self.replacements, "replacements", |ReplacementView { object, section, gateway, .. }| {
+            tracing::info!(%object, section, gateway, "no longer replaced");
+        });
+        self.replacements = now;
     }
+
+    /// Tells what Envoys refuse anew, and what is over. The version makes one of many equal refusals.
+    pub fn refusals(&mut self, refusals: &[(&str, &Refusal)]) {
+        let mut now = BTreeSet::new();
+        for (gateway, refusal) in refusals {
+            let kind = refusal.kind.short_name();
+            let key = format!("{gateway} {kind} {} {}", refusal.resource, refusal.version);
+            if !self.refusals.contains(&key) && !now.contains(&key) {
+                let Refusal { resource, node, message, .. } = refusal;
+                tracing::warn!(gateway, kind, %resource, %node, "refused by an Envoy; what it has stays: {message}");
+            }
+            now.insert(key);
+        }
+        over(&now, &self.refusals, "refusals", |refusal| tracing::info!("no longer refused: {refusal}"));
+        self.refusals = now;
+    }
+
+    /// Tells which Gateways are programmed, and where they listen.
+    pub fn gateways(&mut self, gateways: &[GatewayView]) {
+        let describe = |gateway: &GatewayView| {
+            let listeners = gateway.listeners.iter().filter(|listener| listener.serving).map(|listener| {
+                format!("{} {} {}:{}", listener.name, listener.protocol, listener.address, listener.port)
+            });
+            format!("{}: {}", gateway.name, listeners.collect::<Vec<_>>().join(", "))
+        };
+        let now: BTreeSet<String> = gateways.iter().filter(|gateway| gateway.programmed).map(describe).collect();
+        begun(&now, &self.gateways, "Gateways", |gateway| tracing::info!("programmed: {gateway}"));
+        over(&now, &self.gateways, "Gateways", |gateway| tracing::info!("no longer programmed: {gateway}"));
+        self.gateways = now;
+    }
+}
+
+fn begun<T: Ord>(now: &BTreeSet<T>, before: &BTreeSet<T>, what: &str, line: impl FnMut(&T)) {
+    tell(now.difference(before), what, line);
+}
+
+fn over<T: Ord>(now: &BTreeSet<T>, before: &BTreeSet<T>, what: &str, line: impl FnMut(&T)) {
+    tell(before.difference(now), what, line);
 }
 
 fn tell<'a, T: 'a>(items: impl Iterator<Item = &'a T>, what: &str, mut line: impl FnMut(&'a T)) {

@@ -1,0 +1,120 @@
+//! The report itself: findings with their places, and what would be served.
+
+use serde::Serialize;
+
+use crate::engine::Action;
+use crate::fault::{Class, Fault};
+use crate::report::{GatewayView, ReplacementView};
+use crate::run::manifests::{Manifests, Problem};
+use crate::run::offline::Offline;
+use crate::status::ObjectStatus;
+
+/// Everything that a check tells.
+#[derive(Debug, Serialize)]
+pub(super) struct Report {
+    /// How many files were read.
+    pub(super) files: usize,
+    /// How many objects are used.
+    pub(super) objects: usize,
+    /// What would not be served as written, by file and line.
+    pub(super) findings: Vec<Finding>,
+    /// What would stand in the place of rules.
+    pub(super) replacements: Vec<ReplacementView>,
+    /// The Gateways, and their listeners.
+    pub(super) gateways: Vec<Served>,
+    /// The status of every object that has one.
+    pub(super) statuses: Vec<ObjectStatus>,
+    /// Objects of kinds that are not read.
+    pub(super) foreign: Vec<Problem>,
+}
+
+/// A Gateway, and how much is served for it.
+#[derive(Debug, Serialize)]
+pub(super) struct Served {
+    #[serde(flatten)]
+    pub(super) gateway: GatewayView,
+    /// How many resources its Envoys would have.
+    pub(super) resources: usize,
+}
+
+/// How bad a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Severity {
+    /// Something is not served as written.
+    Error,
+    /// A field, or another definition of the same object, is left aside.
+    Warning,
+}
+
+/// One finding. Ordered by place.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub(super) struct Finding {
+    /// The file; empty where the object is in none.
+    pub(super) file: String,
+    /// Line, from 1; 0 where the file as a whole is meant.
+    pub(super) line: u32,
+    /// Column, from 1; 0 where the line as a whole is meant.
+    pub(super) column: u32,
+    /// How bad it is.
+    pub(super) severity: Severity,
+    /// The object, `group/Kind:namespace/name`; empty where it cannot be told.
+    pub(super) object: String,
+    /// The field; empty where the object as a whole is meant.
+    pub(super) field: String,
+    /// One word in CamelCase.
+    pub(super) reason: &'static str,
+    /// A sentence.
+    pub(super) message: String,
+}
+
+impl Report {
+    pub(super) fn new(offline: &Offline) -> Self {
+        let Offline { manifests, reading, engine, actions } = offline;
+        let mut findings: Vec<Finding> = reading.problems.iter().map(Finding::of_problem).collect();
+        findings.extend(engine.faults().iter().map(|fault| Finding::of_fault(fault, manifests)));
+        findings.sort();
+        let resources = |name: &str| {
+            let published = actions.iter().filter_map(|action| match action {
+                Action::Publish { gateway, snapshot } if **gateway == *name => Some(snapshot.len()),
+                _ => None,
+            });
+            published.sum()
+        };
+        let gateways = engine.gateways().into_iter();
+        Self {
+            files: reading.files,
+            objects: reading.objects,
+            findings,
+            replacements: engine.replacements(),
+            gateways: gateways.map(|gateway| Served { resources: resources(&gateway.name), gateway }).collect(),
+            statuses: engine.statuses(),
+            foreign: reading.foreign.clone(),
+        }
+    }
+}
+
+impl Finding {
+    fn of_problem(problem: &Problem) -> Self {
+        let Problem { file, line, column, message } = problem.clone();
+        let (object, field) = (String::new(), String::new());
+        let (severity, reason) = (Severity::Error, "Unreadable");
+        Self { file: file.to_string(), line, column, severity, object, field, reason, message }
+    }
+
+    fn of_fault(fault: &Fault, manifests: &Manifests) -> Self {
+        let entry = manifests.entry(&fault.object);
+        let place = entry.and_then(|entry| entry.marks.as_ref()).map(|marks| marks.find(&fault.field));
+        let (line, column) = place.unwrap_or_default();
+        Self {
+            file: entry.map(|entry| entry.source.file.to_string()).unwrap_or_default(),
+            line,
+            column,
+            severity: if fault.class == Class::Ignored { Severity::Warning } else { Severity::Error },
+            object: fault.object.to_string(),
+            field: fault.field.clone(),
+            reason: fault.reason,
+            message: fault.message.clone(),
+        }
+    }
+}

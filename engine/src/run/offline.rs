@@ -1,0 +1,37 @@
+//! What would come of manifests, without serving anything.
+
+use std::path::PathBuf;
+
+use super::failure::Failure;
+use super::manifests::{Incarnations, Manifests, Reading};
+use crate::engine::{Action, Engine};
+use crate::settings::Settings;
+
+/// Manifests that were read and translated once.
+pub struct Offline {
+    /// The files and their objects, with the places of all fields.
+    pub manifests: Manifests,
+    /// What reading found.
+    pub reading: Reading,
+    /// What is decided.
+    pub engine: Engine,
+    /// What would be done.
+    pub actions: Vec<Action>,
+}
+
+/// Reads and translates the manifests at paths.
+///
+/// # Errors
+/// Where a path is not there, or there is no manifest at any of them.
+pub fn translate(paths: &[PathBuf], settings: Settings) -> Result<Offline, Failure> {
+    let roots = super::manifest_roots("PATH", paths)?;
+    let mut manifests = Manifests::new(roots, Incarnations::in_memory(), true);
+    let mut reading = manifests.read();
+    if reading.files == 0 && reading.problems.is_empty() {
+        let paths: Vec<_> = paths.iter().map(|path| path.display().to_string()).collect();
+        return Err(Failure::usage(format!("no manifest (*.yaml, *.yml, *.json) in {}", paths.join(", "))));
+    }
+    let mut engine = Engine::new(settings);
+    let actions = engine.handle(std::mem::take(&mut reading.events));
+    Ok(Offline { manifests, reading, engine, actions })
+}

@@ -1,0 +1,43 @@
+//! `holdfast translate`: the resources of each Gateway, for people and for comparisons.
+
+use std::process::ExitCode;
+
+use serde_json::{Value, json};
+
+use super::admin::debug;
+use super::cli::TranslateArgs;
+use super::failure::Failure;
+use super::{offline, output};
+use crate::engine::Action;
+
+/// Prints the resources of each Gateway, in an order that is always the same. Problems go to standard error.
+///
+/// # Errors
+/// Where there is nothing to translate, or the Gateway that is asked for is not among the manifests.
+pub fn run(args: TranslateArgs) -> Result<ExitCode, Failure> {
+    let offline = offline::translate(&args.paths, args.translation.settings())?;
+    for problem in &offline.reading.problems {
+        eprintln!("{problem}");
+    }
+    for fault in offline.engine.faults() {
+        eprintln!("{fault}");
+    }
+    let mut gateways: Vec<(String, Value)> = offline
+        .actions
+        .iter()
+        .filter_map(|action| match action {
+            Action::Publish { gateway, snapshot } => Some((gateway.to_string(), debug::resources(snapshot, None))),
+            Action::Withdraw { .. } => None,
+        })
+        .map(|(gateway, resources)| (gateway.clone(), json!({ "name": gateway, "resources": resources })))
+        .collect();
+    gateways.sort_by(|(a, _), (b, _)| a.cmp(b));
+    if let Some(wanted) = &args.gateway {
+        gateways.retain(|(name, _)| *name == wanted.0);
+        if gateways.is_empty() {
+            return Err(Failure::usage(format!("--gateway {}: the manifests make no such Gateway", wanted.0)));
+        }
+    }
+    let gateways: Vec<Value> = gateways.into_iter().map(|(_, value)| value).collect();
+    output::print(&output::format(&json!({ "gateways": gateways }), args.output)?)
+}
