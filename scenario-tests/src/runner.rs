@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use libtest_mimic::{Arguments, Failed, Trial};
 
 use crate::{envoy, world::World};
@@ -58,13 +58,20 @@ pub fn run(stories: Vec<Story>) -> ExitCode {
         }
     }
     let trial = |story: Story| {
-        Trial::test(story.name, move || told(story).map_err(|error| Failed::from(format!("{error:?}"))))
+        Trial::test(story.name, move || told(story).map_err(Failed::from))
             .with_ignored_flag(story.needs_envoy && !has_envoy)
     };
     libtest_mimic::run(&arguments, stories.into_iter().map(trial).collect()).exit_code()
 }
 
-fn told(story: Story) -> Result<()> {
+/// Tells one story to its end; where it fails, says why and shows what its processes said.
+fn told(story: Story) -> Result<(), String> {
+    let said = |error: anyhow::Error| format!("{} fails: {error:#}", story.name);
+    let (outcome, logs) = in_a_world(story).map_err(said)?;
+    outcome.map_err(|error| format!("{}\n{logs}", said(error)))
+}
+
+fn in_a_world(story: Story) -> Result<(Result<()>, String)> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let world = World::new()?;
     let outcome = runtime.block_on(async {
@@ -75,5 +82,5 @@ fn told(story: Story) -> Result<()> {
     let logs = if outcome.is_err() { world.logs() } else { String::new() };
     runtime.shutdown_timeout(Duration::from_secs(5));
     world.end();
-    outcome.with_context(|| format!("{}\n{logs}", story.name))
+    Ok((outcome, logs))
 }
