@@ -411,10 +411,9 @@ impl Play {
             applied.insert(key(resource));
             let before = subscription.has.insert(resource.name.to_string(), resource.clone());
             let changed = before.is_none_or(|before| before.version != resource.version);
-            if kind == ResourceType::Cluster && changed && resource.body.ends_with(&EDS) {
-                if all_endpoints || endpoints.contains(&*resource.name) {
-                    self.cold.insert(resource.name.to_string());
-                }
+            let needs_endpoints = kind == ResourceType::Cluster && changed && resource.body.ends_with(&EDS);
+            if needs_endpoints && (all_endpoints || endpoints.contains(&*resource.name)) {
+                self.cold.insert(resource.name.to_string());
             }
             if kind == ResourceType::Endpoints {
                 self.cold.remove(&*resource.name);
@@ -697,7 +696,7 @@ fn content(kind: ResourceType, name: &str, number: u32, eds: bool) -> Arc<Resour
 
 /// One content of five is one that this Envoy never takes.
 fn is_bad_content(version: Version) -> bool {
-    version.as_bytes()[0] % 5 == 0
+    version.as_bytes()[0].is_multiple_of(5)
 }
 
 fn tell(kind: ResourceType, resource: &Resource) -> String {
