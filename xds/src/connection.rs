@@ -245,11 +245,12 @@ impl Connection {
             .into_iter()
             .all(|kind| self.cursor(kind).has_nothing_to_send());
         if is_idle || self.clusters_are_answered(self.now) {
+            // What differs came with any of the snapshots since the last one that was taken; with the first at worst.
+            let since = self.routed + 1;
             self.routed = self.now;
             for kind in [ResourceType::Listener, ResourceType::Route] {
                 let resources = self.newest.of(kind).clone();
-                let now = self.now;
-                self.cursor_mut(kind).advance(&resources, now);
+                self.cursor_mut(kind).advance(&resources, since);
             }
         }
     }

@@ -6,6 +6,8 @@
 //! A response with clusters or listeners holds all of them, and what it leaves out is gone. Of the other types it holds
 //! what changed. Either way its version is a hash over the names and versions of all the client has afterwards, so
 //! that an Envoy that comes back with the version of what it should have is sent nothing.
+//! (An Envoy that gives up a name keeps its version until the next response. Should it come back on another stream before
+//! that, asking for this very name again, it seems to have it. The incremental variant has no such gap.)
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

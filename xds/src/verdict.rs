@@ -38,7 +38,7 @@ pub(crate) fn land(cursor: &mut Cursor, flight: Flight, error: Option<&str>, now
     };
     // Alone each answer tells of one resource. Complete responses would be as many as large: halves end sooner.
     let company = if cursor.must_be_complete() { (resources / 2).max(1) } else { 1 };
-    let since = flight.changes_since.unwrap_or(now);
+    let since = [flight.changes_since, flight.removals_since].into_iter().flatten().min().unwrap_or(now);
     let (bad, others): (Vec<Item>, Vec<Item>) =
         flight.items.into_iter().partition(|item| item.version.is_some() && blamed.contains(&*item.name));
     let mut told = verdicts(cursor, refused(), names_of(&bad));
@@ -47,7 +47,7 @@ pub(crate) fn land(cursor: &mut Cursor, flight: Flight, error: Option<&str>, now
     }
     match rest {
         Rest::Applied => told.extend(verdicts(cursor, Outcome::Acknowledged, names_of(&others))),
-        Rest::Unknown => others.into_iter().for_each(|item| retry(cursor, item, company, now)),
+        Rest::Unknown => others.into_iter().for_each(|item| retry(cursor, item, company, since)),
     }
     told
 }
@@ -79,9 +79,12 @@ fn refuse(cursor: &mut Cursor, item: Item, since: u64) {
     cursor.place(item.name, due);
 }
 
-/// This was refused in company: it goes once more, in less.
-fn retry(cursor: &mut Cursor, item: Item, company: usize, now: u64) {
-    let mut due = cursor.lift(&item.name, now);
+/// This was refused in company: it goes once more, in less. What waits for it waits on, also for a newer content.
+fn retry(cursor: &mut Cursor, item: Item, company: usize, since: u64) {
+    let mut due = cursor.lift(&item.name, since);
+    if cursor.seen.contains_key(&item.name) {
+        due.since = due.since.min(since);
+    }
     match item.version {
         Some(version) if due.held.is(version) => {
             if cursor.must_be_complete() {

@@ -1,0 +1,732 @@
+//! A model of an Envoy, and of somebody who keeps changing what it should have, driven by bytes.
+//!
+//! Whatever the bytes say, these must hold:
+//!
+//! - nothing comes before the fleet is published, nothing that was not asked for, nothing in more company than allowed;
+//! - what was refused is never sent again on that stream, and no more responses are unanswered than allowed;
+//! - what is reported as acknowledged was applied, what is reported as refused was not;
+//! - no route that is applied names a cluster that the Envoy does not have;
+//! - endpoints come again after their cluster was changed;
+//! - once everything is answered the Envoy has exactly what it should have, but for what it refused, after a bounded
+//!   number of responses; publishing that again, or coming back with it, sends nothing.
+//!
+//! Used by the seeded test of this folder and by the fuzz target `xds_stream`.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use envoy_types::pb::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DiscoveryRequest};
+use envoy_types::pb::google::rpc::Status;
+use holdfast_graph::Origins;
+use holdfast_xds::connection::{Connection, Protocol, Verdict};
+use holdfast_xds::limits::UNANSWERED_MAX;
+use holdfast_xds::response::{Form, Response};
+use holdfast_xds::{Outcome, Resource, ResourceType, Snapshot, Version};
+
+const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
+
+/// Responses that may come while everything is answered, at the very most.
+const ROUNDS_MAX: usize = 2000;
+
+/// Plays a talk. `next` gives the bytes that decide what happens; it ends with them.
+pub(crate) fn play(protocol: Protocol, mut next: impl FnMut() -> Option<u8>) {
+    let mut play = Play::new(protocol);
+    if next().is_some_and(|byte| byte % 2 == 0) {
+        play.is_orderly = true;
+        play.start_with_everything(ResourceType::Cluster);
+    }
+    while let Some(what) = next() {
+        let mut choose = |of: usize| usize::from(next().unwrap_or(0)) % of;
+        play.step(what, &mut choose);
+        play.check_references();
+    }
+    play.finish();
+}
+
+type Content = BTreeMap<String, Arc<Resource>>;
+
+/// What the Envoy knows of one type.
+#[derive(Default)]
+struct Subscription {
+    asked: bool,
+    wildcard: bool,
+    names: BTreeSet<String>,
+    has: Content,
+    /// State of the world: the version and nonce of the last response it answered.
+    version: String,
+    nonce: String,
+    pending: VecDeque<Pending>,
+}
+
+/// A response that it has seen and not answered.
+struct Pending {
+    nonce: String,
+    version: String,
+    error: Option<String>,
+    applied: BTreeSet<(String, Version)>,
+    refused: BTreeSet<(String, Version)>,
+}
+
+struct Play {
+    protocol: Protocol,
+    connection: Connection,
+    is_published: bool,
+    target: Snapshot,
+    envoy: BTreeMap<ResourceType, Subscription>,
+    /// What this stream's server knows to be refused.
+    refused: BTreeSet<(ResourceType, String, Version)>,
+    /// Contents that this Envoy will never take, of this stream or another.
+    ever_refused: BTreeSet<(ResourceType, String, Version)>,
+    /// Clusters that changed and whose endpoints did not come since.
+    cold: BTreeSet<String>,
+    has_reconnected: bool,
+    /// Clusters that had a content once that this Envoy doesn't take.
+    bad_clusters: BTreeSet<String>,
+    /// It asks for all clusters first and always, as Envoy does.
+    is_orderly: bool,
+    contents: u32,
+    /// What happened, told where it went wrong.
+    story: Vec<String>,
+}
+
+impl Drop for Play {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("{}", self.story.join("\n"));
+        }
+    }
+}
+
+impl Play {
+    fn new(protocol: Protocol) -> Self {
+        Self {
+            protocol,
+            connection: Connection::new(protocol),
+            is_published: false,
+            target: Snapshot::default(),
+            envoy: ResourceType::ALL.into_iter().map(|kind| (kind, Subscription::default())).collect(),
+            refused: BTreeSet::new(),
+            ever_refused: BTreeSet::new(),
+            cold: BTreeSet::new(),
+            has_reconnected: false,
+            bad_clusters: BTreeSet::new(),
+            is_orderly: false,
+            contents: 0,
+            story: Vec::new(),
+        }
+    }
+
+    fn step(&mut self, what: u8, choose: &mut dyn FnMut(usize) -> usize) {
+        match what % 16 {
+            0..=2 => self.publish(choose),
+            3..=5 => self.ask(choose),
+            6..=9 => {
+                self.deliver(choose);
+            }
+            10..=13 => self.answer(choose),
+            14 => self.talk_nonsense(choose),
+            _ if choose(8) == 0 => self.reconnect(),
+            _ => self.publish_again(choose),
+        }
+    }
+
+    fn subscription(&mut self, kind: ResourceType) -> &mut Subscription {
+        self.envoy.get_mut(&kind).unwrap()
+    }
+
+    /// Changes a few resources. A route always names a cluster that is there.
+    fn publish(&mut self, choose: &mut dyn FnMut(usize) -> usize) {
+        for _ in 0..=choose(3) {
+            let kind = ResourceType::ALL[choose(ResourceType::ALL.len())];
+            let name = NAMES[choose(NAMES.len())];
+            match choose(4) {
+                0 => self.target.remove(kind, name),
+                _ => {
+                    self.contents += 1;
+                    let number = if choose(3) == 0 { choose(4) as u32 } else { self.contents };
+                    let resource = match kind {
+                        ResourceType::Route => self.route(name, choose),
+                        kind => content(kind, name, number, choose(3) > 0),
+                    };
+                    self.target.insert(kind, resource);
+                }
+            }
+        }
+        let clusters = self.target.of(ResourceType::Cluster).clone();
+        let routes = self.target.of(ResourceType::Route).clone();
+        for (name, route) in routes {
+            if !clusters.contains_key(cluster_of(&route)) {
+                self.target.remove(ResourceType::Route, &name);
+            }
+        }
+        let bad = clusters.values().filter(|cluster| is_bad_content(cluster.version));
+        self.bad_clusters.extend(bad.map(|cluster| cluster.name.to_string()));
+        self.is_published = true;
+        self.on_snapshot();
+    }
+
+    fn on_snapshot(&mut self) {
+        let mut told = Vec::new();
+        for kind in ResourceType::ALL {
+            told.extend(self.target.of(kind).values().map(|resource| tell(kind, resource)));
+        }
+        self.story.push(format!("! {}", told.join(" ")));
+        self.connection.on_snapshot(self.target.clone());
+    }
+
+    fn route(&mut self, name: &str, choose: &mut dyn FnMut(usize) -> usize) -> Arc<Resource> {
+        self.contents += 1;
+        let clusters: Vec<&Arc<str>> = self.target.of(ResourceType::Cluster).keys().collect();
+        let cluster = if clusters.is_empty() { "none" } else { clusters[choose(clusters.len())] };
+        Arc::new(Resource::new(name, format!("{cluster} {}", self.contents).into_bytes(), Origins::default()))
+    }
+
+    /// The same content, made anew or not.
+    fn publish_again(&mut self, choose: &mut dyn FnMut(usize) -> usize) {
+        if !self.is_published {
+            return;
+        }
+        if choose(2) == 0 {
+            let mut anew = Snapshot::default();
+            for kind in ResourceType::ALL {
+                for resource in self.target.of(kind).values() {
+                    let body = resource.body.to_vec();
+                    anew.insert(kind, Arc::new(Resource::new(resource.name.clone(), body, Origins::default())));
+                }
+            }
+            self.target = anew;
+        }
+        self.on_snapshot();
+    }
+
+    /// Asks for something, or gives something up.
+    fn ask(&mut self, choose: &mut dyn FnMut(usize) -> usize) {
+        let kind = ResourceType::ALL[choose(ResourceType::ALL.len())];
+        if self.is_orderly && kind == ResourceType::Cluster {
+            return;
+        }
+        let has_wildcard = matches!(kind, ResourceType::Cluster | ResourceType::Listener);
+        let picks: BTreeSet<String> = (0..choose(4)).map(|_| NAMES[choose(NAMES.len())].to_owned()).collect();
+        let is_first = !self.subscription(kind).asked;
+        let star = choose(4);
+        if is_first && has_wildcard && star > 0 {
+            self.start_with_everything(kind);
+            return;
+        }
+        match self.protocol {
+            Protocol::Delta => self.ask_delta(kind, picks, is_first, star, choose),
+            Protocol::Sotw => {
+                let subscription = self.subscription(kind);
+                if subscription.wildcard && (star > 0 || picks.is_empty()) {
+                    return;
+                }
+                if is_first && picks.is_empty() {
+                    return;
+                }
+                subscription.asked = true;
+                subscription.wildcard = false;
+                // One that gave up a name and comes back on another stream must not say it has what it had before:
+                // the protocol has no word for it.
+                if !subscription.names.is_subset(&picks) {
+                    subscription.version.clear();
+                }
+                subscription.names = picks;
+                self.forget_unwanted(kind);
+                self.send_sotw(kind, None);
+            }
+        }
+    }
+
+    fn start_with_everything(&mut self, kind: ResourceType) {
+        let subscription = self.subscription(kind);
+        subscription.asked = true;
+        subscription.wildcard = true;
+        match self.protocol {
+            Protocol::Delta => {
+                let request = DeltaDiscoveryRequest { type_url: kind.url().to_owned(), ..Default::default() };
+                self.send_delta(request);
+            }
+            Protocol::Sotw => {
+                self.send_sotw(kind, None);
+            }
+        }
+    }
+
+    fn ask_delta(
+        &mut self,
+        kind: ResourceType,
+        picks: BTreeSet<String>,
+        is_first: bool,
+        star: usize,
+        choose: &mut dyn FnMut(usize) -> usize,
+    ) {
+        let gives_up = !is_first && choose(3) == 0;
+        let subscription = self.subscription(kind);
+        let mut request = DeltaDiscoveryRequest { type_url: kind.url().to_owned(), ..Default::default() };
+        if gives_up {
+            if star == 0 && subscription.wildcard {
+                subscription.wildcard = false;
+                request.resource_names_unsubscribe.push("*".to_owned());
+            }
+            subscription.names.retain(|name| !picks.contains(name));
+            request.resource_names_unsubscribe.extend(picks);
+        } else {
+            if picks.is_empty() {
+                return;
+            }
+            if star == 0 {
+                subscription.wildcard = true;
+                request.resource_names_subscribe.push("*".to_owned());
+            }
+            subscription.asked = true;
+            subscription.names.extend(picks.iter().cloned());
+            request.resource_names_subscribe.extend(picks);
+        }
+        self.forget_unwanted(kind);
+        self.send_delta(request);
+    }
+
+    fn forget_unwanted(&mut self, kind: ResourceType) {
+        let subscription = self.subscription(kind);
+        let (wildcard, names) = (subscription.wildcard, subscription.names.clone());
+        subscription.has.retain(|name, _| wildcard || names.contains(name));
+        if kind == ResourceType::Endpoints {
+            self.cold.retain(|name| wildcard || names.contains(name));
+        }
+    }
+
+    fn send_delta(&mut self, request: DeltaDiscoveryRequest) -> Vec<Verdict> {
+        self.story.push(format!(
+            "> {} add={:?} del={:?} init={:?} n={} err={:?}",
+            request.type_url.rsplit('.').next().unwrap(),
+            request.resource_names_subscribe,
+            request.resource_names_unsubscribe,
+            request.initial_resource_versions,
+            request.response_nonce,
+            request.error_detail.as_ref().map(|error| &error.message)
+        ));
+        self.connection.on_delta_request(&request).unwrap()
+    }
+
+    fn send_sotw(&mut self, kind: ResourceType, answer: Option<&Pending>) -> Vec<Verdict> {
+        let subscription = self.subscription(kind);
+        let mut request = DiscoveryRequest {
+            type_url: kind.url().to_owned(),
+            resource_names: subscription.names.iter().cloned().collect(),
+            ..Default::default()
+        };
+        if let Some(pending) = answer {
+            if pending.error.is_none() {
+                subscription.version.clone_from(&pending.version);
+            }
+            subscription.nonce.clone_from(&pending.nonce);
+            request.error_detail = pending.error.clone().map(status);
+        }
+        request.version_info.clone_from(&subscription.version);
+        request.response_nonce.clone_from(&subscription.nonce);
+        self.story.push(format!(
+            "> {kind:?} names={:?} version={} n={} err={:?}",
+            request.resource_names,
+            request.version_info,
+            request.response_nonce,
+            request.error_detail.as_ref().map(|error| &error.message)
+        ));
+        self.connection.on_sotw_request(&request).unwrap()
+    }
+
+    /// Takes the next response, if there is one.
+    fn deliver(&mut self, choose: &mut dyn FnMut(usize) -> usize) -> bool {
+        let Some(response) = self.connection.next_response() else { return false };
+        let kind = response.kind;
+        let told: Vec<String> = response.resources.iter().map(|resource| tell(kind, resource)).collect();
+        self.story.push(format!("< {} {kind:?} {} {:?}", response.nonce, told.join(" "), response.form));
+        self.check_response(&response);
+        let removed: Vec<String> = match &response.form {
+            Form::Delta { removed } => removed.iter().map(|name| name.to_string()).collect(),
+            Form::Sotw { .. } => Vec::new(),
+        };
+        let is_bad = |resource: &Resource| self.is_bad(kind, resource);
+        let bad: Vec<&Arc<Resource>> = response.resources.iter().filter(|resource| is_bad(resource)).collect();
+        // Now and then what is good is refused too, where the refusal says what it is about.
+        let is_single = response.resources.len() == 1 && matches!(response.form, Form::Delta { .. });
+        let spite = is_single && choose(16) == 0;
+        let is_listed = matches!(kind, ResourceType::Cluster | ResourceType::Listener);
+        let (error, applies, blamed) = if bad.is_empty() && !spite {
+            (None, true, BTreeSet::new())
+        } else if is_listed && response.resources.len() > 1 && choose(2) == 0 {
+            let cut = choose(3) == 0;
+            let named: Vec<&Arc<Resource>> = if cut { bad[..1].to_vec() } else { bad.clone() };
+            (Some(listed(kind, &named, cut)), true, named.iter().map(|resource| key(resource)).collect())
+        } else {
+            let alone = if response.resources.len() == 1 {
+                response.resources.iter().map(|r| key(r)).collect()
+            } else {
+                BTreeSet::new()
+            };
+            (Some("missing ]: [".to_owned()), false, alone)
+        };
+        let bad: BTreeSet<_> = bad.into_iter().map(|resource| key(resource)).collect();
+        let applied = if applies { self.apply(&response, &removed, &bad) } else { BTreeSet::new() };
+        let version = match response.form {
+            Form::Sotw { version } => version,
+            Form::Delta { .. } => String::new(),
+        };
+        let pending = Pending { nonce: response.nonce.to_string(), version, error, applied, refused: blamed };
+        self.subscription(kind).pending.push_back(pending);
+        true
+    }
+
+    fn is_bad(&self, kind: ResourceType, resource: &Resource) -> bool {
+        let (name, version) = key(resource);
+        is_bad_content(resource.version) || self.ever_refused.contains(&(kind, name, version))
+    }
+
+    fn apply(
+        &mut self,
+        response: &Response,
+        removed: &[String],
+        bad: &BTreeSet<(String, Version)>,
+    ) -> BTreeSet<(String, Version)> {
+        let kind = response.kind;
+        let endpoints = self.envoy[&ResourceType::Endpoints].names.clone();
+        let all_endpoints = self.envoy[&ResourceType::Endpoints].wildcard;
+        let subscription = self.envoy.get_mut(&kind).unwrap();
+        let is_complete =
+            self.protocol == Protocol::Sotw && matches!(kind, ResourceType::Cluster | ResourceType::Listener);
+        if is_complete {
+            let listed: BTreeSet<&str> = response.resources.iter().map(|resource| &*resource.name).collect();
+            subscription.has.retain(|name, _| listed.contains(name.as_str()));
+        }
+        for name in removed {
+            subscription.has.remove(name);
+            self.cold.remove(name);
+        }
+        let mut applied = BTreeSet::new();
+        for resource in response.resources.iter().filter(|resource| !bad.contains(&key(resource))) {
+            // One that is given up meanwhile is passed over.
+            if !subscription.wildcard && !subscription.names.contains(&*resource.name) {
+                applied.insert(key(resource));
+                continue;
+            }
+            applied.insert(key(resource));
+            let before = subscription.has.insert(resource.name.to_string(), resource.clone());
+            let changed = before.is_none_or(|before| before.version != resource.version);
+            let needs_endpoints = kind == ResourceType::Cluster && changed && resource.body.ends_with(&EDS);
+            if needs_endpoints && (all_endpoints || endpoints.contains(&*resource.name)) {
+                self.cold.insert(resource.name.to_string());
+            }
+            if kind == ResourceType::Endpoints {
+                self.cold.remove(&*resource.name);
+            }
+        }
+        applied
+    }
+
+    fn check_response(&self, response: &Response) {
+        let kind = response.kind;
+        let subscription = &self.envoy[&kind];
+        assert!(self.is_published, "a response before the fleet was published");
+        assert!(subscription.asked, "{kind:?} was not asked for");
+        let limit = match self.protocol {
+            Protocol::Delta => UNANSWERED_MAX,
+            Protocol::Sotw => 1,
+        };
+        assert!(subscription.pending.len() < limit, "{kind:?}: too many unanswered");
+        for resource in &response.resources {
+            let (name, version) = key(resource);
+            assert!(subscription.wildcard || subscription.names.contains(&name), "{kind:?} {name} was not asked for");
+            assert!(!self.refused.contains(&(kind, name.clone(), version)), "{kind:?} {name} was refused before");
+        }
+        let is_listed = matches!(kind, ResourceType::Cluster | ResourceType::Listener);
+        if !is_listed && (self.protocol == Protocol::Delta || kind != ResourceType::Endpoints) {
+            assert!(response.resources.len() <= 1, "{kind:?} in company");
+        }
+    }
+
+    fn answer(&mut self, choose: &mut dyn FnMut(usize) -> usize) {
+        let kind = ResourceType::ALL[choose(ResourceType::ALL.len())];
+        let pending = &mut self.subscription(kind).pending;
+        let at = if choose(8) == 0 { pending.len().saturating_sub(1) } else { 0 };
+        let Some(pending) = pending.remove(at) else { return };
+        let verdicts = match self.protocol {
+            Protocol::Delta => self.send_delta(DeltaDiscoveryRequest {
+                type_url: kind.url().to_owned(),
+                response_nonce: pending.nonce.clone(),
+                error_detail: pending.error.clone().map(status),
+                ..Default::default()
+            }),
+            Protocol::Sotw => self.send_sotw(kind, Some(&pending)),
+        };
+        for (name, version) in &pending.refused {
+            self.refused.insert((kind, name.clone(), *version));
+            self.ever_refused.insert((kind, name.clone(), *version));
+        }
+        for verdict in verdicts {
+            for (name, version) in verdict.resources {
+                let Some(version) = version else { continue };
+                let item = (name.to_string(), version);
+                match verdict.outcome {
+                    Outcome::Acknowledged => {
+                        assert!(pending.applied.contains(&item), "{kind:?} {name} was not applied")
+                    }
+                    Outcome::Refused { .. } => {
+                        let is_guilty = pending.refused.contains(&item) || is_bad_content(version);
+                        assert!(is_guilty && !pending.applied.contains(&item), "{kind:?} {name} was not refused");
+                        self.refused.insert((kind, item.0, version));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Answers to nothing.
+    fn talk_nonsense(&mut self, choose: &mut dyn FnMut(usize) -> usize) {
+        let kind = ResourceType::ALL[choose(ResourceType::ALL.len())];
+        let nonce = ["0", "99999999999999999999", "x", "18446744073709551615"][choose(4)].to_owned();
+        let error_detail = (choose(2) == 0).then(|| status("nonsense".to_owned()));
+        let asked = self.subscription(kind).asked;
+        let type_url = if choose(4) == 0 { "type.googleapis.com/unknown".to_owned() } else { kind.url().to_owned() };
+        if !asked && type_url == kind.url() {
+            return;
+        }
+        let verdicts = match self.protocol {
+            Protocol::Delta => self.send_delta(DeltaDiscoveryRequest {
+                type_url,
+                response_nonce: nonce,
+                error_detail,
+                ..Default::default()
+            }),
+            Protocol::Sotw => {
+                let resource_names = self.subscription(kind).names.iter().cloned().collect();
+                let request = DiscoveryRequest {
+                    type_url,
+                    resource_names,
+                    response_nonce: nonce,
+                    error_detail,
+                    ..Default::default()
+                };
+                self.connection.on_sotw_request(&request).unwrap()
+            }
+        };
+        assert!(verdicts.is_empty());
+    }
+
+    /// The stream breaks, and the Envoy comes back with what it has.
+    fn reconnect(&mut self) {
+        self.has_reconnected = true;
+        self.connection = Connection::new(self.protocol);
+        self.refused.clear();
+        self.cold.clear();
+        self.story.push("reconnects".to_owned());
+        if self.is_published {
+            self.on_snapshot();
+        }
+        for kind in ResourceType::ALL {
+            let protocol = self.protocol;
+            let subscription = self.subscription(kind);
+            subscription.pending.clear();
+            subscription.nonce.clear();
+            if !subscription.asked {
+                continue;
+            }
+            match protocol {
+                Protocol::Delta => {
+                    let subscription = self.subscription(kind);
+                    let mut names: Vec<String> = subscription.names.iter().cloned().collect();
+                    if subscription.wildcard {
+                        names.push("*".to_owned());
+                    }
+                    let has = subscription.has.iter();
+                    let initial = has.map(|(name, resource)| (name.clone(), resource.version.to_string())).collect();
+                    if names.is_empty() {
+                        subscription.asked = false;
+                        continue;
+                    }
+                    self.send_delta(DeltaDiscoveryRequest {
+                        type_url: kind.url().to_owned(),
+                        resource_names_subscribe: names,
+                        initial_resource_versions: initial,
+                        ..Default::default()
+                    });
+                }
+                Protocol::Sotw => {
+                    let subscription = self.subscription(kind);
+                    if !subscription.wildcard && subscription.names.is_empty() {
+                        subscription.asked = false;
+                        continue;
+                    }
+                    self.send_sotw(kind, None);
+                }
+            }
+        }
+    }
+
+    /// No route names a cluster that the Envoy doesn't have, unless it refused that.
+    fn check_references(&self) {
+        let (clusters, routes) = (&self.envoy[&ResourceType::Cluster], &self.envoy[&ResourceType::Route]);
+        // Where the whole is told at once, coming back with something older breaks before it makes.
+        if !self.is_orderly || (self.has_reconnected && self.protocol == Protocol::Sotw) {
+            return;
+        }
+        for (name, route) in &routes.has {
+            let cluster = cluster_of(route);
+            let is_there = clusters.has.contains_key(cluster) || self.bad_clusters.contains(cluster);
+            let was_refused = clusters.pending.iter().any(|pending| pending.error.is_some())
+                || self.ever_refused.iter().any(|(kind, name, _)| *kind == ResourceType::Cluster && name == cluster);
+            assert!(is_there || was_refused, "route {name} names cluster {cluster}, which is not there");
+        }
+    }
+
+    /// Answers everything until nothing comes any more.
+    fn settle(&mut self) {
+        let mut choose = |of: usize| 1 % of;
+        for _ in 0..ROUNDS_MAX {
+            let mut moved = self.deliver(&mut choose);
+            for (at, kind) in ResourceType::ALL.into_iter().enumerate() {
+                while !self.envoy[&kind].pending.is_empty() {
+                    moved = true;
+                    let mut turn = [at, 1].into_iter();
+                    self.answer(&mut |of| turn.next().unwrap_or(1) % of);
+                }
+            }
+            if !moved {
+                return;
+            }
+        }
+        panic!("this never ends");
+    }
+
+    fn finish(mut self) {
+        if !self.is_published {
+            assert!(self.connection.next_response().is_none());
+            return;
+        }
+        self.settle();
+        self.check_same(true);
+        assert!(self.cold.iter().all(|name| !self.should_have(ResourceType::Endpoints, name)), "cold: {:?}", self.cold);
+        // Everything changes to what was never refused: now there is no excuse.
+        for kind in ResourceType::ALL {
+            for name in self.target.of(kind).keys().cloned().collect::<Vec<_>>() {
+                let resource = (0u32..)
+                    .map(|n| match kind {
+                        ResourceType::Route => {
+                            let cluster = cluster_of(&self.target.of(kind)[&name]).to_owned();
+                            let body = format!("{cluster} last {n}").into_bytes();
+                            Arc::new(Resource::new(name.clone(), body, Origins::default()))
+                        }
+                        kind => content(kind, &name, u32::MAX - n, n % 2 == 0),
+                    })
+                    .find(|resource| !is_bad_content(resource.version))
+                    .unwrap();
+                self.target.insert(kind, resource);
+            }
+        }
+        self.on_snapshot();
+        self.settle();
+        self.check_same(false);
+        self.on_snapshot();
+        assert!(self.connection.next_response().is_none(), "the same content again was sent");
+        self.reconnect();
+        if let Some(response) = self.connection.next_response() {
+            // Who has nothing, and says so, is told once more that there is nothing; of the state of the world a list
+            // that shrank has another version.
+            let is_nothing = response.resources.is_empty() && self.envoy[&response.kind].has.is_empty();
+            assert!(
+                is_nothing || self.protocol == Protocol::Sotw || is_answer_about_nothing(&response),
+                "{response:?}"
+            );
+        }
+    }
+
+    fn should_have(&self, kind: ResourceType, name: &str) -> bool {
+        let Some(resource) = self.target.get(kind, name) else { return false };
+        !self.is_bad(kind, resource)
+    }
+
+    /// The Envoy has what it should have, but for what it refuses.
+    fn check_same(&self, but_for_refused: bool) {
+        for kind in ResourceType::ALL {
+            let subscription = &self.envoy[&kind];
+            for (name, resource) in self.target.of(kind) {
+                let is_wanted = subscription.wildcard || subscription.names.contains(&**name);
+                if !is_wanted || !subscription.asked || (but_for_refused && self.is_bad(kind, resource)) {
+                    continue;
+                }
+                let has = subscription.has.get(&**name).map(|has| has.version);
+                assert_eq!(has, Some(resource.version), "{kind:?} {name}");
+            }
+            // State of the world never takes back endpoints, routes and secrets; nor does anybody take back what a
+            // refused listener or route may still name.
+            let takes_back =
+                self.protocol == Protocol::Delta || matches!(kind, ResourceType::Cluster | ResourceType::Listener);
+            if takes_back && !but_for_refused {
+                let left: Vec<&String> =
+                    subscription.has.keys().filter(|name| self.target.get(kind, name).is_none()).collect();
+                assert!(left.is_empty(), "{kind:?} {left:?} should be gone");
+            }
+        }
+    }
+}
+
+/// Does a response only say that names don't exist?
+fn is_answer_about_nothing(response: &Response) -> bool {
+    response.resources.is_empty()
+}
+
+/// The encoded `eds_cluster_config` of a cluster, empty, and a mark behind it.
+const EDS: [u8; 2] = [0x1a, 0x00];
+
+/// A resource with a numbered content; of a cluster, one that gets its endpoints over EDS or not.
+fn content(kind: ResourceType, name: &str, number: u32, eds: bool) -> Arc<Resource> {
+    let mut body = Vec::new();
+    if kind == ResourceType::Cluster {
+        // `name`, and `alt_stat_name` for the content.
+        body.extend([0x0a, name.len() as u8]);
+        body.extend(name.as_bytes());
+        body.extend([0xe2, 0x01, 0x04]);
+        body.extend(number.to_be_bytes().map(|byte| byte & 0x7f));
+        if eds {
+            body.extend(EDS);
+        }
+    } else {
+        body.extend(number.to_be_bytes());
+    }
+    Arc::new(Resource::new(name, body, Origins::default()))
+}
+
+/// One content of five is one that this Envoy never takes.
+fn is_bad_content(version: Version) -> bool {
+    version.as_bytes()[0].is_multiple_of(5)
+}
+
+fn tell(kind: ResourceType, resource: &Resource) -> String {
+    let mark = if is_bad_content(resource.version) { "(bad)" } else { "" };
+    let names = if kind == ResourceType::Route { format!("->{}", cluster_of(resource)) } else { String::new() };
+    let version = resource.version.to_string();
+    format!("{}:{}={}{names}{mark}", kind.short_name(), resource.name, &version[..4])
+}
+
+fn cluster_of(route: &Resource) -> &str {
+    std::str::from_utf8(&route.body).unwrap().split(' ').next().unwrap()
+}
+
+fn key(resource: &Resource) -> (String, Version) {
+    (resource.name.to_string(), resource.version)
+}
+
+fn status(message: String) -> Status {
+    Status { code: 13, message, ..Default::default() }
+}
+
+/// Envoy's list of what it refused.
+fn listed(kind: ResourceType, bad: &[&Arc<Resource>], cut: bool) -> String {
+    let end = if cut { "...(truncated)" } else { "" };
+    let item = |resource: &&Arc<Resource>| format!("{}: bad", resource.name);
+    if kind == ResourceType::Cluster {
+        let items: Vec<String> = bad.iter().map(item).collect();
+        format!("Error adding/updating cluster(s) {}{end}", items.join(", "))
+    } else {
+        let items: Vec<String> = bad.iter().map(|resource| item(resource) + "\n").collect();
+        format!("Error adding/updating listener(s) {}{end}", items.concat())
+    }
+}
