@@ -28,7 +28,9 @@ const CHANGES: usize = 2000;
 fn main() {
     let sizes: Vec<usize> = std::env::args().filter_map(|argument| argument.parse().ok()).collect();
     let sizes = if sizes.is_empty() { vec![1_000, 10_000, 50_000] } else { sizes };
-    println!("routes | in a table | full ms | floor ms | ratio | change p50 us | p99 us | pushed bytes | resource bytes | no effect | RSS KB/route");
+    println!(
+        "routes | in a table | full ms | floor ms | ratio | change p50 us | p99 us | pushed bytes | resource bytes | no effect | RSS KB/route"
+    );
     for routes in sizes {
         for per_table in [100, routes] {
             measure(routes, per_table);
@@ -37,14 +39,19 @@ fn main() {
 }
 
 fn measure(routes: usize, per_table: usize) {
-    let world: Vec<Vec<u8>> = base(routes.div_ceil(per_table)).into_iter().chain((0..routes).flat_map(|index| route(index, per_table, "a"))).collect();
+    let world: Vec<Vec<u8>> = base(routes.div_ceil(per_table))
+        .into_iter()
+        .chain((0..routes).flat_map(|index| route(index, per_table, "a")))
+        .collect();
     let floor = floor(routes, per_table);
     let before = resident_kib();
     let started = Instant::now();
     let mut engine = Engine::new(Settings::standalone());
     let actions = engine.handle(world.iter().map(|json| event(json)).collect());
     let full = started.elapsed();
-    let Some(Action::Publish { snapshot, .. }) = actions.into_iter().next_back() else { panic!("nothing was published") };
+    let Some(Action::Publish { snapshot, .. }) = actions.into_iter().next_back() else {
+        panic!("nothing was published")
+    };
     let grown = resident_kib().saturating_sub(before);
 
     let mut times: Vec<Duration> = Vec::with_capacity(CHANGES);

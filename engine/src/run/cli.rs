@@ -48,6 +48,8 @@ pub enum Command {
     Translate(TranslateArgs),
     /// Print a bootstrap configuration with which any Envoy (1.30 and later) joins a Gateway
     Bootstrap(BootstrapArgs),
+    /// Show the product in a minute: two teams, one Gateway, a mistake that stays where it was made
+    Demo(super::demo::DemoArgs),
     /// Print the version
     Version,
 }

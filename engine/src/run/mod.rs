@@ -7,6 +7,7 @@ pub mod bootstrap;
 pub mod check;
 pub mod cli;
 pub mod data;
+pub mod demo;
 pub mod echo;
 pub mod envoy;
 pub mod failure;
@@ -40,6 +41,7 @@ pub fn run() -> ExitCode {
     let outcome = match cli.command {
         Command::Run(args) => serve::run(*args).map(|()| ExitCode::SUCCESS),
         Command::Bootstrap(args) => bootstrap(args),
+        Command::Demo(args) => demo::run(&args),
         Command::Version => output::print(concat!("holdfast ", env!("CARGO_PKG_VERSION"), "\n")),
         Command::Check(args) => check::run(args),
         Command::Translate(args) => translate::run(args),
