@@ -1,78 +1,131 @@
 //! The set of objects that a thing came from.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::ObjectKey;
 
+/// Up to how many objects a union is written out; a larger one refers to its parts.
+const WRITTEN_OUT_MAX: usize = 16;
+
 /// The objects a resource, a route or a part of one was made from: sorted, without repeats.
 ///
-/// Shared and immutable, so that the same set can stand on many parts.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-pub struct Origins(Arc<[ObjectKey]>);
+/// Shared and immutable, so that the same set can stand on many parts. The origins of a large resource refer to those of
+/// its parts, so that putting them together costs the number of parts, not that of objects.
+#[derive(Clone, Debug)]
+pub struct Origins(Arc<Form>);
+
+#[derive(Debug)]
+enum Form {
+    /// Sorted, without repeats.
+    WrittenOut(Box<[ObjectKey]>),
+    /// All of these together.
+    Union(Box<[Origins]>),
+}
 
 impl Origins {
     /// The origins of a thing made from one object.
     pub fn one(key: ObjectKey) -> Self {
-        Self(Arc::from([key]))
+        Self(Arc::new(Form::WrittenOut(Box::new([key]))))
     }
 
     /// All objects of several sets together.
     pub fn union<'a>(sets: impl IntoIterator<Item = &'a Origins>) -> Self {
-        let mut sets = sets.into_iter();
-        let Some(first) = sets.next() else { return Self::default() };
-        let mut rest = sets.filter(|set| *set != first).peekable();
-        if rest.peek().is_none() {
-            return first.clone();
+        let mut parts: Vec<Origins> = Vec::new();
+        for set in sets {
+            if parts.last().is_none_or(|last| !Arc::ptr_eq(&last.0, &set.0)) {
+                parts.push(set.clone());
+            }
         }
-        first.iter().cloned().chain(rest.flat_map(|set| set.iter().cloned())).collect()
+        if parts.len() == 1 {
+            return parts.pop().unwrap_or_default();
+        }
+        let short = |part: &Origins| match &*part.0 {
+            Form::WrittenOut(keys) => Some(keys.len()),
+            Form::Union(_) => None,
+        };
+        match parts.iter().map(short).sum::<Option<usize>>() {
+            Some(total) if total <= WRITTEN_OUT_MAX => parts.iter().flat_map(|part| part.iter()).cloned().collect(),
+            _ => Self(Arc::new(Form::Union(parts.into()))),
+        }
     }
 
     /// This set and one object more.
     pub fn with(&self, key: ObjectKey) -> Self {
-        if self.contains(&key) {
-            return self.clone();
-        }
-        self.iter().cloned().chain([key]).collect()
+        Self::union([self, &Self::one(key)])
     }
 
     /// Is the object among the origins?
     pub fn contains(&self, key: &ObjectKey) -> bool {
-        self.0.binary_search(key).is_ok()
+        match &*self.0 {
+            Form::WrittenOut(keys) => keys.binary_search(key).is_ok(),
+            Form::Union(parts) => parts.iter().any(|part| part.contains(key)),
+        }
     }
 
-    /// The objects, in order.
-    pub fn iter(&self) -> std::slice::Iter<'_, ObjectKey> {
-        self.0.iter()
+    /// The objects, in order, each once.
+    pub fn iter(&self) -> impl Iterator<Item = &ObjectKey> {
+        let mut keys = BTreeSet::new();
+        self.gather(&mut keys);
+        keys.into_iter()
+    }
+
+    fn gather<'a>(&'a self, keys: &mut BTreeSet<&'a ObjectKey>) {
+        match &*self.0 {
+            Form::WrittenOut(own) => keys.extend(own),
+            Form::Union(parts) => parts.iter().for_each(|part| part.gather(keys)),
+        }
     }
 
     /// How many objects there are.
     pub fn len(&self) -> usize {
-        self.0.len()
+        match &*self.0 {
+            Form::WrittenOut(keys) => keys.len(),
+            Form::Union(_) => self.iter().count(),
+        }
     }
 
     /// True where nothing is known to have made the thing.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.len() == 0
     }
 }
+
+/// No objects.
+impl Default for Origins {
+    fn default() -> Self {
+        Self(Arc::new(Form::WrittenOut(Box::default())))
+    }
+}
+
+/// Equal are sets of equal objects, however they are put together.
+impl PartialEq for Origins {
+    fn eq(&self, other: &Self) -> bool {
+        match (&*self.0, &*other.0) {
+            _ if Arc::ptr_eq(&self.0, &other.0) => true,
+            (Form::WrittenOut(own), Form::WrittenOut(others)) => own == others,
+            _ => self.iter().eq(other.iter()),
+        }
+    }
+}
+
+impl Eq for Origins {}
 
 impl FromIterator<ObjectKey> for Origins {
     fn from_iter<I: IntoIterator<Item = ObjectKey>>(keys: I) -> Self {
         let mut keys: Vec<_> = keys.into_iter().collect();
         keys.sort_unstable();
         keys.dedup();
-        Self(keys.into())
+        Self(Arc::new(Form::WrittenOut(keys.into())))
     }
 }
 
-impl<'a> IntoIterator for &'a Origins {
-    type Item = &'a ObjectKey;
-    type IntoIter = std::slice::Iter<'a, ObjectKey>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.iter()
+/// A list of objects.
+impl Serialize for Origins {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.iter())
     }
 }
 
@@ -90,6 +143,16 @@ mod tests {
         let right: Origins = [key("c"), key("a")].into_iter().collect();
         let names: Vec<_> = Origins::union([&left, &right]).iter().map(|k| k.name.to_string()).collect();
         assert_eq!(names, ["a", "b", "c"]);
+    }
+
+    #[test]
+    fn a_large_union_is_equal_to_the_set_written_out() {
+        let keys: Vec<ObjectKey> = (0..40).map(|index| key(&format!("k{index}"))).collect();
+        let parts: Vec<Origins> = keys.chunks(3).map(|chunk| chunk.iter().cloned().collect()).collect();
+        let union = Origins::union(&parts);
+        assert_eq!(union, keys.iter().cloned().collect());
+        assert_ne!(union, keys.iter().skip(1).cloned().collect());
+        assert_eq!((union.len(), union.contains(&key("k17")), union.contains(&key("k40"))), (40, true, false));
     }
 
     #[test]

@@ -55,25 +55,29 @@ impl Found {
     }
 
     /// Decodes a value at a field; unknown fields are told, an error becomes a fault and `None`.
-    pub fn typed<T: DeserializeOwned>(&mut self, field: &str, value: Value) -> Option<T> {
+    pub fn typed<T: DeserializeOwned>(&mut self, field: &str, value: &Value) -> Option<T> {
         let mut unknown = Vec::new();
-        let mut track = serde_path_to_error::Track::new();
-        let tracked = serde_path_to_error::Deserializer::new(value, &mut track);
-        let read: Result<T, serde_json::Error> =
-            serde_ignored::deserialize(tracked, |path| unknown.push(ignored_path(field, &path)));
+        let read: Result<T, _> = serde_ignored::deserialize(value, |path| unknown.push(ignored_path(field, &path)));
         for path in unknown {
             self.unknown(path);
         }
         match read {
             Ok(value) => Some(value),
+            Err(_) => self.explain::<T>(field, value),
+        }
+    }
+
+    /// Decodes once more to learn where the error is: following the path costs too much to do it each time.
+    fn explain<T: DeserializeOwned>(&mut self, field: &str, value: &Value) -> Option<T> {
+        match serde_path_to_error::deserialize(value) {
+            Ok(value) => Some(value),
             Err(error) => {
-                let path = track.path().to_string();
-                let field = match path.as_str() {
-                    "" | "." => field.to_owned(),
-                    inner if inner.starts_with('[') => format!("{field}{inner}"),
-                    inner => format!("{field}.{inner}"),
+                let field = match error.path().to_string() {
+                    path if path.is_empty() || path == "." => field.to_owned(),
+                    path if path.starts_with('[') => format!("{field}{path}"),
+                    path => format!("{field}.{path}"),
                 };
-                self.invalid(field, error.to_string());
+                self.invalid(field, error.inner().to_string());
                 None
             }
         }
@@ -122,7 +126,7 @@ pub fn decode(mut document: Value, source: Option<Source>) -> Decoded {
         );
         return Decoded::Unusable(key, found.faults);
     }
-    let Some(metadata) = found.typed_quietly::<RawMetadata>("metadata", metadata) else {
+    let Some(metadata) = found.typed_quietly::<RawMetadata>("metadata", &metadata) else {
         return Decoded::Unusable(key, found.faults);
     };
     match (kind.decode)(document, &mut found) {
@@ -133,7 +137,7 @@ pub fn decode(mut document: Value, source: Option<Source>) -> Decoded {
 
 impl Found {
     /// As [`Found::typed`], for values of which only a part is read on purpose.
-    pub fn typed_quietly<T: DeserializeOwned>(&mut self, field: &str, value: Value) -> Option<T> {
+    pub fn typed_quietly<T: DeserializeOwned>(&mut self, field: &str, value: &Value) -> Option<T> {
         let kept = self.faults.len();
         let read = self.typed(field, value);
         let mut index = 0;

@@ -214,7 +214,8 @@ impl Fleet {
 
     /// Puts a resource in, where it is another than what is there.
     pub(super) fn put(&mut self, kind: ResourceType, resource: Arc<Resource>) {
-        if self.snapshot.get(kind, &resource.name).is_some_and(|old| **old == *resource) {
+        let same = |old: &Arc<Resource>| old.version == resource.version && old.origins == resource.origins;
+        if self.snapshot.get(kind, &resource.name).is_some_and(same) {
             return;
         }
         self.snapshot.insert(kind, resource);

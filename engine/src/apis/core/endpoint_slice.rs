@@ -41,8 +41,8 @@ pub(in crate::apis) fn decode(mut document: Value, found: &mut Found) -> Option<
     let mut take = |name: &str| document.get_mut(name).map(Value::take).filter(|value| !value.is_null());
     let (endpoints, ports) = (take("endpoints"), take("ports"));
     let fqdn = take("addressType").is_some_and(|kind| kind == "FQDN");
-    let endpoints: Vec<Endpoint> = endpoints.map_or(Some(vec![]), |value| found.typed("endpoints", value))?;
-    let ports: Vec<EndpointPort> = ports.map_or(Some(vec![]), |value| found.typed("ports", value))?;
+    let endpoints: Vec<Endpoint> = endpoints.map_or(Some(vec![]), |value| found.typed("endpoints", &value))?;
+    let ports: Vec<EndpointPort> = ports.map_or(Some(vec![]), |value| found.typed("ports", &value))?;
     if endpoints.len() > ENDPOINTS_MAX || ports.len() > PORTS_MAX {
         found.invalid(
             "endpoints",

@@ -44,7 +44,7 @@ impl Service {
 
 pub(in crate::apis) fn decode(mut document: Value, found: &mut Found) -> Option<Body> {
     let spec = document.get_mut("spec").map(Value::take).unwrap_or_default();
-    let spec: ServiceSpec = found.typed("spec", spec)?;
+    let spec: ServiceSpec = found.typed("spec", &spec)?;
     let mut ports = Vec::new();
     for (index, port) in spec.ports.unwrap_or_default().into_iter().enumerate() {
         if index >= PORTS_MAX {

@@ -20,7 +20,7 @@ pub struct GatewayClass {
 }
 
 pub(in crate::apis) fn decode(mut document: Value, found: &mut Found) -> Option<Body> {
-    let spec: GatewayClassSpec = found.typed("spec", document.get_mut("spec").map(Value::take).unwrap_or_default())?;
+    let spec: GatewayClassSpec = found.typed("spec", &document.get_mut("spec").map(Value::take).unwrap_or_default())?;
     Some(Body::GatewayClass(GatewayClass {
         controller_name: spec.controller_name.into(),
         has_parameters: spec.parameters_ref.is_some(),

@@ -33,7 +33,7 @@ pub(in crate::apis) fn decode(mut document: Value, found: &mut Found) -> Option<
         found.invalid("spec", "spec must be set to an object");
         return None;
     };
-    let class: String = found.typed("spec.gatewayClassName", fields.remove("gatewayClassName").unwrap_or_default())?;
+    let class: String = found.typed("spec.gatewayClassName", &fields.remove("gatewayClassName").unwrap_or_default())?;
     let listeners = match fields.remove("listeners") {
         None | Some(Value::Null) => Vec::new(),
         Some(Value::Array(listeners)) if listeners.len() <= LISTENERS_MAX => listeners,
@@ -45,7 +45,7 @@ pub(in crate::apis) fn decode(mut document: Value, found: &mut Found) -> Option<
     let listeners = listeners.into_iter().enumerate().map(|(index, value)| {
         let field = at("spec.listeners", index);
         let name = value.get("name").and_then(Value::as_str).unwrap_or_default().into();
-        (name, found.typed(&field, value))
+        (name, found.typed(&field, &value))
     });
     let listeners = listeners.collect();
     let mut take = |name: &str| fields.remove(name).filter(|value| !value.is_null());
@@ -61,7 +61,7 @@ pub(in crate::apis) fn decode(mut document: Value, found: &mut Found) -> Option<
     Some(Body::Gateway(Arc::new(Gateway {
         class: class.into(),
         listeners,
-        addresses: addresses.map_or(Some(vec![]), |value| found.typed("spec.addresses", value)).unwrap_or_default(),
-        tls: tls.and_then(|value| found.typed("spec.tls", value)),
+        addresses: addresses.map_or(Some(vec![]), |value| found.typed("spec.addresses", &value)).unwrap_or_default(),
+        tls: tls.and_then(|value| found.typed("spec.tls", &value)),
     })))
 }

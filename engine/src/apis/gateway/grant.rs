@@ -29,6 +29,6 @@ impl ReferenceGrant {
 }
 
 pub(in crate::apis) fn decode(mut document: Value, found: &mut Found) -> Option<Body> {
-    let spec = found.typed("spec", document.get_mut("spec").map(Value::take).unwrap_or_default())?;
+    let spec = found.typed("spec", &document.get_mut("spec").map(Value::take).unwrap_or_default())?;
     Some(Body::ReferenceGrant(ReferenceGrant(Arc::new(spec))))
 }

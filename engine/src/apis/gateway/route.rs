@@ -73,7 +73,7 @@ fn list<T: DeserializeOwned>(value: Option<Value>, field: &str, max: usize, foun
         found.invalid(field, format!("must have at most {max} entries"));
         return None;
     }
-    found.typed(field, value)
+    found.typed(field, &value)
 }
 
 fn rules_of<R: Rule>(value: Option<Value>, found: &mut Found) -> Option<Vec<RuleEntry<R>>> {
@@ -114,10 +114,12 @@ fn rule_of<R: Rule>(value: Value, field: &str, matches_left: &mut usize, found: 
         return RuleEntry::Broken { name, matches: Vec::new() };
     }
     *matches_left -= written;
-    let matches = value.get("matches").and_then(Value::as_array).cloned();
-    match found.typed::<R>(field, value) {
+    match found.typed::<R>(field, &value) {
         // Cloning drops the spare capacity that decoding leaves in every list.
         Some(rule) => RuleEntry::Decoded(rule.clone()),
-        None => RuleEntry::Broken { name, matches: matches.unwrap_or_default() },
+        None => {
+            let matches = value.get("matches").and_then(Value::as_array).cloned();
+            RuleEntry::Broken { name, matches: matches.unwrap_or_default() }
+        }
     }
 }
