@@ -1,115 +1,78 @@
-//! Sets of code points, as character classes have them.
+//! Sets of bytes, as character classes have them.
 
-use super::unicode;
-
-/// The largest code point.
-pub(super) const RUNE_MAX: u32 = 0x10_ffff;
-
-/// A set of code points: sorted ranges that neither overlap nor touch.
-///
-/// Code points are plain numbers, not `char`s: RE2 lets classes contain surrogates.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Class {
-    ranges: Vec<(u32, u32)>,
-}
+/// A set of bytes. Envoy's RE2 reads patterns and texts as Latin-1: a byte is a character.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Class([u128; 2]);
 
 impl Class {
-    /// The set of all code points in any of the ranges, which may overlap and come in any order.
-    pub(super) fn new(mut ranges: Vec<(u32, u32)>) -> Self {
-        ranges.sort_unstable();
-        let mut merged: Vec<(u32, u32)> = Vec::with_capacity(ranges.len());
+    /// The bytes of all these ranges.
+    pub(super) fn new(ranges: &[(u8, u8)]) -> Self {
+        let mut class = Self::default();
         for (low, high) in ranges {
-            match merged.last_mut() {
-                Some(last) if low <= last.1.saturating_add(1) => last.1 = last.1.max(high),
-                _ => merged.push((low, high)),
-            }
+            (*low..=*high).for_each(|byte| class.insert(byte));
         }
-        Self { ranges: merged }
+        class
     }
 
-    /// The set together with everything that differs from a member only by case.
+    pub(super) fn insert(&mut self, byte: u8) {
+        let [low, high] = &mut self.0;
+        let half = if byte < 128 { low } else { high };
+        *half |= 1 << (byte & 127);
+    }
+
+    pub(super) fn contains(&self, byte: u8) -> bool {
+        let [low, high] = self.0;
+        let half = if byte < 128 { low } else { high };
+        half >> (byte & 127) & 1 == 1
+    }
+
+    /// What is in either.
+    pub(super) fn union(self, other: Self) -> Self {
+        let ([low, high], [other_low, other_high]) = (self.0, other.0);
+        Self([low | other_low, high | other_high])
+    }
+
+    /// What is not in the set.
+    pub(super) fn negated(self) -> Self {
+        let [low, high] = self.0;
+        Self([!low, !high])
+    }
+
+    /// The set, with every ASCII letter in both cases.
     pub(super) fn folded(self) -> Self {
-        let mut ranges = self.ranges.clone();
-        unicode::push_case_variants(&self.ranges, &mut ranges);
-        Self::new(ranges)
-    }
-
-    /// Everything that is not in the set.
-    pub(super) fn negated(&self) -> Self {
-        let mut ranges = Vec::with_capacity(self.ranges.len() + 1);
-        let mut next = 0;
-        for (low, high) in &self.ranges {
-            if next < *low {
-                ranges.push((next, low - 1));
-            }
-            next = high + 1;
+        let mut folded = self;
+        for byte in (b'A'..=b'Z').chain(b'a'..=b'z').filter(|byte| self.contains(*byte)) {
+            folded.insert(byte ^ 0x20);
         }
-        if next <= RUNE_MAX {
-            ranges.push((next, RUNE_MAX));
-        }
-        Self { ranges }
-    }
-
-    pub(super) fn ranges(&self) -> &[(u32, u32)] {
-        &self.ranges
+        folded
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.ranges.is_empty()
+        self.0 == [0, 0]
     }
 
-    pub(super) fn is_full(&self) -> bool {
-        self.ranges == [(0, RUNE_MAX)]
-    }
-
-    /// How many code points it has.
+    /// How many bytes it has.
     pub(super) fn len(&self) -> u32 {
-        self.ranges.iter().map(|(low, high)| high - low + 1).sum()
-    }
-
-    pub(super) fn contains(&self, rune: u32) -> bool {
-        let after = self.ranges.partition_point(|(low, _)| *low <= rune);
-        after.checked_sub(1).and_then(|index| self.ranges.get(index)).is_some_and(|(_, high)| rune <= *high)
+        self.0.iter().map(|half| half.count_ones()).sum()
     }
 
     /// Whether it has every ASCII letter in both cases or in none.
     pub(super) fn folds_ascii(&self) -> bool {
-        (u32::from(b'a')..=u32::from(b'z')).all(|lower| self.contains(lower) == self.contains(lower - 0x20))
+        (b'a'..=b'z').all(|lower| self.contains(lower) == self.contains(lower ^ 0x20))
+    }
+
+    /// Its bytes as the fewest ranges, in order.
+    pub(super) fn ranges(&self) -> Vec<(u8, u8)> {
+        let mut ranges: Vec<(u8, u8)> = Vec::new();
+        for byte in (0..=255).filter(|byte| self.contains(*byte)) {
+            match ranges.last_mut() {
+                Some((_, high)) if *high == byte - 1 => *high = byte,
+                _ => ranges.push((byte, byte)),
+            }
+        }
+        ranges
     }
 }
-
-/// The ranges of `\d`, `\s` and `\w`, by their letter.
-pub(super) fn perl(letter: char) -> Option<&'static [(u32, u32)]> {
-    match letter.to_ascii_lowercase() {
-        'd' => Some(&[(0x30, 0x39)]),
-        's' => Some(&[(0x09, 0x0a), (0x0c, 0x0d), (0x20, 0x20)]),
-        'w' => Some(WORD),
-        _ => None,
-    }
-}
-
-/// The ranges of `[[:name:]]`.
-pub(super) fn posix(name: &str) -> Option<&'static [(u32, u32)]> {
-    Some(match name {
-        "alnum" => &[(0x30, 0x39), (0x41, 0x5a), (0x61, 0x7a)],
-        "alpha" => &[(0x41, 0x5a), (0x61, 0x7a)],
-        "ascii" => &[(0x00, 0x7f)],
-        "blank" => &[(0x09, 0x09), (0x20, 0x20)],
-        "cntrl" => &[(0x00, 0x1f), (0x7f, 0x7f)],
-        "digit" => &[(0x30, 0x39)],
-        "graph" => &[(0x21, 0x7e)],
-        "lower" => &[(0x61, 0x7a)],
-        "print" => &[(0x20, 0x7e)],
-        "punct" => &[(0x21, 0x2f), (0x3a, 0x40), (0x5b, 0x60), (0x7b, 0x7e)],
-        "space" => &[(0x09, 0x0d), (0x20, 0x20)],
-        "upper" => &[(0x41, 0x5a)],
-        "word" => WORD,
-        "xdigit" => &[(0x30, 0x39), (0x41, 0x46), (0x61, 0x66)],
-        _ => return None,
-    })
-}
-
-const WORD: &[(u32, u32)] = &[(0x30, 0x39), (0x41, 0x5a), (0x5f, 0x5f), (0x61, 0x7a)];
 
 #[cfg(test)]
 mod tests {
@@ -118,23 +81,24 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_set_has_what_its_ranges_have(ranges in prop::collection::vec((0u32..60, 0u32..9), 0..8), rune in 0u32..80) {
-            let ranges: Vec<_> = ranges.into_iter().map(|(low, length)| (low, low + length)).collect();
-            let class = Class::new(ranges.clone());
-            let inside = ranges.iter().any(|(low, high)| (*low..=*high).contains(&rune));
-            prop_assert_eq!(class.contains(rune), inside);
-            prop_assert_eq!(class.negated().contains(rune), !inside);
-            prop_assert_eq!(class.negated().negated(), class.clone());
+        fn a_set_has_what_its_ranges_have(ranges in prop::collection::vec(any::<(u8, u8)>(), 0..8), byte: u8) {
+            let class = Class::new(&ranges);
+            let inside = ranges.iter().any(|(low, high)| (*low..=*high).contains(&byte));
+            prop_assert_eq!(class.contains(byte), inside);
+            prop_assert_eq!(class.negated().contains(byte), !inside);
+            prop_assert_eq!(Class::new(&class.ranges()), class);
             prop_assert!(class.ranges().windows(2).all(|pair| pair[0].1 + 1 < pair[1].0));
         }
     }
 
     #[test]
-    fn folding_adds_the_other_cases() {
-        let class = Class::new(vec![(0x6b, 0x6b), (0xdf, 0xdf)]).folded();
-        assert_eq!(class.ranges(), [(0x4b, 0x4b), (0x6b, 0x6b), (0xdf, 0xdf), (0x1e9e, 0x1e9e), (0x212a, 0x212a)]);
-        assert!(Class::new(vec![(0x30, 0x39)]).folds_ascii());
-        assert!(!Class::new(vec![(0x61, 0x7a)]).folds_ascii());
-        assert!(Class::new(vec![(0x61, 0x7a)]).folded().folds_ascii());
+    fn folding_is_for_ascii_letters_only() {
+        assert_eq!(
+            Class::new(&[(b'k', b'k'), (0xe9, 0xe9), (b'0', b'0')]).folded().ranges(),
+            [(b'0', b'0'), (b'K', b'K'), (b'k', b'k'), (0xe9, 0xe9)]
+        );
+        assert!(Class::new(&[(b'0', b'9')]).folds_ascii());
+        assert!(!Class::new(&[(b'a', b'z')]).folds_ascii());
+        assert!(Class::new(&[(b'a', b'z')]).folded().folds_ascii());
     }
 }

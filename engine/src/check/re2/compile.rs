@@ -1,9 +1,10 @@
 //! From tree to program.
 
+use super::class::Class;
 use super::parse::Parsed;
-use super::program::{ALL_RUNES, Builder, Fragment, Id, TooLarge};
-use super::tree::{Flags, Node, Unary};
-use super::{class::Class, simplify, utf8};
+use super::program::{Builder, Fragment, Id, TooLarge};
+use super::simplify;
+use super::tree::{Flags, Look, Node, Unary};
 
 /// A program before it is flattened.
 pub(super) struct Compiled {
@@ -26,7 +27,7 @@ pub(super) fn compile(parsed: Parsed, limit: usize) -> Result<Compiled, TooLarge
     let mut all = builder.concat(all, matched);
     let start = all.begin;
     if !anchored {
-        let any = builder.bytes(0x00, 0xff, false)?;
+        let any = builder.bytes(0x00, 0xff)?;
         let skip = builder.star(any, false)?;
         all = builder.concat(skip, all);
     }
@@ -36,7 +37,7 @@ pub(super) fn compile(parsed: Parsed, limit: usize) -> Result<Compiled, TooLarge
 /// What is left when RE2 has taken off a literal at the start of an anchored regex, which it compares by itself.
 fn without_required_prefix(node: Node) -> Node {
     let Node::Concat(mut subs) = node else { return node };
-    let anchors = subs.iter().take_while(|sub| matches!(sub, Node::Look(super::tree::Look::TextStart))).count();
+    let anchors = subs.iter().take_while(|sub| matches!(sub, Node::Look(Look::TextStart))).count();
     match subs.get(anchors) {
         Some(Node::Literal { .. } | Node::String { .. }) if anchors > 0 => Node::concat(subs.split_off(anchors + 1)),
         _ => Node::Concat(subs),
@@ -48,11 +49,10 @@ impl Builder {
         match node {
             Node::NoMatch => Ok(Fragment::default()),
             Node::Empty => self.nop(),
-            Node::Literal { rune, fold } => self.literal(*rune, *fold),
-            Node::String { runes, fold } => self.sequence(runes, |builder, rune| builder.literal(*rune, *fold)),
+            Node::Literal { byte, .. } => self.bytes(*byte, *byte),
+            Node::String { bytes, .. } => self.sequence(bytes, |builder, byte| builder.bytes(*byte, *byte)),
             Node::Class(class) => self.class(class),
-            Node::AnyChar => self.runes([ALL_RUNES]),
-            Node::AnyByte => self.bytes(0x00, 0xff, false),
+            Node::AnyChar | Node::AnyByte => self.bytes(0x00, 0xff),
             Node::Look(_) => self.condition(),
             Node::Unary { operator, sub, flags } => {
                 let sub = self.node(sub)?;
@@ -93,23 +93,18 @@ impl Builder {
         all.map_or_else(|| self.nop(), Ok)
     }
 
-    fn literal(&mut self, rune: u32, fold: bool) -> Result<Fragment, TooLarge> {
-        let (bytes, length) = utf8::encode(rune);
-        let fold = fold && length == 1;
-        let bytes = bytes.get(..length).unwrap_or_default();
-        self.sequence(bytes, |builder, byte| builder.bytes(*byte, *byte, fold))
-    }
-
     fn class(&mut self, class: &Class) -> Result<Fragment, TooLarge> {
-        // A class that treats both cases of ASCII letters alike needs lower case only, with a mark.
+        // In a class that treats both cases of ASCII letters alike, one instruction does for a range in both cases.
         let folds = class.folds_ascii();
-        let is_upper = |low: u32, high: u32| 0x41 <= low && high <= 0x5a;
-        let ranges = class.ranges().iter().filter(|(low, high)| !(folds && is_upper(*low, *high)));
-        self.runes(ranges.map(|(low, high)| {
-            let has_all_letters = *low <= 0x41 && 0x7a <= *high;
-            let has_none = *high < 0x41 || 0x7a < *low || 0x5a < *low && *high < 0x61;
-            (*low, *high, folds && !has_all_letters && !has_none)
-        }))
+        let mut all = Fragment::default();
+        for (low, high) in class.ranges() {
+            if folds && b'A' <= low && high <= b'Z' {
+                continue;
+            }
+            let range = self.bytes(low, high)?;
+            all = self.alternative(all, range)?;
+        }
+        Ok(all)
     }
 
     fn unary(&mut self, operator: Unary, sub: Fragment, flags: Flags) -> Result<Fragment, TooLarge> {

@@ -3,8 +3,6 @@
 //! Three rounds, as in RE2: literal prefixes, then equal first pieces, then neighbours that are single characters.
 //! What remains behind a common beginning is factored in the same way.
 
-use std::rc::Rc;
-
 use super::class::Class;
 use super::tree::Node;
 
@@ -17,14 +15,14 @@ pub(super) fn factor(subs: Vec<Node>) -> Vec<Node> {
 fn literal_prefixes(subs: Vec<Node>) -> Vec<Node> {
     let mut out = Vec::with_capacity(subs.len());
     let mut run: Vec<Node> = Vec::new();
-    let mut prefix: (Vec<u32>, bool) = (Vec::new(), false);
+    let mut prefix: (Vec<u8>, bool) = (Vec::new(), false);
     for sub in subs {
-        let (runes, fold) = leading_runes(&sub);
-        let same = if fold == prefix.1 { prefix.0.iter().zip(runes).take_while(|(a, b)| a == b).count() } else { 0 };
+        let (bytes, fold) = leading_bytes(&sub);
+        let same = if fold == prefix.1 { prefix.0.iter().zip(bytes).take_while(|(a, b)| a == b).count() } else { 0 };
         if same > 0 {
             prefix.0.truncate(same);
         } else {
-            let next = (runes.to_vec(), fold);
+            let next = (bytes.to_vec(), fold);
             flush_prefix(&mut out, &mut run, &prefix);
             prefix = next;
         }
@@ -34,31 +32,31 @@ fn literal_prefixes(subs: Vec<Node>) -> Vec<Node> {
     out
 }
 
-fn flush_prefix(out: &mut Vec<Node>, run: &mut Vec<Node>, prefix: &(Vec<u32>, bool)) {
+fn flush_prefix(out: &mut Vec<Node>, run: &mut Vec<Node>, prefix: &(Vec<u8>, bool)) {
     if run.len() < 2 {
         out.append(run);
         return;
     }
-    let (runes, fold) = prefix;
-    let rest = run.drain(..).map(|sub| without_leading_runes(sub, runes.len())).collect();
-    out.push(Node::concat(vec![Node::literal(runes, *fold), Node::alternate(factor(rest))]));
+    let (bytes, fold) = prefix;
+    let rest = run.drain(..).map(|sub| without_leading_bytes(sub, bytes.len())).collect();
+    out.push(Node::concat(vec![Node::literal(bytes, *fold), Node::alternate(factor(rest))]));
 }
 
 /// The literals a node begins with, and whether they ignore case.
-fn leading_runes(node: &Node) -> (&[u32], bool) {
+fn leading_bytes(node: &Node) -> (&[u8], bool) {
     match node {
-        Node::Concat(subs) => subs.first().map_or((&[], false), leading_runes),
-        Node::Literal { rune, fold } => (std::slice::from_ref(rune), *fold),
-        Node::String { runes, fold } => (runes, *fold),
+        Node::Concat(subs) => subs.first().map_or((&[], false), leading_bytes),
+        Node::Literal { byte, fold } => (std::slice::from_ref(byte), *fold),
+        Node::String { bytes, fold } => (bytes, *fold),
         _ => (&[], false),
     }
 }
 
-fn without_leading_runes(node: Node, count: usize) -> Node {
+fn without_leading_bytes(node: Node, count: usize) -> Node {
     match node {
         Node::Concat(mut subs) => {
             let Some(first) = subs.first_mut() else { return Node::Concat(subs) };
-            let rest = without_leading_runes(std::mem::replace(first, Node::Empty), count);
+            let rest = without_leading_bytes(std::mem::replace(first, Node::Empty), count);
             if matches!(rest, Node::Empty) {
                 subs.remove(0);
                 Node::concat(subs)
@@ -68,7 +66,7 @@ fn without_leading_runes(node: Node, count: usize) -> Node {
             }
         }
         Node::Literal { .. } => Node::Empty,
-        Node::String { runes, fold } => Node::literal(runes.get(count..).unwrap_or_default(), fold),
+        Node::String { bytes, fold } => Node::literal(bytes.get(count..).unwrap_or_default(), fold),
         other => other,
     }
 }
@@ -149,16 +147,14 @@ fn flush_characters(out: &mut Vec<Node>, run: &mut Vec<Node>) {
         out.append(run);
         return;
     }
-    let mut ranges = Vec::new();
+    let mut all = Class::default();
     for sub in run.drain(..) {
-        match sub {
-            Node::Literal { rune, fold: true } => {
-                ranges.extend_from_slice(Class::new(vec![(rune, rune)]).folded().ranges());
-            }
-            Node::Literal { rune, fold: false } => ranges.push((rune, rune)),
-            Node::Class(class) => ranges.extend_from_slice(class.ranges()),
-            _ => {}
-        }
+        all = all.union(match sub {
+            Node::Literal { byte, fold: true } => Class::new(&[(byte, byte)]).folded(),
+            Node::Literal { byte, fold: false } => Class::new(&[(byte, byte)]),
+            Node::Class(class) => class,
+            _ => Class::default(),
+        });
     }
-    out.push(Node::Class(Rc::new(Class::new(ranges))));
+    out.push(Node::Class(all));
 }

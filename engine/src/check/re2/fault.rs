@@ -72,9 +72,10 @@ pub enum SyntaxProblem {
 }
 
 impl SyntaxProblem {
-    /// The fault at this part of the regex.
+    /// The fault at this part of the regex, of which every character stands for one byte.
     pub(super) fn at(self, part: &str) -> RegexFault {
-        RegexFault::Syntax { problem: self, at: Excerpt::new(part) }
+        let bytes: Vec<u8> = part.chars().filter_map(|character| u8::try_from(character).ok()).collect();
+        RegexFault::Syntax { problem: self, at: Excerpt::new(&String::from_utf8_lossy(&bytes)) }
     }
 }
 

@@ -5,14 +5,12 @@
 //!
 //! The grammar: <https://github.com/google/re2/wiki/Syntax>
 
-use std::rc::Rc;
-
 use super::class::Class;
 use super::factor;
 use super::fault::{RegexFault, SyntaxProblem};
-use super::scan::{self, between, take};
+use super::scan::{self, between, take, take_byte};
 use super::tree::{Flags, Look, Node, Unary};
-use super::{DEPTH_MAX, unicode};
+use super::{DEPTH_MAX, group};
 
 /// The largest repetition count, also of nested repetitions together.
 const REPETITION_MAX: u32 = 1000;
@@ -24,6 +22,7 @@ pub(super) struct Parsed {
     pub(super) captures: u32,
 }
 
+/// Reads a pattern, of which every character stands for one byte.
 pub(super) fn parse(pattern: &str) -> Result<Parsed, RegexFault> {
     let mut parser = Parser { pattern, flags: Flags::initial(), stack: Vec::new(), captures: 0 };
     let mut rest = pattern;
@@ -94,10 +93,7 @@ impl<'a> Parser<'a> {
             }
             '*' | '+' | '?' | '{' => return self.operator(first, rest, last),
             '\\' => self.backslash(rest)?,
-            literal => {
-                take(rest);
-                self.push_literal(u32::from(literal));
-            }
+            _ => self.push_literals(take_byte(rest)),
         }
         Ok(None)
     }
@@ -111,8 +107,7 @@ impl<'a> Parser<'a> {
         let start = *rest;
         let counts = if first == '{' {
             let Some(counts) = scan::repetition(rest) else {
-                take(rest);
-                self.push_literal(u32::from(first));
+                self.push_literals(take_byte(rest));
                 return Ok(None);
             };
             Some(counts)
@@ -152,14 +147,14 @@ impl<'a> Parser<'a> {
             *rest = rest.get(2..).unwrap_or_default();
             self.push(node, 1);
         } else if let Some(tail) = rest.strip_prefix("\\Q") {
-            let (quoted, tail) = tail.split_once("\\E").unwrap_or((tail, ""));
-            quoted.chars().for_each(|literal| self.push_literal(u32::from(literal)));
+            let (mut quoted, tail) = tail.split_once("\\E").unwrap_or((tail, ""));
+            self.push_literals(std::iter::from_fn(|| take_byte(&mut quoted)));
             *rest = tail;
         } else if let Some(class) = scan::escaped_class(rest, self.flags)? {
             self.push_class(class);
         } else {
-            let rune = scan::escape(rest)?;
-            self.push_literal(rune);
+            let literal = scan::escape(rest)?;
+            self.push_literals([literal]);
         }
         Ok(())
     }
@@ -178,7 +173,7 @@ impl<'a> Parser<'a> {
         let named = start.strip_prefix("(?P<").or_else(|| start.strip_prefix("(?<")).filter(|tail| !tail.is_empty());
         if let Some(named) = named {
             let (name, tail) = named.split_once('>').ok_or_else(|| SyntaxProblem::CaptureName.at(start))?;
-            if name.is_empty() || !name.chars().all(unicode::is_capture_name_character) {
+            if name.is_empty() || !name.chars().all(group::is_in_capture_name) {
                 return Err(SyntaxProblem::CaptureName.at(between(start, tail)));
             }
             *rest = tail;
@@ -319,27 +314,28 @@ impl<'a> Parser<'a> {
         if self.flags.has(Flags::DOT_NEWLINE) {
             self.push(Node::AnyChar, 1);
         } else {
-            self.push_class(Class::new(vec![(0x0a, 0x0a)]).negated());
+            self.push_class(Class::new(&[(b'\n', b'\n')]).negated());
         }
     }
 
-    /// A class of one character is a literal, and so is one of a letter in both cases.
+    /// A class of one byte is a literal, and so is one of a letter in both cases.
     fn push_class(&mut self, class: Class) {
-        let low = class.ranges().first().map_or(0, |(low, _)| *low);
-        let is_upper = (0x41..=0x5a).contains(&low);
+        let first = class.ranges().first().map_or(0, |(low, _)| *low);
         let node = match class.len() {
-            1 => Node::Literal { rune: low, fold: self.flags.has(Flags::FOLD) },
-            2 if is_upper && class.contains(low + 0x20) => Node::Literal { rune: low + 0x20, fold: true },
-            _ => Node::Class(Rc::new(class)),
+            1 => Node::Literal { byte: first, fold: self.flags.has(Flags::FOLD) },
+            2 if first.is_ascii_uppercase() && class.contains(first ^ 0x20) => {
+                Node::Literal { byte: first ^ 0x20, fold: true }
+            }
+            _ => Node::Class(class),
         };
         self.push(node, 1);
     }
 
-    fn push_literal(&mut self, rune: u32) {
+    fn push_literals(&mut self, bytes: impl IntoIterator<Item = u8>) {
         let fold = self.flags.has(Flags::FOLD);
-        match unicode::cases(rune).filter(|_| fold) {
-            Some(cases) => self.push_class(Class::new(cases.into_iter().map(|case| (case, case)).collect())),
-            None => self.push(Node::Literal { rune, fold }, 1),
+        for byte in bytes {
+            let byte = if fold { byte.to_ascii_lowercase() } else { byte };
+            self.push(Node::Literal { byte, fold }, 1);
         }
     }
 
@@ -384,11 +380,11 @@ impl<'a> Parser<'a> {
             return;
         }
         let added = added.to_vec();
-        if let Node::Literal { rune, fold } = below.node {
-            below.node = Node::String { runes: vec![rune], fold };
+        if let Node::Literal { byte, fold } = below.node {
+            below.node = Node::String { bytes: vec![byte], fold };
         }
-        if let Node::String { runes, .. } = &mut below.node {
-            runes.extend(added);
+        if let Node::String { bytes, .. } = &mut below.node {
+            bytes.extend(added);
         }
         self.stack.pop();
     }
@@ -408,10 +404,10 @@ fn deeper(depth: usize) -> Result<usize, RegexFault> {
     if depth >= DEPTH_MAX { Err(RegexFault::Deep) } else { Ok(depth + 1) }
 }
 
-fn literal(node: &Node) -> Option<(bool, &[u32])> {
+fn literal(node: &Node) -> Option<(bool, &[u8])> {
     match node {
-        Node::Literal { rune, fold } => Some((*fold, std::slice::from_ref(rune))),
-        Node::String { runes, fold } => Some((*fold, runes)),
+        Node::Literal { byte, fold } => Some((*fold, std::slice::from_ref(byte))),
+        Node::String { bytes, fold } => Some((*fold, bytes)),
         _ => None,
     }
 }

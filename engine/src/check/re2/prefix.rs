@@ -29,10 +29,10 @@ fn literal(rest: &mut &str) -> Option<char> {
     match rest.chars().next()? {
         '\\' => {
             let mut tail = *rest;
-            let is_literal = rest.chars().nth(1).is_some_and(|next| !next.is_ascii_alphanumeric());
-            let rune = scan::escape(&mut tail).ok().filter(|_| is_literal)?;
+            let is_literal = rest.chars().nth(1).is_some_and(|next| next.is_ascii() && !next.is_ascii_alphanumeric());
+            let byte = scan::escape(&mut tail).ok().filter(|_| is_literal)?;
             *rest = tail;
-            char::from_u32(rune)
+            Some(char::from(byte))
         }
         '.' | '+' | '*' | '?' | '(' | ')' | '|' | '[' | ']' | '{' | '}' | '^' | '$' => None,
         _ => scan::take(rest),

@@ -1,10 +1,5 @@
 //! The instructions of RE2's automaton, and the pieces they are put together from.
 
-use std::collections::HashMap;
-
-use super::class::RUNE_MAX;
-use super::utf8::{self, Sequence};
-
 /// Number of an instruction; 0 is [`Instruction::Fail`], and also stands for "not known yet".
 pub(super) type Id = u32;
 
@@ -27,7 +22,6 @@ pub(super) enum Instruction {
     Bytes {
         low: u8,
         high: u8,
-        fold: bool,
         next: Id,
     },
     /// The begin or end of a group.
@@ -116,8 +110,8 @@ impl Builder {
         Ok(Fragment { begin, ends: vec![Hole::First(begin)], nullable })
     }
 
-    pub(super) fn bytes(&mut self, low: u8, high: u8, fold: bool) -> Result<Fragment, TooLarge> {
-        self.single(Instruction::Bytes { low, high, fold, next: 0 }, false)
+    pub(super) fn bytes(&mut self, low: u8, high: u8) -> Result<Fragment, TooLarge> {
+        self.single(Instruction::Bytes { low, high, next: 0 }, false)
     }
 
     pub(super) fn condition(&mut self) -> Result<Fragment, TooLarge> {
@@ -203,15 +197,6 @@ impl Builder {
         self.fill(&sub.ends, end);
         Ok(Fragment { begin, ends: vec![Hole::First(end)], nullable: sub.nullable })
     }
-
-    /// A set of code points, given as ranges with whether case is ignored in each.
-    pub(super) fn runes(&mut self, ranges: impl IntoIterator<Item = (u32, u32, bool)>) -> Result<Fragment, TooLarge> {
-        let mut set = RuneSet { builder: self, shared: HashMap::new(), root: 0, ends: Vec::new() };
-        for (low, high, fold) in ranges {
-            set.add(low, high, fold)?;
-        }
-        Ok(Fragment { begin: set.root, ends: set.ends, nullable: false })
-    }
 }
 
 /// Both lists; the shorter one is moved.
@@ -220,128 +205,3 @@ fn joined(one: Vec<Hole>, two: Vec<Hole>) -> Vec<Hole> {
     long.extend(short);
     long
 }
-
-/// What identifies a byte range that may be shared by several sequences: its bytes, and what follows.
-type Key = (u8, u8, bool, Id);
-
-/// Builds the byte sequences of a set of code points as a trie whose tails are shared.
-struct RuneSet<'a> {
-    builder: &'a mut Builder,
-    shared: HashMap<Key, Id>,
-    root: Id,
-    ends: Vec<Hole>,
-}
-
-impl RuneSet<'_> {
-    fn add(&mut self, low: u32, high: u32, fold: bool) -> Result<(), TooLarge> {
-        utf8::split(low, high, &mut |sequence| match sequence {
-            Sequence::Ascii(low, high) => {
-                let id = self.range(low, high, fold, 0)?;
-                self.insert(id)
-            }
-            Sequence::AllOthers => self.all_others(),
-            Sequence::Bytes(bytes) => self.sequence(bytes),
-        })
-    }
-
-    fn range(&mut self, low: u8, high: u8, fold: bool, next: Id) -> Result<Id, TooLarge> {
-        let id = self.builder.add(Instruction::Bytes { low, high, fold, next })?;
-        if next == 0 {
-            self.ends.push(Hole::First(id));
-        }
-        Ok(id)
-    }
-
-    fn shared_range(&mut self, low: u8, high: u8, next: Id) -> Result<Id, TooLarge> {
-        let key = (low, high, false, next);
-        if let Some(id) = self.shared.get(&key) {
-            return Ok(*id);
-        }
-        let id = self.range(low, high, false, next)?;
-        self.shared.insert(key, id);
-        Ok(id)
-    }
-
-    /// Everything beyond ASCII, which RE2 does with fewer instructions than an exact set needs.
-    fn all_others(&mut self) -> Result<(), TooLarge> {
-        let mut next = 0;
-        for (low, high) in [(0xc2, 0xdf), (0xe0, 0xef), (0xf0, 0xf4)] {
-            next = self.range(0x80, 0xbf, false, next)?;
-            let id = self.range(low, high, false, next)?;
-            self.insert(id)?;
-        }
-        Ok(())
-    }
-
-    /// One sequence of two to four byte ranges, built from its end.
-    fn sequence(&mut self, bytes: &[(u8, u8)]) -> Result<(), TooLarge> {
-        let mut id = 0;
-        for (index, (low, high)) in bytes.iter().enumerate().rev() {
-            let is_last = index + 1 == bytes.len();
-            id = if is_last || low < high && index != 0 {
-                self.shared_range(*low, *high, id)?
-            } else {
-                self.range(*low, *high, false, id)?
-            };
-        }
-        self.insert(id)
-    }
-
-    fn insert(&mut self, id: Id) -> Result<(), TooLarge> {
-        self.root = if self.root == 0 { id } else { self.insert_below(self.root, id)? };
-        Ok(())
-    }
-
-    /// Puts the sequence that starts at `id` beside those at `root`; gives the new root.
-    fn insert_below(&mut self, root: Id, id: Id) -> Result<Id, TooLarge> {
-        // Sequences come in order, so only the latest can begin with the same bytes.
-        let (latest, is_alternative) = match self.builder.get(root) {
-            Instruction::Alternative { second, .. } => (second, true),
-            _ => (root, false),
-        };
-        if self.bytes_of(latest) != self.bytes_of(id) {
-            return self.builder.add(Instruction::Alternative { first: root, second: id });
-        }
-        let (mut same, mut root) = (latest, root);
-        if self.is_shared(same) {
-            // Others use it as their tail: a copy can be changed.
-            same = self.builder.add(self.builder.get(same))?;
-            if is_alternative {
-                self.builder.fill(&[Hole::Second(root)], same);
-            } else {
-                root = same;
-            }
-        }
-        let tail = self.next_of(id);
-        if !self.is_shared(id) && id as usize + 1 == self.builder.instructions.len() {
-            self.builder.instructions.pop();
-        }
-        let next = self.insert_below(self.next_of(same), tail)?;
-        self.builder.fill(&[Hole::First(same)], next);
-        Ok(root)
-    }
-
-    fn bytes_of(&self, id: Id) -> Option<(u8, u8, bool)> {
-        match self.builder.get(id) {
-            Instruction::Bytes { low, high, fold, .. } => Some((low, high, fold)),
-            _ => None,
-        }
-    }
-
-    fn next_of(&self, id: Id) -> Id {
-        match self.builder.get(id) {
-            Instruction::Bytes { next, .. } => next,
-            _ => 0,
-        }
-    }
-
-    fn is_shared(&self, id: Id) -> bool {
-        match self.builder.get(id) {
-            Instruction::Bytes { low, high, fold, next } => self.shared.contains_key(&(low, high, fold, next)),
-            _ => false,
-        }
-    }
-}
-
-/// The whole range of code points.
-pub(super) const ALL_RUNES: (u32, u32, bool) = (0, RUNE_MAX, false);

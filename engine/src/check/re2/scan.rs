@@ -1,11 +1,11 @@
 //! The small pieces of RE2's grammar: escapes, repetition counts, character classes.
 //!
-//! Each function takes the rest of the pattern, moves it past what it has read, and leaves the tree to the parser.
+//! The pattern comes as Latin-1: every character is one byte of what was written. Each function takes the rest of it, moves it past what it has read, and leaves the tree to the parser.
 
-use super::class::{self, Class};
+use super::class::Class;
 use super::fault::{RegexFault, SyntaxProblem};
+use super::group;
 use super::tree::Flags;
-use super::unicode;
 
 /// What stands between `start` and `rest`, which is a tail of it.
 pub(super) fn between<'a>(start: &'a str, rest: &str) -> &'a str {
@@ -18,6 +18,11 @@ pub(super) fn take(rest: &mut &str) -> Option<char> {
     let first = characters.next()?;
     *rest = characters.as_str();
     Some(first)
+}
+
+/// Takes the first character off, as the byte it stands for.
+pub(super) fn take_byte(rest: &mut &str) -> Option<u8> {
+    take(rest).and_then(|character| u8::try_from(character).ok())
 }
 
 /// `{2}`, `{2,}` or `{2,3}` at the start of `rest`; anything else is a literal brace, and nothing is taken.
@@ -49,13 +54,13 @@ fn integer(rest: &mut &str) -> Option<u32> {
 }
 
 /// An escape that stands for one character: `\n`, `\x{1F}`, `\.`. `rest` starts with the backslash.
-pub(super) fn escape(rest: &mut &str) -> Result<u32, RegexFault> {
+pub(super) fn escape(rest: &mut &str) -> Result<u8, RegexFault> {
     let start = *rest;
     take(rest);
     let Some(letter) = take(rest) else {
         return Err(SyntaxProblem::TrailingBackslash.at(start));
     };
-    let rune = match letter {
+    let byte = match letter {
         'n' => Some(0x0a),
         'r' => Some(0x0d),
         't' => Some(0x09),
@@ -64,14 +69,14 @@ pub(super) fn escape(rest: &mut &str) -> Result<u32, RegexFault> {
         'v' => Some(0x0b),
         'x' => hexadecimal(rest),
         '0'..='7' => octal(letter, rest),
-        punctuation if punctuation.is_ascii() && !punctuation.is_ascii_alphanumeric() => Some(u32::from(punctuation)),
+        punctuation if punctuation.is_ascii() && !punctuation.is_ascii_alphanumeric() => u8::try_from(punctuation).ok(),
         _ => None,
     };
-    rune.ok_or_else(|| SyntaxProblem::Escape.at(between(start, rest)))
+    byte.ok_or_else(|| SyntaxProblem::Escape.at(between(start, rest)))
 }
 
 /// Up to three octal digits; one alone must be 0, for others are back references, which RE2 does not have.
-fn octal(first: char, rest: &mut &str) -> Option<u32> {
+fn octal(first: char, rest: &mut &str) -> Option<u8> {
     let mut code = first.to_digit(8)?;
     if code != 0 && !rest.starts_with(|next: char| next.is_digit(8)) {
         return None;
@@ -81,22 +86,22 @@ fn octal(first: char, rest: &mut &str) -> Option<u32> {
         code = code * 8 + digit;
         take(rest);
     }
-    Some(code)
+    u8::try_from(code).ok()
 }
 
 /// Two hexadecimal digits, or any number of them in braces.
-fn hexadecimal(rest: &mut &str) -> Option<u32> {
+fn hexadecimal(rest: &mut &str) -> Option<u8> {
     let first = take(rest)?;
     if first != '{' {
-        return Some(first.to_digit(16)? * 16 + take(rest)?.to_digit(16)?);
+        return u8::try_from(first.to_digit(16)? * 16 + take(rest)?.to_digit(16)?).ok();
     }
     let mut code = take(rest)?.to_digit(16)?;
     loop {
         match take(rest)? {
-            '}' => return Some(code),
+            '}' => return u8::try_from(code).ok(),
             digit => code = code * 16 + digit.to_digit(16)?,
         }
-        if code > class::RUNE_MAX {
+        if code > 0xff {
             return None;
         }
     }
@@ -104,49 +109,26 @@ fn hexadecimal(rest: &mut &str) -> Option<u32> {
 
 /// Collects the members of a class while it is read.
 struct Builder {
-    flags: Flags,
-    ranges: Vec<(u32, u32)>,
-    /// Folding waits until the end: a set and its folded self are then built once.
-    unfolded: Vec<(u32, u32)>,
+    fold: bool,
+    class: Class,
 }
 
 impl Builder {
     fn new(flags: Flags) -> Self {
-        Self { flags, ranges: Vec::new(), unfolded: Vec::new() }
+        Self { fold: flags.has(Flags::FOLD), class: Class::default() }
     }
 
-    fn add(&mut self, range: (u32, u32)) {
-        if self.flags.has(Flags::FOLD) { self.unfolded.push(range) } else { self.ranges.push(range) }
-    }
-
-    /// Adds a set that is folded already if it has to be, or what is not in it.
-    fn add_group(&mut self, group: &Class, negated: bool) {
-        if negated {
-            self.ranges.extend_from_slice(group.negated().ranges());
-        } else {
-            self.ranges.extend_from_slice(group.ranges());
-        }
-    }
-
-    /// Adds one of the sets of ASCII characters, or what is not in it.
-    fn add_ascii_group(&mut self, ranges: &[(u32, u32)], negated: bool) {
-        let group = Class::new(ranges.to_vec());
-        let group = if self.flags.has(Flags::FOLD) { group.folded() } else { group };
-        self.add_group(&group, negated);
-    }
-
-    fn finish(mut self) -> Class {
-        if !self.unfolded.is_empty() {
-            self.ranges.extend_from_slice(Class::new(self.unfolded).folded().ranges());
-        }
-        Class::new(self.ranges)
+    /// Adds a set, or what is not in it; what is not in it is found after folding.
+    fn add(&mut self, members: Class, negated: bool) {
+        let members = if self.fold { members.folded() } else { members };
+        self.class = self.class.union(if negated { members.negated() } else { members });
     }
 }
 
 /// `\d`, `\pN`, `\p{Greek}` and the like at the start of `rest`; `None` if there is none.
 pub(super) fn escaped_class(rest: &mut &str, flags: Flags) -> Result<Option<Class>, RegexFault> {
     let mut builder = Builder::new(flags);
-    Ok(if group_escape(rest, &mut builder, 2)? { Some(builder.finish()) } else { None })
+    Ok(if group_escape(rest, &mut builder, 2)? { Some(builder.class) } else { None })
 }
 
 /// Adds `\d` or `\p{…}` at the start of `rest`. `\p` needs at least so many bytes to count.
@@ -157,9 +139,9 @@ fn group_escape(rest: &mut &str, builder: &mut Builder, bytes_min: usize) -> Res
         unicode_group(rest, builder)?;
         return Ok(true);
     }
-    let Some(ranges) = class::perl(letter) else { return Ok(false) };
+    let Some(members) = group::perl(letter) else { return Ok(false) };
     *rest = rest.get(2..).unwrap_or_default();
-    builder.add_ascii_group(ranges, letter.is_ascii_uppercase());
+    builder.add(members, letter.is_ascii_uppercase());
     Ok(true)
 }
 
@@ -185,8 +167,7 @@ fn unicode_group(rest: &mut &str, builder: &mut Builder) -> Result<(), RegexFaul
         negated = !negated;
         name = positive;
     }
-    let group = unicode::group(name, builder.flags.has(Flags::FOLD)).ok_or_else(|| fault(rest))?;
-    builder.add_group(group, negated);
+    builder.add(group::unicode(name).ok_or_else(|| fault(rest))?, negated);
     Ok(())
 }
 
@@ -223,15 +204,14 @@ pub(super) fn bracket_class(rest: &mut &str, flags: Flags) -> Result<Class, Rege
         if high < low {
             return Err(SyntaxProblem::ClassRange.at(between(member, rest)));
         }
-        builder.add((low, high));
+        builder.add(Class::new(&[(low, high)]), false);
     }
     take(rest);
-    let class = builder.finish();
-    Ok(if negated { class.negated() } else { class })
+    Ok(if negated { builder.class.negated() } else { builder.class })
 }
 
-fn class_character(rest: &mut &str) -> Option<Result<u32, RegexFault>> {
-    if rest.starts_with('\\') { Some(escape(rest)) } else { Some(Ok(u32::from(take(rest)?))) }
+fn class_character(rest: &mut &str) -> Option<Result<u8, RegexFault>> {
+    if rest.starts_with('\\') { Some(escape(rest)) } else { Some(Ok(take_byte(rest)?)) }
 }
 
 /// `[:name:]` or `[:^name:]` inside of brackets.
@@ -239,8 +219,8 @@ fn posix_class(rest: &mut &str, builder: &mut Builder) -> Result<bool, RegexFaul
     let start = *rest;
     let Some((name, tail)) = rest.strip_prefix("[:").and_then(|tail| tail.split_once(":]")) else { return Ok(false) };
     let (name, negated) = name.strip_prefix('^').map_or((name, false), |name| (name, true));
-    let ranges = class::posix(name).ok_or_else(|| SyntaxProblem::ClassRange.at(between(start, tail)))?;
+    let members = group::posix(name).ok_or_else(|| SyntaxProblem::ClassRange.at(between(start, tail)))?;
     *rest = tail;
-    builder.add_ascii_group(ranges, negated);
+    builder.add(members, negated);
     Ok(true)
 }

@@ -58,15 +58,17 @@ fn join(before: Node, after: Node) -> Result<Vec<Node>, (Node, Node)> {
             (more, most, None)
         }
         (node, _) if single.same(node) => (1, Some(1), None),
-        (Node::String { runes, fold }, _) => {
+        (Node::String { bytes, fold }, _) => {
             let same = match single {
-                Node::Literal { rune, fold: own } if own == fold => runes.iter().take_while(|r| *r == rune).count(),
+                Node::Literal { byte, fold: own } if own == fold => {
+                    bytes.iter().take_while(|other| *other == byte).count()
+                }
                 _ => 0,
             };
             let Some(count) = u32::try_from(same).ok().filter(|count| *count > 0) else {
                 return Err((before, after));
             };
-            let rest = Node::literal(runes.get(same..).unwrap_or_default(), *fold);
+            let rest = Node::literal(bytes.get(same..).unwrap_or_default(), *fold);
             (count, Some(count), Some(rest).filter(|rest| !matches!(rest, Node::Empty)))
         }
         _ => return Err((before, after)),
@@ -91,7 +93,6 @@ fn repetition(node: &Node) -> Option<(u32, Option<u32>, Flags, &Node)> {
 fn reduce(node: Node) -> Node {
     match node {
         Node::Class(class) if class.is_empty() => Node::NoMatch,
-        Node::Class(class) if class.is_full() => Node::AnyChar,
         Node::Concat(subs) => Node::Concat(subs.into_iter().map(reduce).collect()),
         Node::Alternate(subs) => Node::Alternate(subs.into_iter().map(reduce).collect()),
         Node::Capture(sub) => Node::Capture(Box::new(reduce(*sub))),

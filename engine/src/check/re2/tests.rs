@@ -5,11 +5,9 @@ use proptest::prelude::*;
 use super::*;
 
 /// Rows of size or `-`, number of groups or RE2's error, and pattern; written with `google-re2` 1.1.20251105
-/// (RE2 of 2025-11-05, default options as Envoy uses them) from its `ProgramSize`, `NumberOfCapturingGroups`, `error`.
+/// (RE2 of 2025-11-05, default options but Latin-1, as Envoy has them) from its `ProgramSize`,
+/// `NumberOfCapturingGroups` and `error`. Envoy 1.40 gave the same verdict and size for every row.
 const MEASURED: &str = include_str!("fixtures/google-re2-1.1.20251105.tsv");
-
-/// Groups whose members in RE2 differ a little from those in our younger Unicode tables.
-const OTHER_TABLES: [&str; 2] = [r"\p{Mc}", r"\p{Mn}"];
 
 const NO_LIMIT: Limits = Limits { program_size: 1_000_000 };
 
@@ -29,9 +27,6 @@ fn verdicts_and_sizes_are_those_of_re2() {
         let [size, detail, pattern] = [(); 3].map(|()| columns.next().unwrap());
         rows += 1;
         match (check(pattern, NO_LIMIT), size.parse::<u32>()) {
-            (Ok(program), Ok(size)) if OTHER_TABLES.contains(&pattern) => {
-                assert!((size..=size + size / 100).contains(&program.size), "{pattern}: {size}, {program:?}");
-            }
             (Ok(program), Ok(size)) => {
                 let captures = detail.parse().unwrap();
                 assert_eq!(program, Program { size, captures }, "{pattern}");
@@ -44,7 +39,7 @@ fn verdicts_and_sizes_are_those_of_re2() {
             (ours, _) => panic!("{pattern}: RE2 {size} {detail}, here {ours:?}"),
         }
     }
-    assert!(rows > 800);
+    assert!(rows > 900);
 }
 
 #[test]
@@ -71,9 +66,11 @@ fn the_program_size_is_limited() {
         "the regex is too large: its compiled program has 104 instructions; at most 100 are allowed; \
          use smaller repetition counts or classes"
     );
-    assert_eq!(check(r"\pL{1000}", limits), Err(RegexFault::Huge { limit: 100 }));
-    // RE2 itself gives up: "pattern too large - compile failed".
-    assert!(check(r"\pL{1000}", Limits { program_size: u32::MAX }).is_err());
+    assert_eq!(check("[acegikmoqs]{1000}{1}", limits), Err(SyntaxProblem::RepetitionOperator.at("{1000}{1}")));
+    assert_eq!(check("(?:[acegikmoqs]{1000}){1}", limits), Err(RegexFault::Huge { limit: 100 }));
+    // RE2 itself gives up at some point: "pattern too large - compile failed".
+    let enormous = "[acegikmoqs]{1000}".repeat(100);
+    assert_eq!(check(&enormous, Limits { program_size: u32::MAX }), Err(RegexFault::Huge { limit: u32::MAX }));
 }
 
 #[test]
@@ -92,7 +89,7 @@ fn costly_patterns_end() {
     let limits = Limits { program_size: 10_000 };
     let ladder: String = (1..85).map(|length| format!("{}|", "a".repeat(length))).collect();
     for pattern in [
-        r"(?i)[\x{0}-\x{10FFFF}]".repeat(186),
+        r"(?i)[\x{0}-\x{FF}]".repeat(200),
         format!("(?i){}", r"\pL".repeat(1300)),
         r"[\pL\PL]".repeat(500),
         format!("(?i)[{}]", r"\pL\PL".repeat(600)),
@@ -123,7 +120,7 @@ fn groups_are_counted() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
     fn arbitrary_text_never_panics(pattern in "\\PC{0,40}") {

@@ -1,7 +1,5 @@
 //! The syntax tree of a regex, as RE2 builds it.
 
-use std::rc::Rc;
-
 use super::class::Class;
 
 /// The switches that `(?…)` changes, as bits.
@@ -66,15 +64,15 @@ pub(super) enum Node {
     /// Matches the empty text.
     Empty,
     Literal {
-        rune: u32,
+        byte: u8,
         fold: bool,
     },
     /// Two or more literals in a row.
     String {
-        runes: Vec<u32>,
+        bytes: Vec<u8>,
         fold: bool,
     },
-    Class(Rc<Class>),
+    Class(Class),
     AnyChar,
     AnyByte,
     Look(Look),
@@ -96,12 +94,12 @@ pub(super) enum Node {
 }
 
 impl Node {
-    /// The literal for some runes: none, one, or a string.
-    pub(super) fn literal(runes: &[u32], fold: bool) -> Self {
-        match runes {
+    /// The literal for some bytes: none, one, or a string.
+    pub(super) fn literal(bytes: &[u8], fold: bool) -> Self {
+        match bytes {
             [] => Self::Empty,
-            [rune] => Self::Literal { rune: *rune, fold },
-            runes => Self::String { runes: runes.to_vec(), fold },
+            [byte] => Self::Literal { byte: *byte, fold },
+            bytes => Self::String { bytes: bytes.to_vec(), fold },
         }
     }
 
@@ -123,7 +121,7 @@ impl Node {
         }
     }
 
-    /// Whether it matches exactly one code point or byte.
+    /// Whether it matches exactly one byte.
     pub(super) fn is_single(&self) -> bool {
         matches!(self, Self::Literal { .. } | Self::Class(_) | Self::AnyChar | Self::AnyByte)
     }
@@ -133,7 +131,7 @@ impl Node {
         match (self, other) {
             (Self::AnyChar, Self::AnyChar) | (Self::AnyByte, Self::AnyByte) => true,
             (Self::Look(one), Self::Look(two)) => one == two,
-            (Self::Literal { rune: one, fold }, Self::Literal { rune: two, fold: other }) => {
+            (Self::Literal { byte: one, fold }, Self::Literal { byte: two, fold: other }) => {
                 one == two && fold == other
             }
             (Self::Class(one), Self::Class(two)) => one == two,
