@@ -254,7 +254,7 @@ mod tests {
     }
 
     fn run(line: &str) -> RunArgs {
-        match parse(&format!("run --manifests m {line}").trim_end()).unwrap().command {
+        match parse(format!("run --manifests m {line}").trim_end()).unwrap().command {
             Command::Run(args) => *args,
             other => panic!("{other:?}"),
         }

@@ -8,17 +8,47 @@ use holdfast_xds::{Resource, ResourceType, Snapshot};
 use serde_json::{Value, json};
 
 use super::State;
+use crate::object::Object;
 use crate::run::envoy::ManagedEnvoy;
-use crate::run::serve::core::Core;
+use crate::run::serve::core::{Core, Places};
+use crate::snapshot::ObjectSnapshot;
 
-/// What is served now: every resource of every Gateway, with its origins.
-pub fn config(published: &BTreeMap<Arc<str>, Snapshot>, gateway: Option<&str>, kind: Option<&str>) -> Value {
-    let gateways: Vec<Value> = published
-        .iter()
-        .filter(|(name, _)| gateway.is_none_or(|wanted| wanted == &***name))
-        .map(|(name, snapshot)| json!({ "name": name, "resources": resources(snapshot, kind) }))
-        .collect();
-    json!({ "gateways": gateways })
+/// What is served now, and what it was made from.
+pub struct Config {
+    published: BTreeMap<Arc<str>, Snapshot>,
+    objects: ObjectSnapshot,
+    places: Places,
+}
+
+impl Config {
+    /// What the main loop has now. Costs little: contents are shared.
+    pub fn of(core: &Core) -> Self {
+        let (published, objects) = (core.published.clone(), core.engine.objects().clone());
+        Self { published, objects, places: core.places.clone() }
+    }
+
+    /// Every resource of every Gateway with its origins, and every object. `gateway` and `kind` choose among resources.
+    pub fn page(&self, gateway: Option<&str>, kind: Option<&str>) -> Value {
+        let gateways: Vec<Value> = self
+            .published
+            .iter()
+            .filter(|(name, _)| gateway.is_none_or(|wanted| wanted == &***name))
+            .map(|(name, snapshot)| json!({ "name": name, "resources": resources(snapshot, kind) }))
+            .collect();
+        let objects: Vec<Value> = self.objects.sorted().into_iter().map(|object| self.object(object)).collect();
+        json!({ "gateways": gateways, "objects": objects })
+    }
+
+    fn object(&self, object: &Object) -> Value {
+        let place = self.places.get(&object.key);
+        json!({
+            "object": object.key.to_string(),
+            "uid": object.metadata.uid,
+            "generation": object.metadata.generation,
+            "file": place.map(|place| &place.file),
+            "line": place.map(|place| place.line),
+        })
+    }
 }
 
 /// The resources of a Gateway, in the order in which Envoys are sent them; only those of a type such as `RDS`, if one is

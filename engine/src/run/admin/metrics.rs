@@ -36,7 +36,7 @@ pub struct Metrics {
     push_success_at: IntGauge,
     nacks: IntCounterVec,
     connected: IntGaugeVec,
-    sent: IntGaugeVec,
+    sent: Sent,
     /// When each Gateway's configuration was last handed out.
     published: Mutex<HashMap<Arc<str>, Instant>>,
 }
@@ -94,11 +94,15 @@ impl Metrics {
             )?,
             nacks: counters("nacks_total", "Responses that Envoys refused", &["gateway", "type"])?,
             connected: gauges("xds_connected_envoys", "Envoys that are connected", &["gateway"])?,
-            sent: gauges(
-                "xds_sent",
-                "What was sent to the Envoys of a Gateway since the start",
-                &["gateway", "type", "what"],
-            )?,
+            sent: Sent {
+                responses: counters("xds_responses_sent_total", "Responses sent to Envoys", &["gateway", "type"])?,
+                resources: counters(
+                    "xds_resources_sent_total",
+                    "Resources sent to Envoys (change=update), and names of resources told to be gone (change=removal)",
+                    &["gateway", "type", "change"],
+                )?,
+                bytes: counters("xds_sent_bytes_total", "Bytes of responses sent to Envoys", &["gateway", "type"])?,
+            },
             published: Mutex::default(),
             registry,
         })
@@ -182,20 +186,40 @@ impl Metrics {
         for (gateway, count) in fleets.connected() {
             self.connected.with_label_values(&[&*gateway]).set(signed(count));
         }
-        self.sent.reset();
         for ((gateway, kind), count) in fleets.pushes().by_type {
-            let PushCount { responses, resources, removals, bytes, .. } = count;
-            for (what, value) in
-                [("responses", responses), ("resources", resources), ("removals", removals), ("bytes", bytes)]
-            {
-                let value = i64::try_from(value).unwrap_or(i64::MAX);
-                self.sent.with_label_values(&[&gateway, kind.short_name(), what]).set(value);
-            }
+            self.sent.take_over(&gateway, kind.short_name(), &count);
         }
         let mut text = Vec::new();
         TextEncoder::new().encode(&self.registry.gather(), &mut text)?;
         Ok(String::from_utf8_lossy(&text).into_owned())
     }
+}
+
+/// What the xDS server counts by Gateway and type.
+#[derive(Debug)]
+struct Sent {
+    responses: IntCounterVec,
+    resources: IntCounterVec,
+    bytes: IntCounterVec,
+}
+
+impl Sent {
+    fn take_over(&self, gateway: &str, kind: &str, count: &PushCount) {
+        let PushCount { responses, resources, removals, bytes, .. } = *count;
+        raise(&self.responses, &[gateway, kind], responses);
+        raise(&self.resources, &[gateway, kind, "update"], resources);
+        raise(&self.resources, &[gateway, kind, "removal"], removals);
+        raise(&self.bytes, &[gateway, kind], bytes);
+    }
+}
+
+/// Raises a counter to a value. A value below it was counted anew: a Gateway of that name was created again.
+fn raise(counters: &IntCounterVec, labels: &[&str], value: u64) {
+    let counter = counters.with_label_values(labels);
+    if value < counter.get() {
+        counter.reset();
+    }
+    counter.inc_by(value - counter.get());
 }
 
 fn truth(value: bool) -> &'static str {

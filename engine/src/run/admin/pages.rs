@@ -61,15 +61,10 @@ struct ConfigQuery {
 }
 
 async fn config(Extract(state): Extract<State>, Query(query): Query<ConfigQuery>) -> Response {
-    let published = state.asker.ask(|core| core.published.clone()).await;
-    let page = published.map(|published| async move {
-        let page = move || debug::config(&published, query.gateway.as_deref(), query.r#type.as_deref());
-        tokio::task::spawn_blocking(page).await.ok()
-    });
-    json(match page {
-        Some(page) => page.await,
-        None => None,
-    })
+    let Some(config) = state.asker.ask(debug::Config::of).await else { return ending() };
+    // Decoding every resource takes time that the main loop should not spend.
+    let page = move || config.page(query.gateway.as_deref(), query.r#type.as_deref());
+    json(tokio::task::spawn_blocking(page).await.ok())
 }
 
 #[derive(Debug, Deserialize)]

@@ -62,6 +62,8 @@ pub struct Reading {
     pub problems: Vec<Problem>,
     /// Objects of kinds that are not read.
     pub foreign: Vec<Problem>,
+    /// The roots, as they were named.
+    pub roots: String,
     /// How many files there are.
     pub files: usize,
     /// How many objects are used.
@@ -162,6 +164,8 @@ impl Manifests {
     /// Compares all objects with those of the last reading.
     fn compare(&mut self, reading: &mut Reading) {
         reading.files = self.files.len();
+        let roots: Vec<_> = self.roots.iter().map(|root| root.path.to_string_lossy()).collect();
+        reading.roots = roots.join(", ");
         for file in self.files.values() {
             reading.problems.extend(file.contents.problems.iter().cloned());
             reading.foreign.extend(file.contents.foreign.iter().cloned());

@@ -3,7 +3,7 @@
 //! Nobody else touches the engine. Whoever wants to know something sends a question, which is answered between two
 //! translations.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -58,7 +58,7 @@ impl Asker {
 }
 
 /// Where objects are written.
-pub type Places = HashMap<ObjectKey, Source>;
+pub type Places = imbl::HashMap<ObjectKey, Source>;
 
 /// What the loop owns.
 pub struct Core {
@@ -152,7 +152,7 @@ impl Core {
         if !self.health.manifests.swap(true, Relaxed) {
             tracing::info!(files = reading.files, objects = reading.objects, "read all manifests");
             if reading.objects == 0 {
-                tracing::warn!("the manifests hold no object that Holdfast reads; waiting for some");
+                tracing::warn!(manifests = reading.roots, "there is no object that Holdfast reads; waiting for some");
             }
         }
     }
