@@ -162,7 +162,7 @@ impl Holdfast {
         let of_name = |line: &&str| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' ']));
         let wanted = |line: &&str| labels.iter().all(|label| line.contains(label));
         let value = |line: &str| line.rsplit(' ').next().and_then(|value| value.parse::<f64>().ok()).unwrap_or(0.0);
-        Ok(page.lines().filter(of_name).filter(wanted).map(value).sum())
+        Ok(page.lines().filter(of_name).filter(wanted).map(value).sum::<f64>() + 0.0)
     }
 
     /// Asks it to end (SIGTERM) and waits until it has.
