@@ -97,8 +97,9 @@ impl Holdfast {
     /// Starts it and does not wait for anything.
     pub fn start(world: &World, options: HoldfastOptions) -> Result<Self> {
         let mut env = options.env.clone();
-        if let Some(envoy) = envoy::find()
+        if options.envoy == "managed"
             && !env.iter().any(|(name, _)| name == "ENVOY_BIN")
+            && let Ok(envoy) = envoy::find()
         {
             env.push(("ENVOY_BIN".to_owned(), envoy.display().to_string()));
         }

@@ -42,5 +42,5 @@ fn main() -> ExitCode {
         tls::stories(),
         weights::stories(),
     ];
-    holdfast_scenario_tests::runner::run(themes.into_iter().flatten().collect())
+    holdfast_scenario_tests::runner::run(&themes.concat())
 }
