@@ -1,21 +1,17 @@
-//! Where an Envoy is.
+//! Where an Envoy is: the one that the product finds, or fetches, by itself.
 
-use std::env;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-static FOUND: OnceLock<Option<PathBuf>> = OnceLock::new();
+use holdfast_engine::run::envoy::find;
 
-/// The Envoy named by `ENVOY_BIN`, else the first `envoy` on the `PATH`.
-pub fn find() -> Option<PathBuf> {
-    FOUND.get_or_init(|| named().or_else(on_path)).clone()
-}
+static FOUND: OnceLock<Result<PathBuf, String>> = OnceLock::new();
 
-fn named() -> Option<PathBuf> {
-    env::var_os("ENVOY_BIN").map(PathBuf::from).filter(|path| path.is_file())
-}
-
-fn on_path() -> Option<PathBuf> {
-    let folders = env::var_os("PATH")?;
-    env::split_paths(&folders).map(|folder| folder.join("envoy")).find(|path| path.is_file())
+/// The Envoy named by `ENVOY_BIN`, else the first on the `PATH`, else the pinned release, fetched once.
+///
+/// # Errors
+/// Why there is none, and what can be done.
+pub fn find() -> Result<PathBuf, String> {
+    let look = || find::find().map(|found| found.path).map_err(|error| format!("{error:#}"));
+    FOUND.get_or_init(look).clone()
 }

@@ -97,8 +97,9 @@ impl Holdfast {
     /// Starts it and does not wait for anything.
     pub fn start(world: &World, options: HoldfastOptions) -> Result<Self> {
         let mut env = options.env.clone();
-        if let Some(envoy) = envoy::find()
+        if options.envoy == "managed"
             && !env.iter().any(|(name, _)| name == "ENVOY_BIN")
+            && let Ok(envoy) = envoy::find()
         {
             env.push(("ENVOY_BIN".to_owned(), envoy.display().to_string()));
         }
@@ -162,7 +163,7 @@ impl Holdfast {
         let of_name = |line: &&str| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' ']));
         let wanted = |line: &&str| labels.iter().all(|label| line.contains(label));
         let value = |line: &str| line.rsplit(' ').next().and_then(|value| value.parse::<f64>().ok()).unwrap_or(0.0);
-        Ok(page.lines().filter(of_name).filter(wanted).map(value).sum())
+        Ok(page.lines().filter(of_name).filter(wanted).map(value).sum::<f64>() + 0.0)
     }
 
     /// Asks it to end (SIGTERM) and waits until it has.

@@ -47,21 +47,25 @@ macro_rules! stories {
 }
 
 /// Runs the stories that the command line asks for.
-pub fn run(stories: Vec<Story>) -> ExitCode {
+pub fn run(stories: &[Story]) -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(AT_ONCE);
-    let has_envoy = envoy::find().is_some();
-    if !has_envoy && !arguments.list {
-        let asked = |story: &&Story| arguments.filter.as_deref().is_none_or(|filter| story.name.contains(filter));
-        for story in stories.iter().filter(|story| story.needs_envoy).filter(asked) {
-            let _ = writeln!(std::io::stderr(), "SKIPPED {}: set ENVOY_BIN to an Envoy binary", story.name);
+    let asked = |story: &&Story| arguments.filter.as_deref().is_none_or(|filter| story.name.contains(filter));
+    let to_skip: Vec<&Story> = stories.iter().filter(asked).filter(|story| story.needs_envoy).collect();
+    let no_envoy = if to_skip.is_empty() || arguments.list { None } else { envoy::find().err() };
+    if let Some(why) = &no_envoy {
+        for story in to_skip {
+            let _ = writeln!(std::io::stderr(), "SKIPPED {}: {why}", story.name);
         }
     }
-    let trial = |story: Story| {
+    let has_envoy = no_envoy.is_none();
+    let trial = |story: &Story| {
+        let story = *story;
         Trial::test(story.name, move || told(story).map_err(Failed::from))
             .with_ignored_flag(story.needs_envoy && !has_envoy)
     };
-    libtest_mimic::run(&arguments, stories.into_iter().map(trial).collect()).exit_code()
+    let trials = stories.iter().map(trial).collect();
+    libtest_mimic::run(&arguments, trials).exit_code()
 }
 
 /// Tells one story to its end; where it fails, says why and shows what its processes said.

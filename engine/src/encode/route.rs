@@ -109,7 +109,7 @@ fn regex(pattern: &str) -> RegexMatcher {
 
 fn action(route: &Route, listener: ListenerContext) -> EnvoyAction {
     match &route.action {
-        Action::Forward(forward) => EnvoyAction::Route(route_action(forward, &route.matches.path)),
+        Action::Forward(forward) => EnvoyAction::Route(route_action(forward, &route.matches)),
         Action::Redirect(redirect) => EnvoyAction::Redirect(redirect.encode(&route.matches.path, listener)),
         Action::Respond(response) => EnvoyAction::DirectResponse(direct_response(response)),
     }
@@ -127,10 +127,16 @@ pub(crate) fn direct_response(response: &Response) -> envoy::DirectResponseActio
     }
 }
 
-fn route_action(forward: &Forward, matched: &PathMatch) -> envoy::RouteAction {
+fn route_action(forward: &Forward, matched: &Match) -> envoy::RouteAction {
+    // A cluster that is not there means a back end that is not there, which Gateway API answers with 500, and gRPC calls
+    // with UNAVAILABLE, which Envoy makes of 503.
+    let not_found = if matched.grpc {
+        ClusterNotFoundResponseCode::ServiceUnavailable
+    } else {
+        ClusterNotFoundResponseCode::InternalServerError
+    };
     let mut action = envoy::RouteAction {
-        // A cluster that is not there means a back end that is not there, which Gateway API answers with 500.
-        cluster_not_found_response_code: ClusterNotFoundResponseCode::InternalServerError.into(),
+        cluster_not_found_response_code: not_found.into(),
         cluster_specifier: Some(clusters(&forward.backends)),
         request_mirror_policies: forward.mirrors.iter().map(crate::features::mirror::Mirror::encode).collect(),
         host_rewrite_specifier: forward
@@ -149,7 +155,7 @@ fn route_action(forward: &Forward, matched: &PathMatch) -> envoy::RouteAction {
         }),
         ..Default::default()
     };
-    match forward.rewrite.path.as_ref().map(|rewrite| rewrite.encode(matched)) {
+    match forward.rewrite.path.as_ref().map(|rewrite| rewrite.encode(&matched.path)) {
         Some(EnvoyPathRewrite::Prefix(prefix)) => action.prefix_rewrite = prefix,
         Some(EnvoyPathRewrite::Regex(regex)) => action.regex_rewrite = Some(regex),
         None => {}

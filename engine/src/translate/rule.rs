@@ -75,6 +75,11 @@ pub(super) struct Outcome {
     pub(super) backends: BTreeSet<Backend>,
 }
 
+/// What Gateway API answers for back ends that are not there: 500; to gRPC calls `UNAVAILABLE`, which Envoy makes of 503.
+fn missing_backend_status(route: &Object) -> u16 {
+    if &*route.key.kind == "GRPCRoute" { 503 } else { 500 }
+}
+
 /// Translates a rule that was read.
 pub(super) fn translate(object: &Object, rule: ReadRule<'_>, settings: &Settings, reader: &mut Reader<'_>) -> Outcome {
     let section = format!("rules[{}]", rule.index);
@@ -94,30 +99,31 @@ pub(super) fn translate(object: &Object, rule: ReadRule<'_>, settings: &Settings
         return broken(place, &rule.matches, section, message, settings, outcome);
     }
     let missing = resolved.faults.first().map(|fault| format!("{}: {}", fault.field, fault.message));
+    let status = missing_backend_status(object);
     let action = if let Some(redirect) = rule.filters.redirect {
         Action::Redirect(redirect)
     } else if resolved.backends.iter().any(|backend| backend.backend.is_some()) {
         let (backends, rewrite, timeouts) = (resolved.backends, rule.filters.rewrite, rule.timeouts);
         if let Some(message) = missing {
-            outcome.replaced = Some(Replaced { section, response: Some(500), class: Class::Referential, message });
+            outcome.replaced = Some(Replaced { section, response: Some(status), class: Class::Referential, message });
         }
         outcome.backends.extend(backends.iter().filter_map(|backend| backend.backend.clone()));
         outcome.backends.extend(mirrors.iter().map(|mirror| mirror.backend.clone()));
         Action::Forward(Box::new(Forward { backends, rewrite, timeouts, mirrors }))
     } else {
-        // Gateway API: requests for back ends that are not there get 500, whatever is set for invalid routes.
-        let message = missing.unwrap_or_else(|| format!("{field}: no backendRefs, so that requests get 500"));
+        // Whatever is set for invalid routes.
+        let message = missing.unwrap_or_else(|| format!("{field}: no backendRefs, so that requests get {status}"));
         if resolved.faults.is_empty() {
             outcome.faults.push(Fault::new(
                 &object.key,
                 Class::Ignored,
                 &field,
                 "NoBackends",
-                "no backendRefs: requests get 500",
+                format!("no backendRefs: requests get {status}"),
             ));
         }
-        outcome.replaced = Some(Replaced { section, response: Some(500), class: Class::Referential, message });
-        Action::Respond(Response { status: 500, body: settings.missing_backend_body.clone() })
+        outcome.replaced = Some(Replaced { section, response: Some(status), class: Class::Referential, message });
+        Action::Respond(Response { status, body: settings.missing_backend_body.clone() })
     };
     let cleared = matches!(action, Action::Respond(_));
     for (entry, ranked) in rule.matches.iter().enumerate() {

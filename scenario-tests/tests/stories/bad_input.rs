@@ -89,7 +89,12 @@ async fn unknown_kinds(world: World) -> Result<()> {
     world.gateway()?;
     let of = |version: &str, kind: &str| format!("apiVersion: {version}\nkind: {kind}\nmetadata:\n  name: strange\n");
     world.write("kinds.yaml", of("gateway.networking.k8s.io/v9", "HTTPRoute"))?;
-    check(&world).await?.expect_code(1)?.expect_said(&["kinds.yaml:1", "gateway.networking.k8s.io/v9", "HTTPRoute"])?;
+    check(&world).await?.expect_code(1)?.expect_said(&[
+        "kinds.yaml:1",
+        "gateway.networking.k8s.io",
+        "v9",
+        "HTTPRoute",
+    ])?;
     for text in ["kind: HTTPRoute\n", "apiVersion: v1\nmetadata: {name: a}\n", "- a\n- b\n", "just text\n"] {
         world.write("kinds.yaml", text)?;
         check(&world).await?.expect_code(1)?.expect_said(&["kinds.yaml"])?;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Error, Result, ensure};
 use holdfast_scenario_tests::ask::get;
 use holdfast_scenario_tests::hammer::Shot;
 use holdfast_scenario_tests::process::Process;
@@ -31,7 +31,7 @@ async fn start(world: &World, options: &HoldfastOptions, sotw: bool) -> Result<P
     let printed = world.command(&args).await?;
     let file = world.folder().join(format!("{mode}.yaml"));
     fs::write(&file, &printed.expect_code(0)?.stdout)?;
-    let binary = envoy::find().context("no Envoy")?;
+    let binary = envoy::find().map_err(Error::msg)?;
     let file = file.display().to_string();
     let args = ["-c", &file, "--use-dynamic-base-id", "--concurrency", "1", "--log-level", "warning"];
     Process::start(&binary, args, &[], &world.log("envoy"))

@@ -102,7 +102,9 @@ async fn weights_and_missing_back_ends(world: World) -> Result<()> {
   - {name: left, port: 8080, weight: 3}
   - {name: right, port: 8080, weight: 1}
 - matches: [{method: {service: a.Missing}}]
-  backendRefs: [{name: missing, port: 8080}]",
+  backendRefs: [{name: missing, port: 8080}]
+- matches: [{method: {service: a.Half}}]
+  backendRefs: [{name: missing, port: 8080}, {name: left, port: 8080}]",
         ),
     )?;
     let _holdfast = world.run().await?;
@@ -122,6 +124,11 @@ async fn weights_and_missing_back_ends(world: World) -> Result<()> {
     ensure!((85..=150).contains(&left) && right >= 10, "{left} left, {right} right");
     let missing = call(port, "a.Missing/Do").make().await?;
     ensure!(missing.status == UNAVAILABLE, "Gateway API wants UNAVAILABLE: {missing:?}");
+    let mut statuses = std::collections::BTreeSet::new();
+    for _ in 0..60 {
+        statuses.insert(call(port, "a.Half/Do").make().await?.status);
+    }
+    ensure!(statuses == [0, UNAVAILABLE].into(), "{statuses:?}");
     Ok(())
 }
 

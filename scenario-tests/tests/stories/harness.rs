@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Error, Result, ensure};
 use holdfast_scenario_tests::ask::get;
 use holdfast_scenario_tests::hammer::Shot;
 use holdfast_scenario_tests::manifests::indent;
@@ -71,7 +71,7 @@ fn start(world: &World, plain: u16, secure: u16, certificate: &Certificate, back
     );
     let file = world.folder().join("envoy.yaml");
     fs::write(&file, config)?;
-    let binary = envoy::find().context("no Envoy")?;
+    let binary = envoy::find().map_err(Error::msg)?;
     let file = file.display().to_string();
     Process::start(&binary, ["-c", &file, "--use-dynamic-base-id", "--concurrency", "1"], &[], &world.log("envoy"))
 }

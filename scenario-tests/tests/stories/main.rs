@@ -1,5 +1,6 @@
 //! Stories: manifests go in, real requests go through a real Envoy, and what comes out is what was meant.
 
+mod adversity;
 mod bad_input;
 mod changes;
 mod commands;
@@ -16,6 +17,7 @@ mod references;
 mod replacement;
 mod restarts;
 mod rewrites;
+mod seeing;
 mod tls;
 mod weights;
 
@@ -23,6 +25,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let themes = [
+        adversity::stories(),
         bad_input::stories(),
         changes::stories(),
         commands::stories(),
@@ -39,8 +42,9 @@ fn main() -> ExitCode {
         replacement::stories(),
         restarts::stories(),
         rewrites::stories(),
+        seeing::stories(),
         tls::stories(),
         weights::stories(),
     ];
-    holdfast_scenario_tests::runner::run(themes.into_iter().flatten().collect())
+    holdfast_scenario_tests::runner::run(&themes.concat())
 }

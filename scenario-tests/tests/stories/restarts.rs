@@ -39,6 +39,7 @@ async fn killed_and_started_again_sends_nothing(world: World) -> Result<()> {
     let holdfast = world.run().await?;
     get(port, "/").comes_to_reach("echo").await?;
     let envoy = only_envoy(&holdfast)?;
+    ensure!(super::changes::sent(&holdfast).await? > 0.0, "nothing is counted");
     let load = Hammer::start([get(port, "/"), get(port, "/").http2()]);
     load.goes_on(20).await?;
     let options = holdfast.kill()?;

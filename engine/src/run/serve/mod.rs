@@ -90,10 +90,11 @@ async fn serve(args: RunArgs) -> Result<(), Failure> {
     let (readings_in, readings) = mpsc::channel(QUEUE_MAX);
     manifest_watch::start(Manifests::new(roots, incarnations, false), readings_in).context("cannot start")?;
 
+    let folders: Vec<_> = args.manifests.iter().map(|path| path.display().to_string()).collect();
     let engine = Engine::new(settings(&args));
     let core = Core::new(engine, Outputs::new(fleets, keeper), metrics, health.clone());
     let mut core = tokio::spawn(core.run(Inputs { readings, answers, questions, ending }));
-    tracing::info!(data = %data.path().display(), "started");
+    tracing::info!(manifests = folders.join(" "), data = %data.path().display(), "started");
 
     let failure = tokio::select! {
         signal = signals.next() => {

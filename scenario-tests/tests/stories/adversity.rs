@@ -1,0 +1,229 @@
+//! What is not meant to happen and does: crashes at any moment, damaged data, ports taken, Envoys that hang.
+
+use std::fs;
+use std::net::{Ipv4Addr, TcpListener};
+
+use anyhow::{Result, ensure};
+use holdfast_scenario_tests::ask::get;
+use holdfast_scenario_tests::hammer::Shot;
+use holdfast_scenario_tests::manifests::{self, listener};
+use holdfast_scenario_tests::{Hammer, Holdfast, Story, World, process, stories, until};
+
+pub(crate) fn stories() -> Vec<Story> {
+    stories!(
+        "adversity",
+        true,
+        [
+            killed_again_and_again_while_routes_change,
+            damaged_data_folder,
+            two_of_them_on_one_data_folder,
+            port_of_a_listener_is_taken,
+            envoy_that_hangs_for_a_while,
+            evasive_paths_do_not_pass_a_replaced_route,
+            routes_change_faster_than_they_are_read,
+        ]
+    )
+}
+
+fn prefix(path: &str, backend: &str) -> String {
+    format!(
+        "rules:\n- matches: [{{path: {{type: PathPrefix, value: {path}}}}}]\n  backendRefs: [{{name: {backend}, port: 8080}}]"
+    )
+}
+
+async fn killed_again_and_again_while_routes_change(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let port = world.gateway()?;
+    world.route("stays", &prefix("/stays", "echo"))?;
+    let mut holdfast = world.run().await?;
+    get(port, "/stays").comes_to_reach("echo").await?;
+    let envoys = holdfast.envoys();
+    let load = Hammer::start([get(port, "/stays")]);
+    for round in 0..8_usize {
+        world.route("moves", &prefix(&format!("/moves{round}"), "echo"))?;
+        // At another moment in each round: before it has read the change, while it sends it, after that.
+        load.goes_on(u64::try_from(round)? * 2).await?;
+        let options = holdfast.kill()?;
+        holdfast = Holdfast::start(&world, options)?;
+    }
+    get(port, "/moves7").comes_to_reach("echo").await?;
+    get(port, "/moves6").comes_to_answer(404).await?;
+    load.goes_on(20).await?;
+    load.stop_expecting(Shot::is_ok).await?;
+    ensure!(holdfast.envoys() == envoys, "the Envoys were {envoys:?} and are {:?}", holdfast.envoys());
+    Ok(())
+}
+
+/// Every file of the data folder is cut, emptied or overwritten: it is said, and all is served all the same.
+async fn damaged_data_folder(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let port = world.gateway()?;
+    world.route("all", &prefix("/", "echo"))?;
+    let holdfast = world.run().await?;
+    get(port, "/").comes_to_reach("echo").await?;
+    let mut options = holdfast.options.clone();
+    holdfast.terminate().await?.expect_code(0)?;
+    for (round, damage) in [&b""[..], b"\x00\xff\x00garbage", b"{\"half\": "].into_iter().enumerate() {
+        let mut damaged = 0;
+        for entry in fs::read_dir(&options.data)? {
+            let path = entry?.path();
+            if path.is_file() {
+                fs::write(&path, damage)?;
+                damaged += 1;
+            }
+        }
+        ensure!(damaged > 0 || round > 0, "there is no file in the data folder");
+        let holdfast = world.run_with(options).await?;
+        get(port, "/").comes_to_reach("echo").await?;
+        options = holdfast.options.clone();
+        holdfast.terminate().await?.expect_code(0)?;
+    }
+    Ok(())
+}
+
+async fn two_of_them_on_one_data_folder(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let port = world.gateway()?;
+    world.route("all", &prefix("/", "echo"))?;
+    let first = world.run().await?;
+    get(port, "/").comes_to_reach("echo").await?;
+    let load = Hammer::start([get(port, "/")]);
+    let second = holdfast_scenario_tests::HoldfastOptions::new(&world)?;
+    let said = Holdfast::start(&world, second)?.finish().await?;
+    ensure!(said.code.is_some_and(|code| code != 0), "{said:?}");
+    said.expect_said(&[&first.options.data.display().to_string()])?;
+    load.goes_on(20).await?;
+    load.stop_expecting(Shot::is_ok).await?;
+    Ok(())
+}
+
+/// A stranger listens on the port of one listener: that one is told, the others serve.
+async fn port_of_a_listener_is_taken(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let stranger = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let taken = stranger.local_addr()?.port();
+    let free = world.port()?;
+    world.gateway_with(&format!(
+        "{}{}",
+        listener("taken", taken, "protocol: HTTP"),
+        listener("free", free, "protocol: HTTP")
+    ))?;
+    world.route("all", &prefix("/", "echo"))?;
+    let holdfast = world.run().await?;
+    get(free, "/").comes_to_reach("echo").await?;
+    holdfast.comes_to_say(&[&taken.to_string()]).await?;
+    // Changes still arrive.
+    world.route("more", &prefix("/more", "nowhere"))?;
+    get(free, "/more").comes_to_answer(500).await?;
+    Ok(())
+}
+
+/// An Envoy that is stopped for a while gets the newest state when it goes on, and the other Envoy never waits for it.
+async fn envoy_that_hangs_for_a_while(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let (first, second) = (world.port()?, world.port()?);
+    world.write(
+        "gateways.yaml",
+        manifests::documents(&[
+            manifests::class(),
+            manifests::gateway("one", &manifests::http_listener(first)),
+            manifests::gateway("two", &manifests::http_listener(second)),
+        ]),
+    )?;
+    let write = |path: &str| {
+        let parents = "- name: one\n- name: two\n";
+        world.write("route.yaml", manifests::route("HTTPRoute", "default", "all", parents, &prefix(path, "echo")))
+    };
+    write("/start")?;
+    let holdfast = world.run().await?;
+    for port in [first, second] {
+        get(port, "/start").comes_to_reach("echo").await?;
+    }
+    for envoy in holdfast.envoys() {
+        process::signal(envoy, "STOP");
+        let mut other = None;
+        for round in 0..10 {
+            let path = format!("/e{envoy}-r{round}");
+            write(&path)?;
+            let answers = |port: u16| {
+                let path = path.clone();
+                async move {
+                    tokio::time::timeout(std::time::Duration::from_secs(1), get(port, &path).reaches("echo")).await
+                }
+            };
+            until("the Envoy that runs has the change", || async {
+                for port in [first, second] {
+                    if let Ok(Ok(_)) = answers(port).await {
+                        return Ok(());
+                    }
+                }
+                anyhow::bail!("neither Envoy has it")
+            })
+            .await?;
+            other = Some(path);
+        }
+        process::signal(envoy, "CONT");
+        for port in [first, second] {
+            get(port, &other.clone().unwrap_or_default()).comes_to_reach("echo").await?;
+        }
+    }
+    Ok(())
+}
+
+/// Paths that mean `/path/bad` without being spelt so must not reach the back end of `/path` under that meaning.
+async fn evasive_paths_do_not_pass_a_replaced_route(world: World) -> Result<()> {
+    let broad = world.backend("broad").await?;
+    let port = world.gateway()?;
+    world.route("broad", &prefix("/path", "broad"))?;
+    world.route("narrow", &prefix("/path/bad", "nowhere"))?;
+    let _holdfast = world.run().await?;
+    get(port, "/path/x").comes_to_reach("broad").await?;
+    get(port, "/path/bad/x").comes_to_answer(500).await?;
+    for path in [
+        "/path/./bad/x",
+        "/path/y/../bad/x",
+        "/path/y/%2e%2e/bad/x",
+        "/path/%2e/bad/x",
+        "/path//bad/x",
+        "/path/%62ad/x",
+        "/path/bad%2fx",
+        "/path\\bad\\x",
+        "/path/bad",
+        "/path/bad/",
+        "/path/bad?x",
+        "/path/bad/../bad",
+    ] {
+        // Whatever is answered, also a refusal of the whole request.
+        let _ = get(port, path).send().await;
+    }
+    let reached: Vec<String> = broad.recorded().into_iter().map(|seen| seen.request.path).collect();
+    let stray = |path: &&String| {
+        let path = path.split('?').next().unwrap_or_default();
+        path == "/path/bad"
+            || path.starts_with("/path/bad/")
+            || path.contains("/./")
+            || path.contains("..")
+            || path.contains("//")
+    };
+    let strays: Vec<&String> = reached.iter().filter(stray).collect();
+    ensure!(strays.is_empty(), "{strays:?} reached the back end of /path");
+    Ok(())
+}
+
+/// A thousand changes without a pause: only the last one must count, and nothing else may suffer.
+async fn routes_change_faster_than_they_are_read(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let port = world.gateway()?;
+    world.route("stays", &prefix("/stays", "echo"))?;
+    let _holdfast = world.run().await?;
+    get(port, "/stays").comes_to_reach("echo").await?;
+    let load = Hammer::start([get(port, "/stays")]);
+    for change in 0..1000 {
+        world.route("moves", &prefix(&format!("/moves{change}"), "echo"))?;
+    }
+    get(port, "/moves999").comes_to_reach("echo").await?;
+    get(port, "/moves998").answers(404).await?;
+    load.goes_on(10).await?;
+    load.stop_expecting(Shot::is_ok).await?;
+    Ok(())
+}

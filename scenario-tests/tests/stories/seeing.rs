@@ -1,0 +1,120 @@
+//! What Holdfast shows of itself: pages, metrics, logs. And what it must never show.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use holdfast_scenario_tests::ask::get;
+use holdfast_scenario_tests::manifests::https_listener;
+use holdfast_scenario_tests::tls::Certificate;
+use holdfast_scenario_tests::{HoldfastOptions, Story, World, stories};
+use serde_json::Value;
+
+pub(crate) fn stories() -> Vec<Story> {
+    stories!("seeing", true, [pages_and_metrics, secrets_never_leave, log_lines_are_json])
+}
+
+fn prefix(path: &str, backend: &str) -> String {
+    format!(
+        "rules:\n- matches: [{{path: {{type: PathPrefix, value: {path}}}}}]\n  backendRefs: [{{name: {backend}, port: 8080}}]"
+    )
+}
+
+async fn pages_and_metrics(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let port = world.gateway()?;
+    world.route("good", &prefix("/good", "echo"))?;
+    world.route("missing", &prefix("/missing", "nowhere"))?;
+    let holdfast = world.run().await?;
+    get(port, "/good").comes_to_reach("echo").await?;
+    get(port, "/missing").comes_to_answer(500).await?;
+
+    let served = holdfast.diagnostics("/debug/config/successful").await?.to_string();
+    ensure!(served.contains("gateway.networking.k8s.io/HTTPRoute:default/good"), "no origins: {served}");
+    let graph = holdfast.diagnostics("/debug/graph").await?.to_string();
+    for key in ["HTTPRoute:default/good", "Service:default/echo", "Gateway:default/public", "GatewayClass:holdfast"] {
+        ensure!(graph.contains(key), "{key} is missing in {graph}");
+    }
+    let envoys = holdfast.diagnostics("/debug/envoys").await?.to_string();
+    ensure!(envoys.contains("default/public") && envoys.contains("1.40"), "{envoys}");
+
+    let metrics = holdfast.options.metrics;
+    get(metrics, "/healthz").answers(200).await?;
+    let ready = get(metrics, "/readyz?verbose").answers(200).await?;
+    ensure!(ready.body.lines().count() > 2, "{ready:?}");
+    get(metrics, "/nothing").answers(404).await?;
+    ensure!(holdfast.metric("holdfast_xds_connected_envoys", &["default/public"]).await? == 1.0);
+    let missing = holdfast.metric("holdfast_route_replacements", &["cause=\"referential\""]).await?;
+    ensure!(missing == 1.0, "{missing} rules are replaced:\n{}", holdfast.metrics().await?);
+    ensure!(holdfast.metric("holdfast_nacks_total", &[]).await? == 0.0);
+    Ok(())
+}
+
+/// A private key reaches Envoy and nothing else: no page, no metric, no log, no file.
+async fn secrets_never_leave(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let certificate = Certificate::of(&["one.example"])?;
+    let port = world.port()?;
+    world.write("secret.yaml", certificate.secret("default", "one"))?;
+    world.gateway_with(&https_listener("one", port, "one.example", &["one"]))?;
+    world.route("all", &prefix("/", "echo"))?;
+    let options = HoldfastOptions::new(&world)?.args(&["--log-level", "debug"]);
+    let holdfast = world.run_with(options).await?;
+    get(port, "/").host("one.example").tls(certificate.trust("one.example")).comes_to_reach("echo").await?;
+
+    // The key as it stands in the middle of its PEM form, and that form encoded once more, as the Secret has it.
+    let line = certificate.key_pem.lines().nth(1).context("a key of one line")?.to_owned();
+    let encoded = STANDARD.encode(&certificate.key_pem);
+    let marks = [line.clone(), encoded.get(40..80).context("a short key")?.to_owned()];
+    let clean = |what: &str, text: &str| {
+        ensure!(marks.iter().all(|mark| !text.contains(mark.as_str())), "{what} holds a private key");
+        Ok(())
+    };
+    let mut pages = 0;
+    for page in ["config/successful", "config/failed", "graph", "envoys", "faults", "statuses", "plan"] {
+        let reply = get(holdfast.options.diagnostics, &format!("/debug/{page}")).send().await?;
+        pages += usize::from(reply.status.is_success());
+        clean(page, &reply.body)?;
+    }
+    ensure!(pages >= 3, "{pages} pages");
+    clean("metrics", &holdfast.metrics().await?)?;
+    let folder = world.manifests().display().to_string();
+    for command in ["check", "translate"] {
+        clean(command, &world.command(&[command, &folder]).await?.said())?;
+    }
+    let options = holdfast.kill()?;
+    for_each_file(&options.data, &mut |path, text| clean(&path.display().to_string(), text))?;
+    for_each_file(&world.folder().join("logs"), &mut |path, text| clean(&path.display().to_string(), text))
+}
+
+fn for_each_file(folder: &Path, look: &mut impl FnMut(&Path, &str) -> Result<()>) -> Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            for_each_file(&path, look)?;
+        } else if path.is_file() {
+            look(&path, &String::from_utf8_lossy(&fs::read(&path)?))?;
+        }
+    }
+    Ok(())
+}
+
+async fn log_lines_are_json(world: World) -> Result<()> {
+    let port = world.gateway()?;
+    world.route("missing", &prefix("/missing", "nowhere"))?;
+    world.write("broken.yaml", "kind: [")?;
+    let options = HoldfastOptions::new(&world)?.env("CONTROLLER_LOG_FORMAT", "json");
+    let holdfast = world.run_with(options).await?;
+    get(port, "/missing").comes_to_answer(500).await?;
+    let said = holdfast.terminate().await?.said();
+    let mut lines = 0;
+    for line in said.lines() {
+        let entry: Value = serde_json::from_str(line).with_context(|| format!("no JSON: {line}"))?;
+        ensure!(entry.get("level").is_some() && entry.get("timestamp").is_some(), "{line}");
+        lines += 1;
+    }
+    ensure!(lines > 3 && said.contains("broken.yaml"), "{said}");
+    Ok(())
+}
