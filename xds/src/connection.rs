@@ -107,6 +107,12 @@ impl Connection {
         &mut self.cursors[kind as usize]
     }
 
+    /// The client refused this content on an earlier stream: it is not sent here either. To be told before anything is
+    /// asked for.
+    pub fn was_refused(&mut self, kind: ResourceType, name: &Arc<str>, version: Version) {
+        self.cursor_mut(kind).refusals.add(name.clone(), version);
+    }
+
     /// What the client should have is now this.
     pub fn on_snapshot(&mut self, snapshot: Snapshot) {
         self.now += 1;
