@@ -10,6 +10,7 @@ use crate::connection::{Connection, Protocol};
 use crate::counts::{FleetCounters, PushCounts};
 use crate::identity::Peer;
 use crate::limits::REFUSED_MAX;
+use crate::published::Published;
 use crate::view::EnvoyView;
 use crate::{ResourceType, Snapshot, Version};
 
@@ -31,7 +32,7 @@ struct Inner {
 
 #[derive(Debug)]
 struct Fleet {
-    snapshot: watch::Sender<Option<Snapshot>>,
+    snapshot: watch::Sender<Option<Published>>,
     counters: Arc<FleetCounters>,
     refused_secrets: Arc<Mutex<RefusedSecrets>>,
 }
@@ -90,13 +91,9 @@ impl Fleets {
         let mut fleets = lock(&self.0.fleets);
         let fleet = fleets.entry(Arc::from(fleet)).or_insert_with(Fleet::new);
         fleet.snapshot.send_if_modified(|current| match current {
-            Some(current) => {
-                let (shared, differs) = snapshot.sharing(current);
-                *current = shared;
-                differs
-            }
+            Some(current) => current.replace(snapshot),
             None => {
-                *current = Some(snapshot);
+                *current = Some(Published::new(snapshot));
                 true
             }
         });
@@ -184,7 +181,7 @@ pub(crate) struct Membership {
     pub(crate) state: Arc<StreamState>,
     pub(crate) counters: Arc<FleetCounters>,
     refused_secrets: Arc<Mutex<RefusedSecrets>>,
-    snapshots: Option<watch::Receiver<Option<Snapshot>>>,
+    snapshots: Option<watch::Receiver<Option<Published>>>,
 }
 
 impl Membership {
@@ -203,8 +200,8 @@ impl Membership {
             let Some(snapshots) = &mut self.snapshots else { return std::future::pending().await };
             if snapshots.changed().await.is_err() {
                 self.snapshots = None;
-            } else if let Some(snapshot) = snapshots.borrow_and_update().clone() {
-                return snapshot;
+            } else if let Some(published) = &*snapshots.borrow_and_update() {
+                return published.snapshot().clone();
             }
         }
     }

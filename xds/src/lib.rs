@@ -22,6 +22,7 @@ pub mod identity;
 mod json;
 pub mod limits;
 mod listen;
+mod published;
 mod reflection;
 mod refusals;
 pub mod resource;
