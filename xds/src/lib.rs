@@ -21,6 +21,7 @@ mod flight;
 pub mod identity;
 mod json;
 pub mod limits;
+mod lingering;
 mod listen;
 mod published;
 mod reflection;

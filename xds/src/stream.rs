@@ -111,6 +111,9 @@ impl Stream {
         let mut may_send = true;
         loop {
             tokio::select! {
+                // All requests that are there before anything is sent: one that comes back says what it has of each
+                // type in a request of its own, and what goes depends on all of them.
+                biased;
                 request = requests.message() => match request? {
                     Some(request) => self.take_in(request).await?,
                     None => return Ok(()),
