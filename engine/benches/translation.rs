@@ -9,7 +9,7 @@
 //! * pushed: bytes of the resources that one change makes new; and nothing for a change without effect;
 //! * memory: growth of the resident set for a route.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};

@@ -107,6 +107,12 @@ impl Connection {
         &mut self.cursors[kind as usize]
     }
 
+    /// The client refused this content on an earlier stream: it is not sent here either. To be told before anything is
+    /// asked for.
+    pub fn was_refused(&mut self, kind: ResourceType, name: &Arc<str>, version: Version) {
+        self.cursor_mut(kind).refusals.add(name.clone(), version);
+    }
+
     /// What the client should have is now this.
     pub fn on_snapshot(&mut self, snapshot: Snapshot) {
         self.now += 1;
@@ -176,7 +182,8 @@ impl Connection {
     /// The next response to send, if there is one now.
     pub fn next_response(&mut self) -> Option<Response> {
         self.route();
-        let response = self.next_change().or_else(|| self.next_removal())?;
+        // What is let go may never have been sent, and then is told not to exist: a change like others.
+        let response = self.next_change().or_else(|| self.next_removal()).or_else(|| self.next_change())?;
         self.nonce += 1;
         if response.kind == ResourceType::Cluster {
             self.resend_endpoints(&response);
@@ -202,11 +209,20 @@ impl Connection {
         let before = |limit: u64, oldest: Option<u64>| oldest.map_or(limit, |since| limit.min(since.saturating_sub(1)));
         let listeners_until = before(self.routed, listeners.oldest());
         let routes_until = before(listeners_until, routes.oldest());
+        let response = self
+            .take(ResourceType::Route, Take::Removals(listeners_until))
+            .or_else(|| self.take_away(ResourceType::Cluster, routes_until));
+        if response.is_some() {
+            return response;
+        }
         let clusters_until = before(routes_until, self.cursor(ResourceType::Cluster).oldest_removal());
-        self.take(ResourceType::Route, Take::Removals(listeners_until))
-            .or_else(|| self.take(ResourceType::Cluster, Take::Removals(routes_until)))
-            .or_else(|| self.take(ResourceType::Endpoints, Take::Removals(clusters_until)))
-            .or_else(|| self.take(ResourceType::Secret, Take::Removals(clusters_until)))
+        self.take_away(ResourceType::Endpoints, clusters_until)
+            .or_else(|| self.take_away(ResourceType::Secret, clusters_until))
+    }
+
+    fn take_away(&mut self, kind: ResourceType, until: u64) -> Option<Response> {
+        self.cursor_mut(kind).release(until);
+        self.take(kind, Take::Removals(until))
     }
 
     fn take(&mut self, kind: ResourceType, take: Take) -> Option<Response> {

@@ -14,7 +14,8 @@ use crate::ResourceType;
 pub struct PushCounts {
     /// By fleet and type; a fleet that is withdrawn and has no Envoy any more is dropped.
     pub by_type: BTreeMap<(Arc<str>, ResourceType), PushCount>,
-    /// How often a resource was put into its form on the wire: once, however many Envoys are sent it.
+    /// How often a resource was put into its form on the wire: once, however many Envoys are sent it. State of the world
+    /// needs none: there only the length and the type stand before the shared bytes.
     pub encodes: u64,
 }
 

@@ -15,6 +15,7 @@ use imbl::ordmap::DiffItem;
 use crate::connection::Protocol;
 use crate::due::{Due, Held, Queue};
 use crate::flight::{Flights, Item};
+use crate::lingering::Lingering;
 use crate::refusals::Refusals;
 use crate::{Resource, ResourceType};
 
@@ -37,8 +38,10 @@ pub(crate) struct Cursor {
     pub(crate) resume: Option<String>,
     /// There is something it should have; until then it is told nothing.
     pub(crate) published: bool,
-    /// What it should have.
+    /// What it should have; with what is gone and lingers.
     pub(crate) seen: Resources,
+    /// Gone, and not to be taken away before what names it has moved on. Clusters, endpoints and secrets only.
+    lingering: Lingering,
     /// To be sent, or to be told that it doesn't exist.
     pub(crate) changes: Queue,
     /// To be told that it is gone.
@@ -69,6 +72,7 @@ impl Cursor {
             resume: None,
             published: false,
             seen: Resources::default(),
+            lingering: Lingering::default(),
             changes: Queue::default(),
             removals: Queue::default(),
             parked: Queue::default(),
@@ -183,13 +187,35 @@ impl Cursor {
             return;
         }
         let seen = std::mem::replace(&mut self.seen, resources.clone());
+        self.lingering.forget(|name| resources.contains_key(name));
         for item in seen.diff(resources) {
             let (name, old) = match item {
                 DiffItem::Add(name, _) => (name, None),
-                DiffItem::Update { old: (name, old), .. } | DiffItem::Remove(name, old) => (name, Some(old)),
+                DiffItem::Update { old: (name, old), .. } => (name, Some(old)),
+                DiffItem::Remove(name, old) if self.lingers() => {
+                    self.seen.insert(name.clone(), old.clone());
+                    self.lingering.add(name.clone(), now);
+                    continue;
+                }
+                DiffItem::Remove(name, old) => (name, Some(old)),
             };
             if self.wants(name) {
                 self.reconsider(name, old, now);
+            }
+        }
+    }
+
+    /// Is a resource of this type named by others, which have to move on before it goes?
+    fn lingers(&self) -> bool {
+        matches!(self.kind, ResourceType::Cluster | ResourceType::Endpoints | ResourceType::Secret)
+    }
+
+    /// Lets go what is gone since a snapshot no newer than `until`: nothing names it any more.
+    pub(crate) fn release(&mut self, until: u64) {
+        while let Some((name, since)) = self.lingering.take(until) {
+            let old = self.seen.remove(&name);
+            if self.wants(&name) {
+                self.reconsider(&name, old.as_ref(), since);
             }
         }
     }
@@ -320,7 +346,7 @@ impl Cursor {
 
     /// Since when the oldest removal waits to be sent or answered.
     pub(crate) fn oldest_removal(&self) -> Option<u64> {
-        [self.removals.oldest(), self.flights.oldest_removal()].into_iter().flatten().min()
+        [self.lingering.oldest(), self.removals.oldest(), self.flights.oldest_removal()].into_iter().flatten().min()
     }
 
     /// Since when the client has something else than it should have: not sent, not answered or refused.

@@ -58,7 +58,11 @@ pub(crate) fn changes(cursor: &mut Cursor, nonce: u64, removals_until: Option<u6
     if let Some(until) = removals_until {
         load.take_removals(cursor, until);
     }
-    load.take_changes(cursor);
+    // What was refused already may be refused again, and would take the removals down with it once more.
+    let is_suspect = cursor.changes.first().is_some_and(|(_, due)| due.company < cursor.company());
+    if !is_suspect || load.flight.items.is_empty() {
+        load.take_changes(cursor);
+    }
     let says_something = !load.flight.items.is_empty();
     if !says_something && !cursor.owed {
         return None;

@@ -1,6 +1,6 @@
 //! What each fleet should have, shared between who decides it and the streams of its Envoys.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -9,8 +9,10 @@ use tokio::sync::watch;
 use crate::connection::{Connection, Protocol};
 use crate::counts::{FleetCounters, PushCounts};
 use crate::identity::Peer;
+use crate::limits::REFUSED_MAX;
+use crate::published::Published;
 use crate::view::EnvoyView;
-use crate::{ResourceType, Snapshot};
+use crate::{ResourceType, Snapshot, Version};
 
 /// What each fleet should have; all clones are one.
 ///
@@ -30,8 +32,28 @@ struct Inner {
 
 #[derive(Debug)]
 struct Fleet {
-    snapshot: watch::Sender<Option<Snapshot>>,
+    snapshot: watch::Sender<Option<Published>>,
     counters: Arc<FleetCounters>,
+    refused_secrets: Arc<Mutex<RefusedSecrets>>,
+}
+
+/// Secrets that Envoys of a fleet refused, the oldest first; at most [`REFUSED_MAX`].
+///
+/// An Envoy that is sent the same refused secret once more acknowledges it without using it, on another stream too. So
+/// what a node refused is not sent to it again when it comes back, unless it comes back as another build.
+#[derive(Debug, Default)]
+struct RefusedSecrets(VecDeque<(Peer, Arc<str>, Version)>);
+
+impl RefusedSecrets {
+    fn add(&mut self, peer: &Peer, name: &Arc<str>, version: Version) {
+        let refused = (peer.clone(), name.clone(), version);
+        if !self.0.contains(&refused) {
+            self.0.push_back(refused);
+        }
+        if self.0.len() > REFUSED_MAX {
+            self.0.pop_front();
+        }
+    }
 }
 
 /// One stream, as its task and those who look at it share it.
@@ -69,13 +91,9 @@ impl Fleets {
         let mut fleets = lock(&self.0.fleets);
         let fleet = fleets.entry(Arc::from(fleet)).or_insert_with(Fleet::new);
         fleet.snapshot.send_if_modified(|current| match current {
-            Some(current) => {
-                let (shared, differs) = snapshot.sharing(current);
-                *current = shared;
-                differs
-            }
+            Some(current) => current.replace(snapshot),
             None => {
-                *current = Some(snapshot);
+                *current = Some(Published::new(snapshot));
                 true
             }
         });
@@ -136,19 +154,24 @@ impl Fleets {
         let mut fleets = lock(&self.0.fleets);
         let fleet = fleets.entry(peer.fleet.clone()).or_insert_with(Fleet::new);
         let (mut snapshots, counters) = (fleet.snapshot.subscribe(), fleet.counters.clone());
+        let refused_secrets = fleet.refused_secrets.clone();
         drop(fleets);
         // The first look must see what is there already.
         snapshots.mark_changed();
-        let connection = Mutex::new(Connection::new(protocol));
+        let mut connection = Connection::new(protocol);
+        for (_, name, version) in lock(&refused_secrets).0.iter().filter(|(by, _, _)| *by == peer) {
+            connection.was_refused(ResourceType::Secret, name, *version);
+        }
+        let connection = Mutex::new(connection);
         let state = Arc::new(StreamState { number, peer, protocol, connection });
         lock(&self.0.streams).insert(number, state.clone());
-        Membership { fleets: self.clone(), state, counters, snapshots: Some(snapshots) }
+        Membership { fleets: self.clone(), state, counters, refused_secrets, snapshots: Some(snapshots) }
     }
 }
 
 impl Fleet {
     fn new() -> Self {
-        Self { snapshot: watch::Sender::new(None), counters: Arc::default() }
+        Self { snapshot: watch::Sender::new(None), counters: Arc::default(), refused_secrets: Arc::default() }
     }
 }
 
@@ -157,12 +180,18 @@ pub(crate) struct Membership {
     fleets: Fleets,
     pub(crate) state: Arc<StreamState>,
     pub(crate) counters: Arc<FleetCounters>,
-    snapshots: Option<watch::Receiver<Option<Snapshot>>>,
+    refused_secrets: Arc<Mutex<RefusedSecrets>>,
+    snapshots: Option<watch::Receiver<Option<Published>>>,
 }
 
 impl Membership {
     pub(crate) fn fleets(&self) -> &Fleets {
         &self.fleets
+    }
+
+    /// The Envoy refused a secret.
+    pub(crate) fn secret_refused(&self, name: &Arc<str>, version: Version) {
+        lock(&self.refused_secrets).add(&self.state.peer, name, version);
     }
 
     /// Waits for the fleet to get another snapshot; of several the newest.
@@ -171,8 +200,8 @@ impl Membership {
             let Some(snapshots) = &mut self.snapshots else { return std::future::pending().await };
             if snapshots.changed().await.is_err() {
                 self.snapshots = None;
-            } else if let Some(snapshot) = snapshots.borrow_and_update().clone() {
-                return snapshot;
+            } else if let Some(published) = &*snapshots.borrow_and_update() {
+                return published.snapshot().clone();
             }
         }
     }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use imbl::OrdMap;
-use imbl::ordmap::DiffItem;
 
 use crate::{Resource, ResourceType};
 
@@ -34,35 +33,6 @@ impl Snapshot {
     /// Takes a resource out.
     pub fn remove(&mut self, kind: ResourceType, name: &str) {
         self.resources[kind as usize].remove(name);
-    }
-
-    /// This snapshot, sharing with an earlier one all that is the same in both, and whether any content differs.
-    ///
-    /// Costs what differs where the two share structure already, else one comparison per resource: done once here so
-    /// that it isn't done by every client.
-    pub fn sharing(&self, earlier: &Snapshot) -> (Snapshot, bool) {
-        let mut shared = earlier.clone();
-        let mut differs = false;
-        for kind in ResourceType::ALL {
-            let (old, new) = (earlier.of(kind), self.of(kind));
-            for item in old.diff(new) {
-                match item {
-                    DiffItem::Add(_, resource) => {
-                        differs = true;
-                        shared.insert(kind, resource.clone());
-                    }
-                    DiffItem::Update { old: (_, old), new: (_, new) } => {
-                        differs |= old.version != new.version;
-                        shared.insert(kind, new.clone());
-                    }
-                    DiffItem::Remove(name, _) => {
-                        differs = true;
-                        shared.remove(kind, name);
-                    }
-                }
-            }
-        }
-        (shared, differs)
     }
 
     /// How many resources there are of all types.

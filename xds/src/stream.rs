@@ -14,7 +14,7 @@ use crate::fleets::{Fleets, Membership};
 use crate::identity::{Identity, Peer};
 use crate::limits::FIRST_MESSAGE_TIMEOUT;
 use crate::wire::{Message, write};
-use crate::{Answer, Outcome};
+use crate::{Answer, Outcome, ResourceType, Version};
 
 /// A request of one of the two variants.
 pub(crate) trait Request: prost::Message + Default + 'static {
@@ -111,6 +111,9 @@ impl Stream {
         let mut may_send = true;
         loop {
             tokio::select! {
+                // All requests that are there before anything is sent: one that comes back says what it has of each
+                // type in a request of its own, and what goes depends on all of them.
+                biased;
                 request = requests.message() => match request? {
                     Some(request) => self.take_in(request).await?,
                     None => return Ok(()),
@@ -139,6 +142,7 @@ impl Stream {
         for Verdict { kind, outcome, resources } in verdicts.map_err(|error| invalid(&error))? {
             self.count(&outcome, kind);
             if let Outcome::Refused { message } = &outcome {
+                self.remember_refused(kind, &resources);
                 let names: Vec<&str> = resources.iter().take(NAMES_LOGGED).map(|(name, _)| &**name).collect();
                 warn!(%fleet, %node, kind = kind.short_name(), count = resources.len(), ?names, message, "refused by Envoy");
             }
@@ -151,7 +155,15 @@ impl Stream {
         Ok(())
     }
 
-    fn count(&self, outcome: &Outcome, kind: crate::ResourceType) {
+    fn remember_refused(&self, kind: ResourceType, resources: &[(Arc<str>, Option<Version>)]) {
+        if kind == ResourceType::Secret {
+            for (name, version) in resources {
+                version.iter().for_each(|version| self.member.secret_refused(name, *version));
+            }
+        }
+    }
+
+    fn count(&self, outcome: &Outcome, kind: ResourceType) {
         let mut count = PushCount::default();
         match outcome {
             Outcome::Acknowledged => count.acknowledged = 1,

@@ -99,6 +99,28 @@ async fn one_that_comes_back_with_everything_is_sent_nothing() {
 }
 
 #[tokio::test]
+async fn a_secret_that_an_envoy_refused_is_not_sent_to_it_when_it_comes_back() {
+    let mut server = Server::start();
+    let secret = ResourceType::Secret;
+    server.fleets.publish(FLEET, snapshot(&[(secret, "s", b"bad"), (secret, "t", b"good")]));
+    let mut client = server.delta("envoy-1").await;
+    client.subscribe(secret, &["s"]).await;
+    let response = client.next().await;
+    client.answer(&response, error("KEY_VALUES_MISMATCH")).await;
+    assert!(matches!(server.answer().await.outcome, Outcome::Refused { .. }));
+    drop(client);
+    // Envoy would acknowledge the repeat without using it.
+    let mut client = server.delta("envoy-1").await;
+    client.subscribe(secret, &["s", "t"]).await;
+    assert_eq!(client.take().await.resources[0].name, "t");
+    let mut other = server.delta("envoy-2").await;
+    other.subscribe(secret, &["s"]).await;
+    assert_eq!(other.take().await.resources[0].name, "s");
+    server.fleets.publish(FLEET, snapshot(&[(secret, "s", b"mended"), (secret, "t", b"good")]));
+    assert_eq!(client.take().await.resources[0].name, "s");
+}
+
+#[tokio::test]
 async fn a_fleet_nobody_published_waits_and_is_served_when_it_is() {
     let server = Server::start();
     let mut client = server.delta("envoy-1").await;

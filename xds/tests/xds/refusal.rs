@@ -150,6 +150,20 @@ fn removals_lost_with_a_refused_response_are_told_again() {
 }
 
 #[test]
+fn removals_go_ahead_of_what_is_tried_alone_since_that_may_need_their_addresses() {
+    delta(
+        "! LDS a=1
+         > LDS init=a:1
+         ! LDS b=1 c=1
+         < 1 LDS +b=1 +c=1 -a
+         > LDS n=1 err=Invalid duration
+         < 2 LDS -a
+         < 3 LDS +b=1
+         < 4 LDS +c=1",
+    );
+}
+
+#[test]
 fn an_answer_without_error_is_no_refusal_and_one_with_an_empty_message_is() {
     delta(
         "! RDS r=1 s=1

@@ -1,0 +1,104 @@
+//! What a fleet was published last, kept so that comparing two snapshots costs what differs.
+//!
+//! Whoever publishes may change the snapshot it published before, or make each one from scratch. Either way
+//! clients compare snapshots that share all that is the same: the comparison in full, where one is needed, is done
+//! once here and not by every client.
+
+use imbl::ordmap::DiffItem;
+
+use crate::{ResourceType, Snapshot};
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Published {
+    /// As it was given: the next one probably shares with this.
+    given: Snapshot,
+    /// The same content, made from the one before.
+    shared: Snapshot,
+}
+
+impl Published {
+    pub(crate) fn new(snapshot: Snapshot) -> Self {
+        Self { shared: snapshot.clone(), given: snapshot }
+    }
+
+    /// What clients compare.
+    pub(crate) fn snapshot(&self) -> &Snapshot {
+        &self.shared
+    }
+
+    /// Takes the next snapshot; says whether any content differs.
+    pub(crate) fn replace(&mut self, next: Snapshot) -> bool {
+        let mut differs = false;
+        for kind in ResourceType::ALL {
+            for item in self.given.of(kind).diff(next.of(kind)) {
+                match item {
+                    DiffItem::Add(_, resource) => {
+                        differs = true;
+                        self.shared.insert(kind, resource.clone());
+                    }
+                    DiffItem::Update { old: (_, old), new: (_, new) } => {
+                        // Origins may differ alone: nothing to send, and still to be known.
+                        differs |= old.version != new.version;
+                        self.shared.insert(kind, new.clone());
+                    }
+                    DiffItem::Remove(name, _) => {
+                        differs = true;
+                        self.shared.remove(kind, name);
+                    }
+                }
+            }
+        }
+        self.given = next;
+        differs
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+mod tests {
+    use std::sync::Arc;
+
+    use holdfast_graph::{ObjectKey, Origins};
+
+    use super::*;
+    use crate::Resource;
+
+    fn route(name: &str, content: &str, origin: &str) -> Arc<Resource> {
+        let origins = Origins::one(ObjectKey::new("g", "Kind", "ns", origin));
+        Arc::new(Resource::new(name, content.as_bytes().to_vec(), origins))
+    }
+
+    fn snapshot(routes: &[Arc<Resource>]) -> Snapshot {
+        let mut snapshot = Snapshot::default();
+        routes.iter().for_each(|route| snapshot.insert(ResourceType::Route, route.clone()));
+        snapshot
+    }
+
+    #[test]
+    fn equal_content_made_anew_is_shared_with_what_was_there() {
+        let mut published = Published::new(snapshot(&[route("a", "1", "x"), route("b", "1", "x")]));
+        let before = published.snapshot().clone();
+        assert!(!published.replace(snapshot(&[route("a", "1", "x"), route("b", "1", "x")])));
+        assert!(published.snapshot().of(ResourceType::Route).ptr_eq(before.of(ResourceType::Route)));
+    }
+
+    #[test]
+    fn what_is_added_changed_and_removed_is_there_afterwards() {
+        let mut published =
+            Published::new(snapshot(&[route("a", "1", "x"), route("b", "1", "x"), route("c", "1", "x")]));
+        let kept = published.snapshot().get(ResourceType::Route, "a").unwrap().clone();
+        let next = snapshot(&[route("a", "1", "x"), route("b", "2", "x"), route("d", "1", "x")]);
+        assert!(published.replace(next.clone()));
+        assert_eq!(*published.snapshot(), next);
+        assert!(Arc::ptr_eq(published.snapshot().get(ResourceType::Route, "a").unwrap(), &kept));
+    }
+
+    #[test]
+    fn another_origin_is_taken_over_without_being_a_difference() {
+        let mut published = Published::new(snapshot(&[route("a", "1", "x")]));
+        let next = snapshot(&[route("a", "1", "y")]);
+        assert!(!published.replace(next.clone()));
+        assert_eq!(*published.snapshot(), next);
+    }
+}
