@@ -4,7 +4,7 @@
 //! # What the case shows, in sentences.
 //! # include: include/class.yaml              files of `golden/` that come first
 //! # settings: replacement=off, mode=cluster  see `setting`
-//! # show: LDS, edges                         what is shown in full beside routes and endpoints
+//! # show: LDS, edges                         what is shown in full: types, edges, statuses
 //! # ask: GET shop.example.com/cart x-a=1     a request whose way is traced through the answer, see `ask`
 //! # acknowledge                              Envoy acknowledges everything
 //! # step: a sentence                         what follows happens later
@@ -27,7 +27,7 @@ use super::ask::Ask;
 pub(super) struct Case {
     /// Settings of the engine.
     pub(super) settings: Settings,
-    /// What is shown beside the usual: short names of xDS types, `edges`, `statuses` (also those that are fine).
+    /// What is shown in full: short names of xDS types, `edges`, `statuses`.
     pub(super) show: BTreeSet<String>,
     /// Does Envoy acknowledge everything it is sent?
     pub(super) acknowledge: bool,
@@ -83,7 +83,8 @@ impl Case {
                 "delete" => step.events.push(Event::Deleted(key(rest)?)),
                 "step" => {
                     step.take(&std::mem::take(&mut body));
-                    if step.title.is_empty() && step.events.is_empty() {
+                    // What comes before the first step belongs to it.
+                    if step.title.is_empty() {
                         step.title = rest.to_owned();
                     } else {
                         let next = Step { title: rest.to_owned(), ..Step::default() };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use holdfast_engine::engine::{Action, Engine, Event};
 use holdfast_engine::report::ListenerView;
-use holdfast_engine::settings::INVALID_ROUTE_RESPONSE_BODY;
+use holdfast_engine::settings::{CONTROLLER_NAME, INVALID_ROUTE_RESPONSE_BODY};
 use holdfast_graph::{Edge, Node, ObjectKey};
 use holdfast_xds::{Answer, Outcome, ResourceType, Snapshot, to_json};
 use serde_json::{Map, Value, json};
@@ -35,7 +35,33 @@ pub(super) fn of(case: &Case) -> Result<Value, String> {
         }
         reports.push(report(case, step, &engine, &actions));
     }
-    Ok(if reports.len() == 1 { reports.remove(0) } else { json!({ "steps": reports }) })
+    if reports.len() == 1 {
+        return Ok(reports.remove(0));
+    }
+    // Of later steps only what became different.
+    for at in (1..reports.len()).rev() {
+        let (earlier, later) = reports.split_at_mut(at);
+        without_repeats(&earlier[at - 1], &mut later[0]);
+    }
+    Ok(json!({ "steps": reports }))
+}
+
+fn without_repeats(earlier: &Value, later: &mut Value) {
+    let (Some(earlier), Some(fields)) = (earlier.as_object(), later.as_object_mut()) else { return };
+    for (name, old) in earlier {
+        match fields.get_mut(name) {
+            None => {
+                fields.insert(name.clone(), json!("(no more)"));
+            }
+            Some(new) if new == old => {
+                fields.remove(name);
+            }
+            Some(new) if ["gateways", "statuses", "RDS", "EDS"].contains(&&**name) || name.contains('/') => {
+                without_repeats(old, new);
+            }
+            Some(_) => {}
+        }
+    }
 }
 
 /// The outcome depends on the objects only: not on the order in which they came, nor on what was there before.
@@ -136,7 +162,13 @@ fn state(case: &Case, engine: &Engine) -> Value {
         fields.insert("fine".into(), fine.iter().map(|status| short(&status.object)).collect());
     }
     if !told.is_empty() {
-        let told = told.into_iter().map(|status| (short(&status.object), compact(status.status)));
+        let told = told.into_iter().map(|status| {
+            let mut value = status.status;
+            if !case.show.contains("statuses") {
+                only_told(&mut value);
+            }
+            (short(&status.object), compact(value))
+        });
         fields.insert("statuses".into(), Value::Object(told.collect()));
     }
     Value::Object(fields)
@@ -158,13 +190,15 @@ fn resources(case: &Case, snapshot: &Snapshot, kind: ResourceType) -> Option<(St
     if resources.is_empty() {
         return None;
     }
-    let full = SHOWN.contains(&kind) || case.show.contains(kind.short_name());
-    let value = if full {
+    let whole = case.show.contains(kind.short_name());
+    let value = if whole || SHOWN.contains(&kind) {
         let shown = resources.values().map(|resource| {
             let mut body = canonical(to_json(kind, &resource.body));
+            if !whole {
+                abridge(&mut body);
+            }
             let origins: Vec<String> = resource.origins.iter().map(short).collect();
             body.as_object_mut().unwrap().insert("origins".into(), json!(origins));
-            body.as_object_mut().unwrap().remove(if kind == ResourceType::Endpoints { "clusterName" } else { "name" });
             (resource.name.to_string(), body)
         });
         Value::Object(shown.collect())
@@ -172,6 +206,30 @@ fn resources(case: &Case, snapshot: &Snapshot, kind: ResourceType) -> Option<(St
         json!(resources.keys().collect::<Vec<_>>())
     };
     Some((kind.short_name().into(), value))
+}
+
+/// Leaves out what is the same everywhere; anything else than that stays.
+fn abridge(body: &mut Value) {
+    let constants = [("ignorePortInHostMatching", json!(true)), ("validateClusters", json!(false))];
+    let in_routes = [("clusterNotFoundResponseCode", json!("INTERNAL_SERVER_ERROR")), ("timeout", json!("0s"))];
+    let drop = |fields: &mut Value, constants: &[(&str, Value)]| {
+        let Some(fields) = fields.as_object_mut() else { return };
+        fields.retain(|name, value| !constants.contains(&(name.as_str(), value.clone())));
+    };
+    let fields = body.as_object_mut().unwrap();
+    fields.remove("name");
+    fields.remove("clusterName");
+    drop(body, &constants);
+    for host in body.get_mut("virtualHosts").and_then(Value::as_array_mut).into_iter().flatten() {
+        if host["domains"] == json!([host["name"]]) {
+            host.as_object_mut().unwrap().remove("name");
+        }
+        for route in host.get_mut("routes").and_then(Value::as_array_mut).into_iter().flatten() {
+            if let Some(action) = route.get_mut("route") {
+                drop(action, &in_routes);
+            }
+        }
+    }
 }
 
 /// Keys in order, whatever map JSON is built with; the one long text that stands everywhere is named.
@@ -227,17 +285,32 @@ fn is_fine(status: &Value) -> bool {
     }
 }
 
+/// Takes out what is fine, and defaults of references.
+fn only_told(status: &mut Value) {
+    let defaults =
+        [("controllerName", CONTROLLER_NAME), ("group", "gateway.networking.k8s.io"), ("kind", "Gateway")];
+    match status {
+        Value::Object(fields) => {
+            fields.retain(|name, value| !defaults.iter().any(|(known, default)| name == known && value == default));
+            fields.values_mut().for_each(only_told);
+        }
+        Value::Array(values) => {
+            values.retain(|value| value.get("reason").is_none() || !is_fine(value));
+            values.iter_mut().for_each(only_told);
+        }
+        _ => {}
+    }
+}
+
 /// A status with each condition on a line.
 fn compact(status: Value) -> Value {
     match status {
         Value::Object(fields) => {
-            let fields = fields.into_iter().map(|(key, value)| match value {
-                Value::Array(conditions) if key == "conditions" => {
-                    (key, Value::Object(conditions.iter().map(condition).collect()))
-                }
-                value => (key, compact(value)),
-            });
-            Value::Object(fields.collect())
+            let mut fields = fields;
+            if let Some(conditions) = fields.remove("conditions") {
+                fields.extend(conditions.as_array().unwrap().iter().map(condition));
+            }
+            fields.into_iter().map(|(key, value)| (key, compact(value))).collect()
         }
         Value::Array(values) => values.into_iter().map(compact).collect(),
         value => value,
