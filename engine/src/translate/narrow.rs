@@ -14,7 +14,7 @@ use crate::settings::Settings;
 
 /// The limits of regular expressions.
 pub(super) fn limits(settings: &Settings) -> check::re2::Limits {
-    check::re2::Limits { program_size: settings.re2_program_size_max, ..check::re2::Limits::default() }
+    check::re2::Limits { program_size: settings.re2_program_size_max }
 }
 
 /// What is left of a path regex.

@@ -106,16 +106,13 @@ pub(super) fn translate(object: &Object, rule: ReadRule<'_>, settings: &Settings
         Action::Forward(Box::new(Forward { backends, rewrite, timeouts, mirrors }))
     } else {
         // Gateway API: requests for back ends that are not there get 500, whatever is set for invalid routes.
-        let message = missing.unwrap_or_else(|| format!("{field}: no backendRefs, so that requests get 500"));
-        if resolved.faults.is_empty() {
-            outcome.faults.push(Fault::new(
-                &object.key,
-                Class::Ignored,
-                &field,
-                "NoBackends",
-                "no backendRefs: requests get 500",
-            ));
-        }
+        let message = missing.unwrap_or_else(|| {
+            let why = if rule.backends.is_empty() { "there are no backendRefs" } else { "all weights are 0" };
+            let message = format!("{why}, so that requests get 500");
+            let told = format!("{field}: {message}");
+            outcome.faults.push(Fault::new(&object.key, Class::Ignored, &field, "NoBackends", message));
+            told
+        });
         outcome.replaced = Some(Replaced { section, response: Some(500), class: Class::Referential, message });
         Action::Respond(Response { status: 500, body: settings.missing_backend_body.clone() })
     };
