@@ -287,8 +287,7 @@ fn is_fine(status: &Value) -> bool {
 
 /// Takes out what is fine, and defaults of references.
 fn only_told(status: &mut Value) {
-    let defaults =
-        [("controllerName", CONTROLLER_NAME), ("group", "gateway.networking.k8s.io"), ("kind", "Gateway")];
+    let defaults = [("controllerName", CONTROLLER_NAME), ("group", "gateway.networking.k8s.io"), ("kind", "Gateway")];
     match status {
         Value::Object(fields) => {
             fields.retain(|name, value| !defaults.iter().any(|(known, default)| name == known && value == default));
