@@ -131,7 +131,12 @@ impl Engine {
             let generation = object.metadata.generation;
             let status = match &object.body {
                 Body::GatewayClass(class) if class.controller_name == self.settings().controller_name => {
-                    let accepted = Condition::new("Accepted", true, "Accepted", "the class is served by Holdfast");
+                    let accepted = if class.has_parameters {
+                        let message = "spec.parametersRef: parameters of this kind are not known to Holdfast";
+                        Condition::new("Accepted", false, "InvalidParameters", message)
+                    } else {
+                        Condition::new("Accepted", true, "Accepted", "the class is served by Holdfast")
+                    };
                     json!({ "conditions": [accepted.of_generation(generation)] })
                 }
                 Body::Gateway(_) => {
@@ -217,8 +222,11 @@ fn gateway_status(
         })
     });
     let conditions = [plan.accepted.clone(), programmed(plan, hold)];
+    // All addresses of a machine or pod are none that a client could be told.
+    let addresses =
+        (!plan.address.is_unspecified()).then(|| json!({"type": "IPAddress", "value": plan.address.to_string()}));
     json!({
-        "addresses": [{"type": "IPAddress", "value": plan.address.to_string()}],
+        "addresses": addresses.into_iter().collect::<Vec<_>>(),
         "conditions": conditions.map(|condition| condition.of_generation(generation)),
         "listeners": listeners.collect::<Vec<_>>(),
     })

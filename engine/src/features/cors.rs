@@ -14,8 +14,8 @@ use crate::check;
 pub const MAX_AGE_DEFAULT: u32 = 5;
 /// Entries of one list; the CRD allows as many.
 pub const ENTRIES_MAX: usize = 64;
-/// What `*` stands for where browsers would take it literally.
-const METHODS: &str = "GET, HEAD, POST, PUT, DELETE, CONNECT, OPTIONS, TRACE, PATCH";
+/// The shortest time (seconds) that a preflight's answer may be kept.
+pub const MAX_AGE_MIN: i64 = 1;
 
 /// A CORS policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -60,9 +60,9 @@ impl Cors {
                 }
             }
         }
-        if self.credentials && self.headers.iter().any(|header| header == "*") {
+        if self.credentials && self.expose.iter().any(|header| header == "*") {
             flaws.push(Flaw::new(
-                "allowHeaders",
+                "exposeHeaders",
                 "\"*\" together with allowCredentials would be taken literally by browsers; list the headers",
             ));
         }
@@ -71,18 +71,15 @@ impl Cors {
 
     /// Envoy's form.
     pub(crate) fn encode(&self) -> CorsPolicy {
-        let any_method = self.methods.iter().any(|method| method == "*");
-        // With credentials browsers take "*" literally, so that it has to be written out.
-        let methods = if any_method {
-            if self.credentials { METHODS.to_owned() } else { "*".to_owned() }
-        } else {
-            self.methods.join(", ")
+        // Of "*" Envoy makes the method and the headers that the browser asks for, as Gateway API wants it.
+        let list = |entries: &[String]| {
+            if entries.iter().any(|entry| entry == "*") { "*".to_owned() } else { entries.join(", ") }
         };
         CorsPolicy {
             allow_origin_string_match: self.origins.iter().map(|origin| origin_matcher(origin)).collect(),
-            allow_methods: methods,
-            allow_headers: self.headers.join(", "),
-            expose_headers: self.expose.join(", "),
+            allow_methods: list(&self.methods),
+            allow_headers: list(&self.headers),
+            expose_headers: list(&self.expose),
             max_age: self.max_age.to_string(),
             allow_credentials: Some(BoolValue { value: self.credentials }),
             forward_not_matching_preflights: Some(BoolValue { value: false }),

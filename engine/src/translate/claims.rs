@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use holdfast_graph::{Edge, ObjectKey, Role};
 
-use super::gateway::GatewayPlan;
+use super::gateway::{self, GatewayPlan, Owner};
 use super::listener::{ListenerPlan, Namespaces, Standing, selects};
 use super::reader::Reader;
 use super::table::{Host, TableName};
@@ -16,6 +16,7 @@ use crate::check;
 use crate::fault::{Class, Fault, at};
 use crate::features::redirect::ListenerContext;
 use crate::object::Object;
+use crate::settings::Settings;
 use crate::status::Condition;
 
 /// A listener of a Gateway.
@@ -66,6 +67,8 @@ pub(crate) struct Claims {
     pub(crate) faults: Vec<Fault>,
     /// The references that were read.
     pub(crate) edges: Vec<Edge>,
+    /// Are all its parents other controllers' business?
+    pub(crate) anothers: bool,
 }
 
 impl Claims {
@@ -85,11 +88,15 @@ pub(super) fn written(object: &Object) -> Option<(&[ParentRef], &[Arc<str>])> {
 }
 
 /// Works out what a route claims; `None` where it is gone.
-pub(super) fn claims(key: &ObjectKey, reader: &mut Reader<'_>) -> Option<Claims> {
+pub(super) fn claims(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'_>) -> Option<Claims> {
     let object = reader.object(key)?;
     let (parents, hostnames) = written(object)?;
     let mut claims = Claims::default();
     let hosts = usable_hosts(key, hostnames, &mut claims.faults);
+    if parents.is_empty() {
+        let message = "there are no parentRefs, so that the route is served nowhere";
+        claims.faults.push(Fault::new(key, Class::Ignored, "spec.parentRefs", "NoParents", message));
+    }
     for (index, reference) in parents.iter().enumerate() {
         let field = at("spec.parentRefs", index);
         if reference.group.as_deref().unwrap_or(GROUP) != GROUP
@@ -103,8 +110,19 @@ pub(super) fn claims(key: &ObjectKey, reader: &mut Reader<'_>) -> Option<Claims>
         let gateway = ObjectKey::new(GROUP, "Gateway", namespace, reference.name.clone());
         reader.edge(key, "", &gateway, Role::Attaches);
         let Some(plan) = reader.plan(&gateway) else {
-            let message =
-                format!("Gateway {} does not exist, or its class is not served by Holdfast", gateway.namespaced_name());
+            let written = reader.object(&gateway).and_then(|object| match &object.body {
+                Body::Gateway(written) => Some(gateway::owner(written, settings, reader)),
+                _ => None,
+            });
+            let why = match written {
+                Some(Owner::Another | Owner::Us) => {
+                    claims.anothers = true;
+                    continue;
+                }
+                Some(Owner::Nobody) => "has a class that does not exist",
+                None => "does not exist",
+            };
+            let message = format!("Gateway {} {why}", gateway.namespaced_name());
             claims.faults.push(Fault::new(key, Class::Referential, field, "NoMatchingParent", message));
             continue;
         };
@@ -122,7 +140,12 @@ pub(super) fn claims(key: &ObjectKey, reader: &mut Reader<'_>) -> Option<Claims>
         }
         claims.parents.push(Parent { reference: reference.clone(), index, gateway, accepted, attachments });
     }
+    claims.anothers &= claims.parents.is_empty() && claims.faults.iter().all(|fault| !is_about_parents(fault));
     Some(claims)
+}
+
+fn is_about_parents(fault: &Fault) -> bool {
+    fault.field.starts_with("spec.parentRefs")
 }
 
 /// The hostnames that can be used; `None` where the route asks for none in particular.

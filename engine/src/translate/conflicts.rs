@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use holdfast_graph::ObjectKey;
 
-use super::gateway;
+use super::gateway::{self, Owner};
 use super::listener::{ListenerPlan, Standing};
 use super::reader::Reader;
 use crate::apis::Body;
@@ -21,50 +21,50 @@ use crate::status::Condition;
 ///
 /// <https://gateway-api.sigs.k8s.io/reference/spec/#gatewayspec> (Distinct Listeners)
 pub(super) fn within(key: &ObjectKey, listeners: &mut [ListenerPlan], faults: &mut Vec<Fault>) {
-    let mut names: BTreeMap<String, Vec<usize>> = BTreeMap::new();
-    let mut ports: BTreeMap<u16, Vec<usize>> = BTreeMap::new();
-    let mut hosts: BTreeMap<(u16, String), Vec<usize>> = BTreeMap::new();
-    for (index, listener) in listeners.iter().enumerate() {
-        names.entry(listener.name.to_string()).or_default().push(index);
-        if listener.standing != Standing::Out {
-            ports.entry(listener.port).or_default().push(index);
-            hosts.entry((listener.port, listener.host().domain().to_owned())).or_default().push(index);
+    let mut found: Vec<(usize, Standing, &'static str, String)> = Vec::new();
+    let named = claimants(listeners, |listener| Some(listener.name.to_string()));
+    for (name, several) in named.iter().filter(|(_, several)| several.len() > 1) {
+        let message = format!("{} listeners are named {name:?}", several.len());
+        found.extend(several.iter().map(|index| (*index, Standing::Out, "Invalid", message.clone())));
+    }
+    let takes_part = |listener: &&ListenerPlan| listener.standing != Standing::Out;
+    let ports = claimants(listeners, |listener| takes_part(&listener).then_some(listener.port));
+    for (port, several) in ports {
+        let protocol = |index: &usize| listeners.get(*index).map(|listener| listener.https);
+        if several.iter().any(|index| protocol(index) != several.first().and_then(protocol)) {
+            let message = format!("listeners of protocols HTTP and HTTPS claim port {port}");
+            found.extend(several.iter().map(|index| (*index, Standing::Out, "ProtocolConflict", message.clone())));
+            continue;
+        }
+        let at_port = |listener: &ListenerPlan| takes_part(&listener) && listener.port == port;
+        let hosts = claimants(listeners, |listener| at_port(listener).then(|| listener.host()));
+        for (host, several) in hosts.iter().filter(|(_, several)| several.len() > 1) {
+            let message = format!("{} listeners claim host {:?} on port {port}", several.len(), host.domain());
+            found.extend(several.iter().map(|index| (*index, Standing::Closed, "HostnameConflict", message.clone())));
         }
     }
-    let mut reject = |index: usize, standing: Standing, reason: &'static str, message: String| {
-        let Some(listener) = listeners.get_mut(index) else { return };
+    for (index, standing, reason, message) in found {
+        let Some(listener) = listeners.get_mut(index) else { continue };
         listener.conflicted = Condition::new("Conflicted", true, reason, &message);
+        // A listener that was thrown out for one reason is not let in for another.
+        let standing = if listener.standing == Standing::Out { Standing::Out } else { standing };
         listener.reject(standing, reason, &message);
         faults.push(Fault::new(key, Class::Conflict, &listener.field, reason, message));
-    };
-    for (name, claimants) in names.iter().filter(|(_, claimants)| claimants.len() > 1) {
-        for index in claimants {
-            reject(*index, Standing::Out, "Invalid", format!("{} listeners are named {name:?}", claimants.len()));
+    }
+}
+
+/// Listeners by what they claim, as far as they claim it.
+fn claimants<K: Ord>(
+    listeners: &[ListenerPlan],
+    claim: impl Fn(&ListenerPlan) -> Option<K>,
+) -> BTreeMap<K, Vec<usize>> {
+    let mut claimants: BTreeMap<K, Vec<usize>> = BTreeMap::new();
+    for (index, listener) in listeners.iter().enumerate() {
+        if let Some(claim) = claim(listener) {
+            claimants.entry(claim).or_default().push(index);
         }
     }
-    for ((port, host), claimants) in hosts.iter().filter(|(_, claimants)| claimants.len() > 1) {
-        for index in claimants {
-            let message = format!("{} listeners claim host {host:?} on port {port}", claimants.len());
-            reject(*index, Standing::Closed, "HostnameConflict", message);
-        }
-    }
-    let mixed: Vec<_> = ports
-        .into_iter()
-        .filter(|(_, claimants)| {
-            let mut protocols = claimants.iter().filter_map(|index| listeners.get(*index)).map(|l| l.https);
-            let first = protocols.next();
-            protocols.any(|protocol| Some(protocol) != first)
-        })
-        .collect();
-    for (port, claimants) in mixed {
-        for index in claimants {
-            let Some(listener) = listeners.get_mut(index) else { continue };
-            let message = format!("listeners of protocols HTTP and HTTPS claim port {port}");
-            listener.conflicted = Condition::new("Conflicted", true, "ProtocolConflict", &message);
-            listener.reject(Standing::Out, "ProtocolConflict", &message);
-            faults.push(Fault::new(key, Class::Conflict, &listener.field, "ProtocolConflict", message));
-        }
-    }
+    claimants
 }
 
 /// In standalone mode all Gateways share one host: of two that want a port the older has it.
@@ -80,7 +80,7 @@ pub(super) fn between(
     let older: Vec<_> = reader.gateways().filter(|other| other.key != object.key && other.age() < age).collect();
     for other in older {
         let Body::Gateway(written) = &other.body else { continue };
-        if !gateway::is_ours(written, settings, reader) {
+        if gateway::owner(written, settings, reader) != Owner::Us {
             continue;
         }
         let Some(theirs) = gateway::address(&other.key, written, settings, &mut Vec::new()) else { continue };

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use gateway_api::httproutes::{
     HttpRouteRulesFilters as Filter, HttpRouteRulesFiltersCors, HttpRouteRulesFiltersRequestMirror,
-    HttpRouteRulesFiltersRequestRedirect, HttpRouteRulesFiltersRequestRedirectPath as RedirectPath,
+    HttpRouteRulesFiltersRequestRedirect, HttpRouteRulesFiltersRequestRedirectPathType as RedirectPathType,
     HttpRouteRulesFiltersRequestRedirectScheme as RedirectScheme, HttpRouteRulesFiltersType as Type,
-    HttpRouteRulesFiltersUrlRewrite, HttpRouteRulesFiltersUrlRewritePath as RewritePath,
+    HttpRouteRulesFiltersUrlRewrite, HttpRouteRulesFiltersUrlRewritePathType as RewritePathType,
 };
 use holdfast_graph::{ObjectKey, Role};
 
@@ -18,7 +18,7 @@ use crate::apis::gateway::references::BackendRef;
 use crate::check;
 use crate::fault::{Fault, at};
 use crate::features::Flaw;
-use crate::features::cors::{Cors, MAX_AGE_DEFAULT};
+use crate::features::cors::{Cors, MAX_AGE_DEFAULT, MAX_AGE_MIN};
 use crate::features::headers::HeaderEdits;
 use crate::features::mirror::{Mirror, Share};
 use crate::features::redirect::{Redirect, Scheme};
@@ -110,7 +110,7 @@ pub(super) fn of_rule(
             ));
             continue;
         }
-        let mut found = Vec::new();
+        let mut found = strangers(filter);
         read(index, filter, paths, &mut filters, &mut found);
         let prefix = |below: &str| if below.is_empty() { field.clone() } else { format!("{field}.{below}") };
         flaws.extend(found.into_iter().map(|flaw| Flaw::new(prefix(&flaw.field), flaw.message)));
@@ -127,8 +127,22 @@ pub(super) fn of_rule(
     filters
 }
 
+/// Fields that belong to another type of filter than the one that is named: which of them was meant?
+fn strangers(filter: &Filter) -> Vec<Flaw> {
+    let fields = [
+        ("requestHeaderModifier", Type::RequestHeaderModifier, filter.request_header_modifier.is_some()),
+        ("responseHeaderModifier", Type::ResponseHeaderModifier, filter.response_header_modifier.is_some()),
+        ("requestMirror", Type::RequestMirror, filter.request_mirror.is_some()),
+        ("requestRedirect", Type::RequestRedirect, filter.request_redirect.is_some()),
+        ("urlRewrite", Type::UrlRewrite, filter.url_rewrite.is_some()),
+        ("cors", Type::Cors, filter.cors.is_some()),
+        ("extensionRef", Type::ExtensionRef, filter.extension_ref.is_some()),
+    ];
+    let strange = fields.into_iter().filter(|(_, kind, is_set)| *is_set && *kind != filter.r#type);
+    strange.map(|(name, _, _)| Flaw::new(name, format!("{name} cannot be set in a filter of another type"))).collect()
+}
+
 fn read(index: usize, filter: &Filter, paths: &[&PathMatch], filters: &mut Filters, flaws: &mut Vec<Flaw>) {
-    let missing = |name: &str| Flaw::new(name, format!("{name} must be set, as type says"));
     match filter.r#type {
         Type::RequestHeaderModifier => match &filter.request_header_modifier {
             Some(_) => filters.request_headers = request_headers(filter, flaws),
@@ -158,7 +172,7 @@ fn read(index: usize, filter: &Filter, paths: &[&PathMatch], filters: &mut Filte
         },
         Type::Cors => match &filter.cors {
             Some(written) => {
-                let cors = cors(written);
+                let cors = cors(written, flaws);
                 flaws.extend(cors.check().into_iter().map(|flaw| below("cors", flaw)));
                 filters.cors = Some(cors);
             }
@@ -212,17 +226,9 @@ fn redirect(
     let mut found = Vec::new();
     let port = written.port.map(|port| check::number::port(port.into())).transpose();
     let status = check::number::redirect_status(written.status_code.unwrap_or(302));
-    let path = written.path.as_ref().and_then(|path| match path {
-        RedirectPath { replace_full_path: Some(full), replace_prefix_match: None, .. } => {
-            Some(PathRewrite::Full(full.as_str().into()))
-        }
-        RedirectPath { replace_full_path: None, replace_prefix_match: Some(prefix), .. } => {
-            Some(PathRewrite::Prefix(prefix.as_str().into()))
-        }
-        _ => {
-            found.push(Flaw::new("path", "exactly one of replaceFullPath and replacePrefixMatch must be set"));
-            None
-        }
+    let path = written.path.as_ref().and_then(|path| {
+        let full = path.r#type == RedirectPathType::ReplaceFullPath;
+        path_rewrite(full, path.replace_full_path.as_deref(), path.replace_prefix_match.as_deref(), &mut found)
     });
     if let Some(hostname) = &written.hostname {
         found.extend(check::host::precise_hostname(hostname).err().map(|fault| Flaw::new("hostname", fault)));
@@ -240,19 +246,24 @@ fn redirect(
     status.filter(|_| usable).map(|status| Redirect { scheme, host, port, path, status })
 }
 
-fn rewrite(written: &HttpRouteRulesFiltersUrlRewrite, paths: &[&PathMatch], flaws: &mut Vec<Flaw>) -> Rewrite {
-    let mut found = Vec::new();
-    let path = written.path.as_ref().and_then(|path| match path {
-        RewritePath { replace_full_path: Some(full), replace_prefix_match: None, .. } => {
-            Some(PathRewrite::Full(full.as_str().into()))
-        }
-        RewritePath { replace_full_path: None, replace_prefix_match: Some(prefix), .. } => {
-            Some(PathRewrite::Prefix(prefix.as_str().into()))
-        }
+/// The change of a path: of the two fields exactly the one that the type names must be set.
+fn path_rewrite(is_full: bool, full: Option<&str>, prefix: Option<&str>, flaws: &mut Vec<Flaw>) -> Option<PathRewrite> {
+    match (is_full, full, prefix) {
+        (true, Some(full), None) => Some(PathRewrite::Full(full.into())),
+        (false, None, Some(prefix)) => Some(PathRewrite::Prefix(prefix.into())),
         _ => {
-            found.push(Flaw::new("path", "exactly one of replaceFullPath and replacePrefixMatch must be set"));
+            let name = if is_full { "replaceFullPath" } else { "replacePrefixMatch" };
+            flaws.push(Flaw::new("path", format!("{name} must be set, as type says, and nothing else")));
             None
         }
+    }
+}
+
+fn rewrite(written: &HttpRouteRulesFiltersUrlRewrite, paths: &[&PathMatch], flaws: &mut Vec<Flaw>) -> Rewrite {
+    let mut found = Vec::new();
+    let path = written.path.as_ref().and_then(|path| {
+        let full = path.r#type == RewritePathType::ReplaceFullPath;
+        path_rewrite(full, path.replace_full_path.as_deref(), path.replace_prefix_match.as_deref(), &mut found)
     });
     if let Some(hostname) = &written.hostname {
         found.extend(check::host::precise_hostname(hostname).err().map(|fault| Flaw::new("hostname", fault)));
@@ -262,13 +273,19 @@ fn rewrite(written: &HttpRouteRulesFiltersUrlRewrite, paths: &[&PathMatch], flaw
     Rewrite { host: written.hostname.as_deref().map(Arc::from), path }
 }
 
-fn cors(written: &HttpRouteRulesFiltersCors) -> Cors {
+fn cors(written: &HttpRouteRulesFiltersCors, flaws: &mut Vec<Flaw>) -> Cors {
+    let max_age = written.max_age.map_or(MAX_AGE_DEFAULT, |age| {
+        u32::try_from(age).ok().filter(|_| i64::from(age) >= MAX_AGE_MIN).unwrap_or_else(|| {
+            flaws.push(Flaw::new("cors.maxAge", format!("maxAge is {age}; it is at least {MAX_AGE_MIN}")));
+            MAX_AGE_DEFAULT
+        })
+    });
     Cors {
         origins: written.allow_origins.clone().unwrap_or_default(),
         methods: written.allow_methods.clone().unwrap_or_default(),
         headers: written.allow_headers.clone().unwrap_or_default(),
         expose: written.expose_headers.clone().unwrap_or_default(),
-        max_age: written.max_age.map_or(MAX_AGE_DEFAULT, |age| u32::try_from(age).unwrap_or(MAX_AGE_DEFAULT)),
+        max_age,
         credentials: written.allow_credentials.unwrap_or(false),
     }
 }
@@ -276,12 +293,27 @@ fn cors(written: &HttpRouteRulesFiltersCors) -> Cors {
 /// Reads the filters of a back end: changes of headers are all that can be done for one back end alone.
 pub(super) fn of_backend(reference: &BackendRef, field: &str, flaws: &mut Vec<Flaw>) -> (HeaderEdits, HeaderEdits) {
     let (mut request, mut response) = (HeaderEdits::default(), HeaderEdits::default());
-    for (index, filter) in reference.filters.iter().flatten().enumerate() {
+    let written = reference.filters.as_deref().unwrap_or_default();
+    if written.len() > FILTERS_MAX {
+        flaws.push(Flaw::new(format!("{field}.filters"), format!("must have at most {FILTERS_MAX} entries")));
+    }
+    let mut seen: Vec<&Type> = Vec::new();
+    for (index, filter) in written.iter().enumerate().take(FILTERS_MAX) {
         let field = format!("{field}.filters[{index}]");
-        let mut found = Vec::new();
+        let mut found = strangers(filter);
+        if seen.contains(&&filter.r#type) {
+            found.push(Flaw::new("type", format!("a filter of type {:?} stands there already", filter.r#type)));
+        }
+        seen.push(&filter.r#type);
         match filter.r#type {
-            Type::RequestHeaderModifier => request = request_headers(filter, &mut found),
-            Type::ResponseHeaderModifier => response = response_headers(filter, &mut found),
+            Type::RequestHeaderModifier if filter.request_header_modifier.is_some() => {
+                request = request_headers(filter, &mut found);
+            }
+            Type::ResponseHeaderModifier if filter.response_header_modifier.is_some() => {
+                response = response_headers(filter, &mut found);
+            }
+            Type::RequestHeaderModifier => found.push(missing("requestHeaderModifier")),
+            Type::ResponseHeaderModifier => found.push(missing("responseHeaderModifier")),
             ref other => {
                 let message = format!("filters of type {other:?} are served on rules, not on single back ends");
                 found.push(Flaw::new("type", message));
@@ -290,4 +322,8 @@ pub(super) fn of_backend(reference: &BackendRef, field: &str, flaws: &mut Vec<Fl
         flaws.extend(found.into_iter().map(|flaw| below(&field, flaw)));
     }
     (request, response)
+}
+
+fn missing(name: &str) -> Flaw {
+    Flaw::new(name, format!("{name} must be set, as type says"))
 }

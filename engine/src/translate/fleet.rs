@@ -149,7 +149,8 @@ impl Fleet {
             }
             self.dirty_tables.insert(name);
         }
-        self.certificates = participating().flat_map(|listener| listener.certificates.iter().cloned()).collect();
+        let serving = participating().filter(|listener| listener.standing == Standing::Serving);
+        self.certificates = serving.flat_map(|listener| listener.certificates.iter().cloned()).collect();
         self.plan = plan;
     }
 

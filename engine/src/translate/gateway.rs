@@ -48,23 +48,55 @@ pub(super) fn class_key(name: &str) -> ObjectKey {
     ObjectKey::new(GROUP, "GatewayClass", "", name)
 }
 
-/// Is the Gateway's class ours?
-pub(super) fn is_ours(gateway: &Gateway, settings: &Settings, reader: &mut Reader<'_>) -> bool {
-    reader.object(&class_key(&gateway.class)).is_some_and(|object| match &object.body {
-        Body::GatewayClass(class) => class.controller_name == settings.controller_name,
-        _ => false,
-    })
+/// Whose a Gateway is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Owner {
+    /// Ours, by its class.
+    Us,
+    /// Another controller's.
+    Another,
+    /// Nobody's: its class does not exist.
+    Nobody,
 }
 
-/// Translates a Gateway; `None` where it is gone or not ours.
-pub(super) fn plan(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'_>) -> Option<GatewayPlan> {
-    let object = reader.object(key)?;
-    let Body::Gateway(gateway) = &object.body else { return None };
-    if !is_ours(gateway, settings, reader) {
-        return None;
+/// Whose is the Gateway?
+pub(super) fn owner(gateway: &Gateway, settings: &Settings, reader: &mut Reader<'_>) -> Owner {
+    match reader.object(&class_key(&gateway.class)).map(|object| &object.body) {
+        Some(Body::GatewayClass(class)) if class.controller_name == settings.controller_name => Owner::Us,
+        Some(_) => Owner::Another,
+        None => Owner::Nobody,
     }
+}
+
+/// What a Gateway turned out to be.
+pub(super) enum Outcome {
+    /// One of ours.
+    Served(GatewayPlan),
+    /// One whose class does not exist.
+    Stray(Fault),
+    /// Gone, or another controller's.
+    None,
+}
+
+/// Translates a Gateway.
+pub(super) fn plan(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'_>) -> Outcome {
+    let Some(object) = reader.object(key) else { return Outcome::None };
+    let Body::Gateway(gateway) = &object.body else { return Outcome::None };
+    match owner(gateway, settings, reader) {
+        Owner::Us => Outcome::Served(serve(object, gateway, settings, reader)),
+        Owner::Another => Outcome::None,
+        Owner::Nobody => {
+            let message = format!("GatewayClass {} does not exist, so that nobody serves the Gateway", gateway.class);
+            Outcome::Stray(Fault::new(key, Class::Referential, "spec.gatewayClassName", "ClassNotFound", message))
+        }
+    }
+}
+
+fn serve(object: &Object, gateway: &Gateway, settings: &Settings, reader: &mut Reader<'_>) -> GatewayPlan {
+    let key = &object.key;
     reader.edge(key, "", &class_key(&gateway.class), Role::Attaches);
     let mut faults = Vec::new();
+    faults.extend(unread_parameters(&class_key(&gateway.class), reader));
     let address = address(key, gateway, settings, &mut faults);
     let mut listeners: Vec<ListenerPlan> = gateway
         .listeners
@@ -84,36 +116,61 @@ pub(super) fn plan(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'_>
         })
         .collect();
     conflicts::within(key, &mut listeners, &mut faults);
-    if settings.listen_address.is_some() {
-        conflicts::between(
-            object,
-            address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)),
-            &mut listeners,
-            settings,
-            reader,
-            &mut faults,
-        );
+    if let Some(address) = address.filter(|_| settings.listen_address.is_some()) {
+        conflicts::between(object, address, &mut listeners, settings, reader, &mut faults);
     }
-    let accepted = accepted(address.is_some(), &listeners);
+    let parameters = gateway.infrastructure.as_ref().and_then(|infrastructure| infrastructure.parameters_ref.as_ref());
+    let accepted = match parameters {
+        None => accepted(address.is_some(), &listeners),
+        Some(reference) => {
+            let message =
+                format!("parameters of kind {}/{} are not known to Holdfast", reference.group, reference.kind);
+            let field = "spec.infrastructure.parametersRef";
+            faults.push(Fault::new(key, Class::Invalid, field, "InvalidParameters", &message));
+            Condition::new("Accepted", false, "InvalidParameters", message)
+        }
+    };
     let address = address.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
-    if accepted.reason == "UnsupportedAddress" {
+    if matches!(&*accepted.reason, "UnsupportedAddress" | "InvalidParameters") {
         listeners.iter_mut().for_each(|listener| listener.standing = Standing::Out);
     }
+    if gateway.listeners.is_empty() {
+        faults.push(Fault::new(key, Class::Invalid, "spec.listeners", "NoListeners", "a Gateway needs a listener"));
+    }
     faults.sort_unstable();
-    Some(GatewayPlan { name: key.namespaced_name().into(), address, listeners, accepted, faults })
+    GatewayPlan { name: key.namespaced_name().into(), address, listeners, accepted, faults }
+}
+
+/// A class's parameters, which nobody reads. Its Gateways go on: they ask for enough themselves.
+fn unread_parameters(class: &ObjectKey, reader: &mut Reader<'_>) -> Option<Fault> {
+    match &reader.object(class)?.body {
+        Body::GatewayClass(written) if written.has_parameters => {
+            let message = "parameters of this kind are not known to Holdfast";
+            Some(Fault::new(class, Class::Invalid, "spec.parametersRef", "InvalidParameters", message))
+        }
+        _ => None,
+    }
 }
 
 fn accepted(address_is_usable: bool, listeners: &[ListenerPlan]) -> Condition {
     if !address_is_usable {
         return Condition::new("Accepted", false, "UnsupportedAddress", "none of spec.addresses can be bound");
     }
-    let bad: Vec<&str> = listeners.iter().filter(|l| l.standing == Standing::Out).map(|l| &*l.name).collect();
-    if bad.is_empty() {
-        return Condition::new("Accepted", true, "Accepted", "the Gateway is served");
+    let (good, bad): (Vec<_>, Vec<_>) = listeners.iter().partition(|listener| listener.accepted.status == "True");
+    let names = |listeners: Vec<&ListenerPlan>| listeners.iter().map(|l| &*l.name).collect::<Vec<_>>().join(", ");
+    match (good.is_empty(), bad.is_empty()) {
+        (false, true) => Condition::new("Accepted", true, "Accepted", "the Gateway is served"),
+        (true, true) => Condition::new("Accepted", false, "ListenersNotValid", "there is no listener"),
+        (true, false) => {
+            let message = format!("no listener is accepted, of: {}", names(bad));
+            Condition::new("Accepted", false, "ListenersNotValid", message)
+        }
+        // Some listeners serve: the Gateway stays accepted, as the specification allows.
+        (false, false) => {
+            let message = format!("these listeners are accepted: {}; these are not: {}", names(good), names(bad));
+            Condition::new("Accepted", true, "ListenersNotValid", message)
+        }
     }
-    // Some listeners serve: the Gateway stays accepted, as the specification allows.
-    let message = format!("these listeners are not served: {}", bad.join(", "));
-    Condition::new("Accepted", bad.len() < listeners.len(), "ListenersNotValid", message)
 }
 
 /// The address that a Gateway's listeners bind; `None` where it asks only for addresses that cannot be had.
@@ -129,14 +186,24 @@ pub(super) fn address(
         let field = format!("{}.value", at("spec.addresses", index));
         let is_ip = address.r#type.as_deref().is_none_or(|kind| kind == "IPAddress");
         let Some(value) = address.value.as_deref().filter(|value| !value.is_empty()) else { continue };
-        match value.parse::<IpAddr>() {
-            // In a cluster the address is that of the Service, not one that Envoy binds.
-            Ok(address) if is_ip && settings.listen_address.is_some() => usable = usable.or(Some(address)),
-            _ => {
-                let message = format!("the address {value:?} cannot be used: only addresses of type IPAddress are");
-                faults.push(Fault::new(key, Class::Invalid, field, "UnsupportedAddress", message));
+        let (class, message) = match value.parse::<IpAddr>() {
+            _ if !is_ip => {
+                (Class::Invalid, format!("the address {value:?} is not of type IPAddress; others cannot be had"))
             }
-        }
+            Err(_) => (Class::Invalid, format!("{value:?} is no IP address")),
+            // In a cluster the address is that of the Service, not one that Envoy binds.
+            Ok(_) if settings.listen_address.is_none() => {
+                (Class::Invalid, format!("the address {value:?} cannot be had: addresses are given by the cluster"))
+            }
+            Ok(_) if usable.is_some() => {
+                (Class::Ignored, format!("the address {value:?} is not bound: one address is, the first that can be"))
+            }
+            Ok(address) => {
+                usable = Some(address);
+                continue;
+            }
+        };
+        faults.push(Fault::new(key, class, field, "UnsupportedAddress", message));
     }
     let asked = gateway.addresses.iter().any(|address| address.value.as_deref().is_some_and(|value| !value.is_empty()));
     usable.or((!asked).then_some(default))

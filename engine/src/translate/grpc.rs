@@ -73,7 +73,8 @@ fn read_match(written: &GrpcRouteRulesMatches, field: &str, settings: &Settings,
             continue;
         }
         let regex = header.r#type == Some(HeaderType::RegularExpression);
-        let value = value(&header.value, regex, settings, |message| flaw(format!("{below}.value"), message));
+        let plain = check::header::value;
+        let value = value(&header.value, regex, plain, settings, |message| flaw(format!("{below}.value"), message));
         headers.push(NamedMatch { name: name.into(), value });
     }
     Ranked { matches: Match { path, method: None, headers, query: vec![], grpc: true }, rank, narrowed }

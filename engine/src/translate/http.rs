@@ -87,7 +87,8 @@ fn read_match(written: &HttpRouteRulesMatches, field: &str, settings: &Settings,
             continue;
         }
         let regex = header.r#type == Some(HeaderType::RegularExpression);
-        let value = value(&header.value, regex, settings, |message| flaw(format!("{below}.value"), message));
+        let plain = check::header::value;
+        let value = value(&header.value, regex, plain, settings, |message| flaw(format!("{below}.value"), message));
         headers.push(NamedMatch { name: name.into(), value });
     }
     let mut query: Vec<NamedMatch> = Vec::new();
@@ -105,7 +106,8 @@ fn read_match(written: &HttpRouteRulesMatches, field: &str, settings: &Settings,
             continue;
         }
         let regex = parameter.r#type == Some(QueryType::RegularExpression);
-        let value = value(&parameter.value, regex, settings, |message| flaw(format!("{below}.value"), message));
+        let plain = check::header::query_value;
+        let value = value(&parameter.value, regex, plain, settings, |message| flaw(format!("{below}.value"), message));
         query.push(NamedMatch { name: parameter.name.as_str().into(), value });
     }
     let method = written.method.as_ref().and_then(|method| serde_json::to_value(method).ok());
@@ -142,10 +144,19 @@ fn read_path(
     (path, rank)
 }
 
-/// A header's or parameter's value; a regular expression that cannot be used is narrowed to presence.
-pub(super) fn value(text: &str, regex: bool, settings: &Settings, flaw: impl FnOnce(String)) -> ValueMatch {
+/// How a plain value is checked.
+type PlainCheck = fn(&str) -> Result<(), check::header::HeaderFault>;
+
+/// A header's or parameter's value; a value that cannot be used is narrowed to presence.
+pub(super) fn value(
+    text: &str,
+    regex: bool,
+    plain: PlainCheck,
+    settings: &Settings,
+    flaw: impl FnOnce(String),
+) -> ValueMatch {
     if !regex {
-        if let Err(fault) = check::header::query_value(text) {
+        if let Err(fault) = plain(text) {
             flaw(fault.to_string());
             return ValueMatch::Present;
         }

@@ -26,6 +26,9 @@ pub(crate) const CERTIFICATES_MAX: usize = 64;
 /// The kinds of route that an HTTP or HTTPS listener can serve.
 pub(crate) const ROUTE_KINDS: [&str; 2] = ["HTTPRoute", "GRPCRoute"];
 
+/// The operators of label selectors.
+const OPERATORS: [&str; 4] = ["In", "NotIn", "Exists", "DoesNotExist"];
+
 /// How a listener takes part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
@@ -219,7 +222,20 @@ fn allowed_routes(
         Some(From::All) => Namespaces::All,
         Some(From::Same) | None => Namespaces::Same,
         Some(From::Selector) => match &namespaces.selector {
-            Some(selector) => Namespaces::Selected(Box::new(selector.clone())),
+            Some(selector) => {
+                for (index, expression) in selector.match_expressions.iter().flatten().enumerate() {
+                    if !OPERATORS.contains(&&*expression.operator) {
+                        let message = format!(
+                            "{:?} is no operator, so that no namespace is selected; there are {}",
+                            expression.operator,
+                            OPERATORS.join(", ")
+                        );
+                        let field = format!("{field}.namespaces.selector.matchExpressions[{index}].operator");
+                        fault(field, Class::Invalid, "Invalid", message);
+                    }
+                }
+                Namespaces::Selected(Box::new(selector.clone()))
+            }
             None => {
                 let message = "from is Selector, but no selector is set: no route can attach";
                 fault(format!("{field}.namespaces.selector"), Class::Invalid, "Invalid", message.into());
@@ -237,6 +253,10 @@ fn tls(
     fault: &mut impl FnMut(String, Class, &'static str, String),
 ) {
     let field = format!("{}.tls", plan.field);
+    for name in tls.and_then(|tls| tls.options.as_ref()).into_iter().flat_map(|options| options.keys()) {
+        let message = format!("the TLS option {name:?} is not served by this version of Holdfast");
+        fault(format!("{field}.options"), Class::Ignored, "NotServed", message);
+    }
     let mut close = |plan: &mut ListenerPlan, field: String, class, reason: &'static str, message: String| {
         plan.resolved_refs = Condition::new("ResolvedRefs", false, reason, &message);
         fault(field, class, reason, message);
@@ -281,12 +301,12 @@ fn tls(
             continue;
         }
         match certificate(&secret, reader) {
+            // In the order in which they are written: clients that name no host get the first.
+            Ok(()) if plan.certificates.contains(&secret) => {}
             Ok(()) => plan.certificates.push(secret),
             Err((class, message)) => close(plan, field, class, "InvalidCertificateRef", message),
         }
     }
-    plan.certificates.sort_unstable();
-    plan.certificates.dedup();
     if plan.certificates.is_empty() && plan.standing == Standing::Serving {
         plan.standing = Standing::Closed;
     }

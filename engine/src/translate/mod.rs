@@ -61,6 +61,8 @@ pub(crate) struct Translator {
     settings: Settings,
     indexes: Indexes,
     plans: HashMap<ObjectKey, Arc<GatewayPlan>>,
+    /// What is told of Gateways that nobody serves.
+    strays: BTreeMap<ObjectKey, Fault>,
     claims: HashMap<ObjectKey, Arc<Claims>>,
     routes: HashMap<ObjectKey, Arc<RoutePlan>>,
     rivals: Rivals,
@@ -89,6 +91,7 @@ impl Translator {
             settings,
             indexes: Indexes::default(),
             plans: HashMap::new(),
+            strays: BTreeMap::new(),
             claims: HashMap::new(),
             routes: HashMap::new(),
             rivals: Rivals::new(),
@@ -147,15 +150,25 @@ impl Translator {
     fn redo(&mut self, unit: &Unit, objects: &ObjectSnapshot, graph: &mut Graph, changes: &mut Changes) {
         match unit {
             Unit::Gateway(key) => {
-                let (plan, edges) = self.read(unit, objects, |settings, reader| gateway::plan(key, settings, reader));
+                let (seen, edges) = self.read(unit, objects, |settings, reader| gateway::plan(key, settings, reader));
                 graph.replace(key, edges);
-                self.set_plan(key, plan.map(Arc::new), changes);
+                let (plan, stray) = match seen {
+                    gateway::Outcome::Served(plan) => (Some(Arc::new(plan)), None),
+                    gateway::Outcome::Stray(fault) => (None, Some(fault)),
+                    gateway::Outcome::None => (None, None),
+                };
+                self.set_plan(key, plan, changes);
+                match stray {
+                    Some(fault) => self.strays.insert(key.clone(), fault),
+                    None => self.strays.remove(key),
+                };
                 if objects.get(key).is_none() {
                     self.forget(unit);
                 }
             }
             Unit::Claims(key) => {
-                let (claims, edges) = self.read(unit, objects, |_, reader| claims::claims(key, reader));
+                let (claims, edges) =
+                    self.read(unit, objects, |settings, reader| claims::claims(key, settings, reader));
                 let age = objects.get(key).map(|object| object.age());
                 self.set_claims(key, claims.zip(age).map(|(claims, age)| (Claims { edges, ..claims }, age)));
             }

@@ -83,6 +83,9 @@ pub(super) fn plan(
     reader: &mut Reader<'_>,
 ) -> Option<RoutePlan> {
     let object = reader.object(key)?;
+    if claims.anothers {
+        return Some(RoutePlan::default());
+    }
     let mut plan = RoutePlan { faults: claims.faults.clone(), ..RoutePlan::default() };
     plan.parents =
         claims.parents.iter().map(|parent| against_rivals(object, parent, reader, &mut plan.faults)).collect();

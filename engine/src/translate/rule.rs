@@ -112,16 +112,13 @@ pub(super) fn translate(object: &Object, rule: ReadRule<'_>, settings: &Settings
         Action::Forward(Box::new(Forward { backends, rewrite, timeouts, mirrors }))
     } else {
         // Whatever is set for invalid routes.
-        let message = missing.unwrap_or_else(|| format!("{field}: no backendRefs, so that requests get {status}"));
-        if resolved.faults.is_empty() {
-            outcome.faults.push(Fault::new(
-                &object.key,
-                Class::Ignored,
-                &field,
-                "NoBackends",
-                format!("no backendRefs: requests get {status}"),
-            ));
-        }
+        let message = missing.unwrap_or_else(|| {
+            let why = if rule.backends.is_empty() { "there are no backendRefs" } else { "all weights are 0" };
+            let message = format!("{why}, so that requests get {status}");
+            let told = format!("{field}: {message}");
+            outcome.faults.push(Fault::new(&object.key, Class::Ignored, &field, "NoBackends", message));
+            told
+        });
         outcome.replaced = Some(Replaced { section, response: Some(status), class: Class::Referential, message });
         Action::Respond(Response { status, body: settings.missing_backend_body.clone() })
     };

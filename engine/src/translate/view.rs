@@ -15,8 +15,12 @@ impl Translator {
     pub(crate) fn faults(&self) -> Vec<Fault> {
         let plans = self.plans.values().flat_map(|plan| &plan.faults);
         let routes = self.routes.values().flat_map(|plan| &plan.faults);
-        let mut faults: Vec<Fault> =
-            plans.chain(routes).chain(self.endpoint_faults.values().flatten()).cloned().collect();
+        let mut faults: Vec<Fault> = plans
+            .chain(routes)
+            .chain(self.strays.values())
+            .chain(self.endpoint_faults.values().flatten())
+            .cloned()
+            .collect();
         faults.sort_unstable();
         faults.dedup();
         faults

@@ -44,7 +44,8 @@ pub(super) fn resolve(route: &ObjectKey, section: &str, written: &[BackendRef], 
             resolved.backends.push(WeightedBackend { backend, weight, request_headers, response_headers });
         }
     }
-    if !written.is_empty() && resolved.flaws.is_empty() {
+    // Where all weights are 0 nobody gets the requests: they are answered like those without back ends.
+    if !resolved.backends.is_empty() && resolved.flaws.is_empty() {
         let sum = check::number::weight_sum(resolved.backends.iter().map(|backend| backend.weight));
         resolved.flaws.extend(sum.err().map(|fault| Flaw::new("backendRefs", fault)));
     }

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use gateway_api::gateways::{GatewayAddresses, GatewayListeners, GatewayTls};
+use gateway_api::gateways::{GatewayAddresses, GatewayInfrastructure, GatewayListeners, GatewayTls};
 use serde_json::Value;
 
 use crate::apis::Body;
@@ -25,6 +25,8 @@ pub struct Gateway {
     pub addresses: Vec<GatewayAddresses>,
     /// `spec.tls`.
     pub tls: Option<GatewayTls>,
+    /// `spec.infrastructure`, of which only the reference to parameters counts.
+    pub infrastructure: Option<GatewayInfrastructure>,
 }
 
 pub(in crate::apis) fn decode(mut document: Value, found: &mut Found) -> Option<Body> {
@@ -49,11 +51,14 @@ pub(in crate::apis) fn decode(mut document: Value, found: &mut Found) -> Option<
     });
     let listeners = listeners.collect();
     let mut take = |name: &str| fields.remove(name).filter(|value| !value.is_null());
-    let (addresses, tls) = (take("addresses"), take("tls"));
-    for known in ["infrastructure", "allowedListeners"] {
-        if take(known).is_some() {
-            found.unserved(format!("spec.{known}"));
+    let (addresses, tls, infrastructure) = (take("addresses"), take("tls"), take("infrastructure"));
+    for known in ["labels", "annotations"] {
+        if infrastructure.as_ref().is_some_and(|fields| fields.get(known).is_some()) {
+            found.unserved(format!("spec.infrastructure.{known}"));
         }
+    }
+    if take("allowedListeners").is_some() {
+        found.unserved("spec.allowedListeners".into());
     }
     for unknown in fields.keys() {
         found.unknown(format!("spec.{unknown}"));
@@ -63,5 +68,6 @@ pub(in crate::apis) fn decode(mut document: Value, found: &mut Found) -> Option<
         listeners,
         addresses: addresses.map_or(Some(vec![]), |value| found.typed("spec.addresses", &value)).unwrap_or_default(),
         tls: tls.and_then(|value| found.typed("spec.tls", &value)),
+        infrastructure: infrastructure.and_then(|value| found.typed("spec.infrastructure", &value)),
     })))
 }

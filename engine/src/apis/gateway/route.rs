@@ -79,6 +79,10 @@ fn list<T: DeserializeOwned>(value: Option<Value>, field: &str, max: usize, foun
 fn rules_of<R: Rule>(value: Option<Value>, found: &mut Found) -> Option<Vec<RuleEntry<R>>> {
     let values = match value {
         None | Some(Value::Null) => vec![Value::Object(serde_json::Map::new())],
+        Some(Value::Array(values)) if values.is_empty() => {
+            found.invalid("spec.rules", "must have a rule; leave the field out for one that matches everything");
+            return Some(vec![RuleEntry::Broken { name: None, matches: Vec::new() }]);
+        }
         Some(Value::Array(values)) => values,
         Some(_) => {
             found.invalid("spec.rules", "must be a list of rules");

@@ -1,0 +1,106 @@
+//! A request, traced through the resources as Envoy would: filter chain, virtual host, route, and what comes of it.
+//!
+//! `METHOD host[:port]/path[?query] [name=value…]`, where some names are not headers: `gateway` (`namespace/name`,
+//! needed where there are several), `sni` (the host where unset) and `port`.
+
+use holdfast_engine::engine::Engine;
+use holdfast_xds::{ResourceType, to_json};
+use serde_json::{Value, json};
+
+use super::matcher;
+
+/// A request.
+#[derive(Clone, Debug)]
+pub(super) struct Ask {
+    text: String,
+    gateway: Option<String>,
+    port: Option<u16>,
+    sni: Option<String>,
+    request: Request,
+}
+
+/// What routes look at.
+#[derive(Clone, Debug)]
+pub(super) struct Request {
+    /// Method.
+    pub(super) method: String,
+    /// Host, without port.
+    pub(super) host: String,
+    /// Path, without query.
+    pub(super) path: String,
+    /// Query parameters, the first of each name counts.
+    pub(super) query: Vec<(String, String)>,
+    /// Headers, in lower case.
+    pub(super) headers: Vec<(String, String)>,
+}
+
+impl Ask {
+    /// Reads a request.
+    pub(super) fn read(text: &str) -> Result<Self, String> {
+        let mut words = text.split_whitespace();
+        let (Some(method), Some(url)) = (words.next(), words.next()) else {
+            return Err(format!("{text:?} is not METHOD host/path"));
+        };
+        let at = url.find('/').ok_or_else(|| format!("{url:?} has no path"))?;
+        let (authority, target) = url.split_at(at);
+        let (host, port) = authority.split_once(':').map_or((authority, None), |(host, port)| (host, Some(port)));
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        let pair = |text: &str| {
+            let (name, value) = text.split_once('=').unwrap_or((text, ""));
+            (name.to_owned(), value.to_owned())
+        };
+        let mut ask = Self {
+            text: text.to_owned(),
+            gateway: None,
+            port: port.map(|port| port.parse().map_err(|error| format!("{port}: {error}"))).transpose()?,
+            sni: None,
+            request: Request {
+                method: method.to_owned(),
+                host: host.to_owned(),
+                path: path.to_owned(),
+                query: query.split('&').filter(|text| !text.is_empty()).map(pair).collect(),
+                headers: Vec::new(),
+            },
+        };
+        for (name, value) in words.map(pair) {
+            match &*name {
+                "gateway" => ask.gateway = Some(value),
+                "sni" => ask.sni = Some(value),
+                _ => ask.request.headers.push((name, value)),
+            }
+        }
+        Ok(ask)
+    }
+
+    /// `request → answer`.
+    pub(super) fn trace(&self, engine: &Engine) -> Value {
+        json!(format!("{} → {}", self.text, self.answer(engine)))
+    }
+
+    fn answer(&self, engine: &Engine) -> String {
+        let views = engine.gateways();
+        let view = match &self.gateway {
+            Some(name) => views.iter().find(|view| *view.name == **name),
+            None => views.first(),
+        };
+        let Some(snapshot) = view.and_then(|view| engine.fleet(&view.name)) else { return "no such Gateway".into() };
+        let listeners: Vec<Value> =
+            snapshot.of(ResourceType::Listener).values().map(|r| to_json(ResourceType::Listener, &r.body)).collect();
+        let port = |listener: &Value| listener["address"]["socketAddress"]["portValue"].as_u64();
+        let listener = match self.port {
+            Some(wanted) => listeners.iter().find(|listener| port(listener) == Some(wanted.into())),
+            None => listeners.first(),
+        };
+        let Some(listener) = listener else { return "nothing listens there".into() };
+        let chain = match matcher::chain(listener, self.sni.as_deref().unwrap_or(&self.request.host)) {
+            Ok(chain) => chain,
+            Err(why) => return why,
+        };
+        let manager = &chain["filters"][0]["typedConfig"];
+        let Some(table) = manager["rds"]["routeConfigName"].as_str() else { return "connection refused".into() };
+        let Some(routes) = snapshot.get(ResourceType::Route, table) else { return format!("no {table}: 404") };
+        let tls = chain.get("transportSocket").is_some();
+        let own_port = port(listener).unwrap_or_default();
+        matcher::answer(&to_json(ResourceType::Route, &routes.body), &self.request, tls, own_port)
+    }
+}

@@ -1,0 +1,51 @@
+//! Two texts, line by line, as `diff -u` shows them.
+
+/// Lines of context around a difference.
+const CONTEXT: usize = 4;
+
+/// The lines that differ, each with a little around it.
+pub(super) fn lines(old: &str, new: &str) -> String {
+    let (old, new): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
+    let rows = rows(&old, &new);
+    let near = |at: usize| {
+        let from = at.saturating_sub(CONTEXT);
+        rows.iter().take(at + CONTEXT + 1).skip(from).any(|(mark, _)| *mark != ' ')
+    };
+    let mut text = String::new();
+    let mut gap = false;
+    for (at, (mark, line)) in rows.iter().enumerate() {
+        if near(at) {
+            text.push_str(&format!("{mark} {line}\n"));
+            gap = false;
+        } else if !gap {
+            text.push_str("  …\n");
+            gap = true;
+        }
+    }
+    text
+}
+
+/// Every line with ` `, `-` or `+`, from the longest common subsequence.
+fn rows<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<(char, &'a str)> {
+    let mut longest = vec![vec![0_u32; new.len() + 1]; old.len() + 1];
+    for i in (0..old.len()).rev() {
+        for j in (0..new.len()).rev() {
+            longest[i][j] =
+                if old[i] == new[j] { longest[i + 1][j + 1] + 1 } else { longest[i + 1][j].max(longest[i][j + 1]) };
+        }
+    }
+    let (mut i, mut j, mut rows) = (0, 0, Vec::new());
+    while i < old.len() || j < new.len() {
+        if i < old.len() && j < new.len() && old[i] == new[j] {
+            rows.push((' ', old[i]));
+            (i, j) = (i + 1, j + 1);
+        } else if j == new.len() || (i < old.len() && longest[i + 1][j] >= longest[i][j + 1]) {
+            rows.push(('-', old[i]));
+            i += 1;
+        } else {
+            rows.push(('+', new[j]));
+            j += 1;
+        }
+    }
+    rows
+}

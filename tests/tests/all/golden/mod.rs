@@ -1,0 +1,116 @@
+//! Golden pairs: `golden/<area>/<case>.yaml` holds objects, `<case>.out.yaml` what comes of them.
+//!
+//! A case begins with a comment that says what it shows, in sentences. Comment lines of the form `# word: …` set
+//! things, see [`case`]. `HOLDFAST_GOLDEN=write cargo test -p holdfast-tests golden` writes the answers anew: read
+//! the difference before it is committed.
+//!
+//! Each case is translated in three ways (all objects at once, one by one in the opposite order, and after everything
+//! was deleted once), which must agree.
+
+mod ask;
+mod case;
+mod diff;
+mod matcher;
+mod report;
+mod yaml;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use case::Case;
+use serde_json::Value;
+
+/// One test an area, so that they run side by side and a failure names its area.
+macro_rules! areas {
+    ($($area:ident),* $(,)?) => {
+        /// Every area that has a test.
+        const AREAS: &[&str] = &[$(stringify!($area)),*];
+        $(#[test]
+        fn $area() {
+            check(stringify!($area));
+        })*
+    };
+}
+
+areas! {
+    backends,
+    class,
+    gateway,
+}
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("golden")
+}
+
+#[test]
+fn every_folder_of_golden_pairs_has_a_test() {
+    let mut found: Vec<String> = fs::read_dir(folder())
+        .unwrap()
+        .map(|entry| entry.unwrap())
+        .filter(|entry| entry.path().is_dir())
+        .map(|entry| entry.file_name().into_string().unwrap())
+        .filter(|name| name != "include")
+        .collect();
+    found.sort_unstable();
+    assert_eq!(found, AREAS);
+}
+
+#[test]
+fn every_answer_belongs_to_a_case() {
+    for area in AREAS {
+        for path in files(area).into_iter().filter(|path| is_answer(path)) {
+            let name = path.to_str().unwrap().replace(".out.yaml", ".yaml");
+            assert!(Path::new(&name).exists(), "{} has no case", path.display());
+        }
+    }
+}
+
+fn files(area: &str) -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> = fs::read_dir(folder().join(area))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "yaml"))
+        .collect();
+    files.sort_unstable();
+    files
+}
+
+fn is_answer(path: &Path) -> bool {
+    path.to_str().is_some_and(|path| path.ends_with(".out.yaml"))
+}
+
+fn check(area: &str) {
+    let writes = std::env::var("HOLDFAST_GOLDEN").is_ok_and(|value| value == "write");
+    let mut wrong = Vec::new();
+    let cases: Vec<PathBuf> = files(area).into_iter().filter(|path| !is_answer(path)).collect();
+    assert!(!cases.is_empty(), "no case in {area}");
+    for path in cases {
+        let name = format!("{area}/{}", path.file_stem().unwrap().to_str().unwrap());
+        let case = Case::read(&fs::read_to_string(&path).unwrap(), &folder())
+            .unwrap_or_else(|error| panic!("{name}: {error}"));
+        let text = text(&report::of(&case).unwrap_or_else(|error| panic!("{name}: {error}")));
+        let answer = path.with_extension("out.yaml");
+        let known = fs::read_to_string(&answer).unwrap_or_default();
+        if known == text {
+            continue;
+        }
+        if writes {
+            fs::write(&answer, &text).unwrap();
+        } else {
+            wrong.push(format!("{name}:\n{}", diff::lines(&known, &text)));
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "{}\nWhere that is as it should be: HOLDFAST_GOLDEN=write cargo test -p holdfast-tests golden",
+        wrong.join("\n")
+    );
+}
+
+/// A report as text. That it says what it should when it is read again is checked here, for every case.
+fn text(report: &Value) -> String {
+    let text = yaml::write(report);
+    let read: Value = serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    assert_eq!(read, *report, "the answer changes when it is read");
+    text
+}

@@ -1,0 +1,326 @@
+//! What came of a case, as JSON: the Gateways with their resources, statuses, faults, replacements, ways of requests.
+
+use std::collections::BTreeMap;
+
+use holdfast_engine::engine::{Action, Engine, Event};
+use holdfast_engine::report::ListenerView;
+use holdfast_engine::settings::{CONTROLLER_NAME, INVALID_ROUTE_RESPONSE_BODY};
+use holdfast_graph::{Edge, Node, ObjectKey};
+use holdfast_xds::{Answer, Outcome, ResourceType, Snapshot, to_json};
+use serde_json::{Map, Value, json};
+
+use super::case::{Case, Step};
+
+/// Types that are always shown in full; of the others only the names.
+const SHOWN: [ResourceType; 2] = [ResourceType::Route, ResourceType::Endpoints];
+
+/// Translates a case step by step; every step is compared with other ways to the same objects.
+pub(super) fn of(case: &Case) -> Result<Value, String> {
+    let mut engine = Engine::new(case.settings.clone());
+    let mut world: BTreeMap<ObjectKey, Event> = BTreeMap::new();
+    let mut reports = Vec::new();
+    for step in &case.steps {
+        let actions = engine.handle(step.events.clone());
+        for event in &step.events {
+            match event {
+                Event::Applied(object, _) => world.insert(object.key.clone(), event.clone()),
+                Event::Unusable(key, _) => world.insert(key.clone(), event.clone()),
+                Event::Deleted(key) => world.remove(key),
+                Event::Answered(_) => None,
+            };
+        }
+        agree(case, &engine, &world)?;
+        if case.acknowledge {
+            acknowledge(&mut engine, &actions);
+        }
+        reports.push(report(case, step, &engine, &actions));
+    }
+    if reports.len() == 1 {
+        return Ok(reports.remove(0));
+    }
+    // Of later steps only what became different.
+    for at in (1..reports.len()).rev() {
+        let (earlier, later) = reports.split_at_mut(at);
+        without_repeats(&earlier[at - 1], &mut later[0]);
+    }
+    Ok(json!({ "steps": reports }))
+}
+
+fn without_repeats(earlier: &Value, later: &mut Value) {
+    let (Some(earlier), Some(fields)) = (earlier.as_object(), later.as_object_mut()) else { return };
+    for (name, old) in earlier {
+        match fields.get_mut(name) {
+            None => {
+                fields.insert(name.clone(), json!("(no more)"));
+            }
+            Some(new) if new == old => {
+                fields.remove(name);
+            }
+            Some(new) if ["gateways", "statuses", "RDS", "EDS"].contains(&&**name) || name.contains('/') => {
+                without_repeats(old, new);
+            }
+            Some(_) => {}
+        }
+    }
+}
+
+/// The outcome depends on the objects only: not on the order in which they came, nor on what was there before.
+fn agree(case: &Case, engine: &Engine, world: &BTreeMap<ObjectKey, Event>) -> Result<(), String> {
+    let expected = state(case, engine);
+    let mut backwards = Engine::new(case.settings.clone());
+    for event in world.values().rev() {
+        backwards.handle(vec![event.clone()]);
+    }
+    if state(case, &backwards) != expected {
+        let text = |engine: &Engine| super::yaml::write(&state(case, engine));
+        let diff = super::diff::lines(&text(engine), &text(&backwards));
+        return Err(format!("one by one in another order it comes out differently:\n{diff}"));
+    }
+    let mut again = Engine::new(case.settings.clone());
+    again.handle(world.values().cloned().collect());
+    for key in world.keys() {
+        again.handle(vec![Event::Deleted(key.clone())]);
+    }
+    if !again.gateways().is_empty() || !again.faults().is_empty() || again.graph().edge_count() > 0 {
+        return Err("something is left when every object is deleted".into());
+    }
+    again.handle(world.values().cloned().collect());
+    if state(case, &again) != expected {
+        return Err("deleted and applied again it comes out differently".into());
+    }
+    Ok(())
+}
+
+fn acknowledge(engine: &mut Engine, actions: &[Action]) {
+    for action in actions {
+        let Action::Publish { gateway, snapshot } = action else { continue };
+        let answers = ResourceType::ALL.into_iter().map(|kind| {
+            let resources = snapshot.of(kind).values();
+            Event::Answered(Answer {
+                fleet: gateway.clone(),
+                node: "envoy".into(),
+                build: "1.40.0".into(),
+                kind,
+                outcome: Outcome::Acknowledged,
+                resources: resources.map(|resource| (resource.name.clone(), Some(resource.version))).collect(),
+            })
+        });
+        engine.handle(answers.collect());
+    }
+}
+
+fn report(case: &Case, step: &Step, engine: &Engine, actions: &[Action]) -> Value {
+    let mut report = state(case, engine);
+    let fields = report.as_object_mut().unwrap();
+    if !step.title.is_empty() {
+        fields.insert("step".into(), json!(step.title));
+        fields.insert("actions".into(), actions.iter().map(action).collect());
+    }
+    if !step.skipped.is_empty() {
+        fields.insert("skipped".into(), json!(step.skipped));
+    }
+    report
+}
+
+fn action(action: &Action) -> Value {
+    match action {
+        Action::Publish { gateway, .. } => json!(format!("publish {gateway}")),
+        Action::Withdraw { gateway } => json!(format!("withdraw {gateway}")),
+    }
+}
+
+/// Everything that follows from the objects.
+fn state(case: &Case, engine: &Engine) -> Value {
+    let mut fields = Map::new();
+    let views = engine.gateways();
+    let mut gateways = Map::new();
+    for view in &views {
+        let mut shown = Map::new();
+        let listeners: Vec<String> = view.listeners.iter().map(listener).collect();
+        shown.insert("listeners".into(), json!(listeners));
+        shown.insert("programmed".into(), json!(view.programmed));
+        if let Some(snapshot) = engine.fleet(&view.name) {
+            shown.extend(ResourceType::ALL.into_iter().filter_map(|kind| resources(case, snapshot, kind)));
+        }
+        gateways.insert(view.name.to_string(), Value::Object(shown));
+    }
+    fields.insert("gateways".into(), Value::Object(gateways));
+    let mut put = |name: &str, values: Vec<Value>| {
+        if !values.is_empty() {
+            fields.insert(name.into(), Value::Array(values));
+        }
+    };
+    put("answers", case.asks.iter().map(|ask| ask.trace(engine)).collect());
+    put("faults", engine.faults().iter().map(fault).collect());
+    put("replacements", engine.replacements().iter().map(replacement).collect());
+    if case.show.contains("edges") {
+        put("edges", engine.graph().edges().iter().map(edge).collect());
+    }
+    let (fine, told): (Vec<_>, Vec<_>) =
+        engine.statuses().into_iter().partition(|status| !case.show.contains("statuses") && is_fine(&status.status));
+    if !fine.is_empty() {
+        fields.insert("fine".into(), fine.iter().map(|status| short(&status.object)).collect());
+    }
+    if !told.is_empty() {
+        let told = told.into_iter().map(|status| {
+            let mut value = status.status;
+            if !case.show.contains("statuses") {
+                only_told(&mut value);
+            }
+            (short(&status.object), compact(value))
+        });
+        fields.insert("statuses".into(), Value::Object(told.collect()));
+    }
+    Value::Object(fields)
+}
+
+fn listener(view: &ListenerView) -> String {
+    let mut text = format!("{} {} {}:{}", view.name, view.protocol, view.address, view.port);
+    if view.declared_port != i32::from(view.port) {
+        text += &format!(" for {}", view.declared_port);
+    }
+    text += &format!(" {}", view.hostname.as_deref().unwrap_or("*"));
+    text += if view.serving { " serving" } else { " not serving" };
+    text += &format!(" {} routes", view.attached_routes);
+    text
+}
+
+fn resources(case: &Case, snapshot: &Snapshot, kind: ResourceType) -> Option<(String, Value)> {
+    let resources = snapshot.of(kind);
+    if resources.is_empty() {
+        return None;
+    }
+    let whole = case.show.contains(kind.short_name());
+    let value = if whole || SHOWN.contains(&kind) {
+        let shown = resources.values().map(|resource| {
+            let mut body = canonical(to_json(kind, &resource.body));
+            if !whole {
+                abridge(&mut body);
+            }
+            let origins: Vec<String> = resource.origins.iter().map(short).collect();
+            body.as_object_mut().unwrap().insert("origins".into(), json!(origins));
+            (resource.name.to_string(), body)
+        });
+        Value::Object(shown.collect())
+    } else {
+        json!(resources.keys().collect::<Vec<_>>())
+    };
+    Some((kind.short_name().into(), value))
+}
+
+/// Leaves out what is the same everywhere; anything else than that stays.
+fn abridge(body: &mut Value) {
+    let constants = [("ignorePortInHostMatching", json!(true)), ("validateClusters", json!(false))];
+    let in_routes = [("clusterNotFoundResponseCode", json!("INTERNAL_SERVER_ERROR")), ("timeout", json!("0s"))];
+    let drop = |fields: &mut Value, constants: &[(&str, Value)]| {
+        let Some(fields) = fields.as_object_mut() else { return };
+        fields.retain(|name, value| !constants.contains(&(name.as_str(), value.clone())));
+    };
+    let fields = body.as_object_mut().unwrap();
+    fields.remove("name");
+    fields.remove("clusterName");
+    drop(body, &constants);
+    for host in body.get_mut("virtualHosts").and_then(Value::as_array_mut).into_iter().flatten() {
+        if host["domains"] == json!([host["name"]]) {
+            host.as_object_mut().unwrap().remove("name");
+        }
+        for route in host.get_mut("routes").and_then(Value::as_array_mut).into_iter().flatten() {
+            if let Some(action) = route.get_mut("route") {
+                drop(action, &in_routes);
+            }
+        }
+    }
+}
+
+/// Keys in order, whatever map JSON is built with; the one long text that stands everywhere is named.
+fn canonical(value: Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let sorted: BTreeMap<String, Value> = fields.into_iter().map(|(k, v)| (k, canonical(v))).collect();
+            Value::Object(sorted.into_iter().collect())
+        }
+        Value::Array(values) => values.into_iter().map(canonical).collect(),
+        Value::String(text) if text == INVALID_ROUTE_RESPONSE_BODY => json!("(the body of replaced routes)"),
+        value => value,
+    }
+}
+
+fn fault(fault: &holdfast_engine::fault::Fault) -> Value {
+    let class = serde_json::to_value(fault.class).unwrap();
+    let place = format!("{} {}", short(&fault.object), fault.field);
+    json!({ "at": place.trim_end(), "is": format!("{} {}", class.as_str().unwrap(), fault.reason), "says": fault.message })
+}
+
+fn replacement(view: &holdfast_engine::report::ReplacementView) -> Value {
+    json!({
+        "at": format!("{} {} of {}", short(&view.object), view.section, view.gateway),
+        "cause": view.cause,
+        "response": view.response,
+        "scope": view.scope,
+        "says": view.message,
+    })
+}
+
+fn edge(edge: &Edge) -> Value {
+    let end = |node: &Node| format!("{} {}", short(&node.key), node.section).trim_end().to_owned();
+    json!(format!("{} {:?} {}", end(&edge.from), edge.role, end(&edge.to)))
+}
+
+fn short(key: &ObjectKey) -> String {
+    format!("{} {}", key.kind, key.namespaced_name())
+}
+
+/// Does a status say nothing but that all is well, as far as Envoy has answered?
+fn is_fine(status: &Value) -> bool {
+    match status {
+        Value::Object(fields) if fields.contains_key("reason") => match fields["type"].as_str().unwrap() {
+            "Accepted" | "ResolvedRefs" => fields["reason"] == fields["type"],
+            "Programmed" => fields["status"] != "False",
+            "Conflicted" => fields["status"] == "False",
+            _ => false,
+        },
+        Value::Object(fields) => fields.values().all(is_fine),
+        Value::Array(values) => values.iter().all(is_fine),
+        _ => true,
+    }
+}
+
+/// Takes out what is fine, and defaults of references.
+fn only_told(status: &mut Value) {
+    let defaults = [("controllerName", CONTROLLER_NAME), ("group", "gateway.networking.k8s.io"), ("kind", "Gateway")];
+    match status {
+        Value::Object(fields) => {
+            fields.retain(|name, value| !defaults.iter().any(|(known, default)| name == known && value == default));
+            fields.values_mut().for_each(only_told);
+        }
+        Value::Array(values) => {
+            values.retain(|value| value.get("reason").is_none() || !is_fine(value));
+            values.iter_mut().for_each(only_told);
+        }
+        _ => {}
+    }
+}
+
+/// A status with each condition on a line.
+fn compact(status: Value) -> Value {
+    match status {
+        Value::Object(fields) => {
+            let mut fields = fields;
+            if let Some(conditions) = fields.remove("conditions") {
+                fields.extend(conditions.as_array().unwrap().iter().map(condition));
+            }
+            fields.into_iter().map(|(key, value)| (key, compact(value))).collect()
+        }
+        Value::Array(values) => values.into_iter().map(compact).collect(),
+        value => value,
+    }
+}
+
+fn condition(condition: &Value) -> (String, Value) {
+    let text = |name: &str| condition[name].as_str().unwrap();
+    let mut line = format!("{} {}", text("status"), text("reason"));
+    if condition["observedGeneration"] != json!(0) {
+        line += &format!(" (generation {})", condition["observedGeneration"]);
+    }
+    (text("type").to_owned(), json!(format!("{line}: {}", text("message"))))
+}

@@ -1,0 +1,7 @@
+//! Everything that is tested with data: golden pairs of YAML, and the rules of the house.
+//!
+//! What needs a running Envoy or API server stands in `scenario-tests/`.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod golden;
