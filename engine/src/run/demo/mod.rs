@@ -21,7 +21,7 @@ use stage::Stage;
 #[derive(Debug, Args)]
 pub struct DemoArgs {
     /// Leave everything running at the end, to be tried by hand (ends with Ctrl-C)
-    #[arg(long)]
+    #[arg(long, env = "CONTROLLER_KEEP")]
     pub keep: bool,
 }
 
