@@ -141,7 +141,13 @@ impl Resource {
     /// A resource whose version is the hash of its bytes.
     pub fn new(name: impl Into<Arc<str>>, body: impl Into<Bytes>, origins: Origins) -> Self {
         let body = body.into();
-        Self { name: name.into(), version: Version::of(&body), body, origins, head: OnceLock::new() }
+        let version = Version::of(&body);
+        Self::with_version(name, version, body, origins)
+    }
+
+    /// A resource whose version was made from the versions of its parts; it must change whenever the bytes do.
+    pub fn with_version(name: impl Into<Arc<str>>, version: Version, body: impl Into<Bytes>, origins: Origins) -> Self {
+        Self { name: name.into(), version, body: body.into(), origins, head: OnceLock::new() }
     }
 
     /// What stands before the body on the wire where it is of this type: written by `write` once, however many

@@ -8,6 +8,7 @@
 use bytes::Bytes;
 use envoy_types::pb::envoy::config::route::v3 as envoy;
 use envoy_types::pb::google::protobuf::BoolValue;
+use holdfast_xds::Version;
 use prost::Message;
 use prost::encoding::{WireType, encode_key, encode_varint};
 
@@ -23,21 +24,28 @@ pub(crate) fn virtual_host<'a>(name: String, domain: String, routes: impl Iterat
     buffer.into()
 }
 
-/// A route configuration with its virtual hosts, each encoded, in order.
-pub(crate) fn route_configuration<'a>(name: String, hosts: impl Iterator<Item = &'a Bytes> + Clone) -> Bytes {
+/// A route configuration with its virtual hosts, each encoded, in order; and its version.
+///
+/// The version is made from the versions of the parts: hashing all bytes again would cost more than copying them.
+pub(crate) fn route_configuration<'a>(
+    name: String,
+    hosts: impl Iterator<Item = (&'a Bytes, &'a Version)> + Clone,
+) -> (Bytes, Version) {
     let head = envoy::RouteConfiguration {
         name,
         ignore_port_in_host_matching: true,
         // Clusters come and go on their own; one that is missing is answered 500, it refuses no configuration.
         validate_clusters: Some(BoolValue { value: false }),
         ..Default::default()
-    };
-    let size: usize = hosts.clone().map(|host| host.len() + 8).sum();
-    let mut buffer = Vec::with_capacity(size + head.encoded_len());
-    // Encoding into a vector cannot fail: it grows.
-    let _ = head.encode(&mut buffer);
-    hosts.for_each(|host| append(&mut buffer, VIRTUAL_HOSTS_FIELD, host));
-    buffer.into()
+    }
+    .encode_to_vec();
+    let mut parts = head.clone();
+    hosts.clone().for_each(|(_, version)| parts.extend_from_slice(version.as_bytes()));
+    let size: usize = hosts.clone().map(|(host, _)| host.len() + 8).sum();
+    let mut buffer = Vec::with_capacity(size + head.len());
+    buffer.extend_from_slice(&head);
+    hosts.for_each(|(host, _)| append(&mut buffer, VIRTUAL_HOSTS_FIELD, host));
+    (buffer.into(), Version::of(&parts))
 }
 
 fn append(buffer: &mut Vec<u8>, field: u32, message: &Bytes) {

@@ -281,12 +281,11 @@ impl Fleet {
     fn finish_table(&mut self, name: &TableName) {
         let Some(table) = self.tables.get(name) else { return };
         let resource_name = names::route_configuration(name);
-        let body = encode::route_configuration::route_configuration(
-            resource_name.clone(),
-            table.hosts.values().map(|state| &state.bytes),
-        );
+        let hosts = table.hosts.values().filter_map(|state| Some((&state.bytes, state.version.as_ref()?)));
+        let (body, version) = encode::route_configuration::route_configuration(resource_name.clone(), hosts);
         let origins = Origins::union(table.hosts.values().map(|state| &state.origins)).with(self.key.clone());
-        self.put(ResourceType::Route, Arc::new(Resource::new(resource_name, body, origins)));
+        let resource = Resource::with_version(resource_name, version, body, origins);
+        self.put(ResourceType::Route, Arc::new(resource));
     }
 
     fn finish_listeners(&mut self) {
