@@ -45,3 +45,7 @@ pub async fn serve(listener: TcpListener, pages: Router, mut ending: watch::Rece
         tracing::error!(%error, "pages are no longer served");
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+mod tests;

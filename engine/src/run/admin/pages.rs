@@ -1,9 +1,11 @@
 //! Which path leads to which page.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
-use axum::extract::{Query, State as Extract};
+use axum::extract::{Query, Request, State as Extract};
 use axum::http::{StatusCode, header};
+use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
@@ -29,8 +31,23 @@ pub fn debug_pages(state: State) -> Router {
         .route("/debug/faults", get(faults))
         .route("/debug/envoys", get(envoys))
         .route("/debug/statuses", get(statuses))
-        .with_state(state);
+        .with_state(state)
+        .layer(axum::middleware::from_fn(by_address_only));
     limited(pages)
+}
+
+/// A browser can be made to ask this host under another name (DNS rebinding), and would hand the answer to the page that
+/// made it: only questions to an address or to `localhost` are answered.
+async fn by_address_only(request: Request, next: Next) -> Response {
+    let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or("localhost");
+    let name =
+        host.rsplit_once(':').filter(|(_, port)| port.bytes().all(|b| b.is_ascii_digit())).map_or(host, |(n, _)| n);
+    let address = name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>().is_ok();
+    if address || name.eq_ignore_ascii_case("localhost") {
+        next.run(request).await
+    } else {
+        (StatusCode::MISDIRECTED_REQUEST, "diagnostics answer to addresses and to localhost only\n").into_response()
+    }
 }
 
 /// `/metrics`, `/healthz`, `/readyz`.
@@ -45,7 +62,7 @@ pub fn metrics_pages(state: State) -> Router {
 
 fn limited(pages: Router) -> Router {
     pages.layer(tower::limit::GlobalConcurrencyLimitLayer::new(REQUESTS_MAX)).layer(axum::middleware::from_fn(
-        |request: axum::extract::Request, next: axum::middleware::Next| async move {
+        |request: Request, next: Next| async move {
             match tokio::time::timeout(PAGE_TIME_MAX, next.run(request)).await {
                 Ok(response) => response,
                 Err(_) => (StatusCode::GATEWAY_TIMEOUT, "this took too long\n").into_response(),

@@ -198,6 +198,11 @@ impl Manifests {
                 self.incarnations.keep_only(|name| names.contains(name));
             }
         }
+    }
+
+    /// Writes down which objects exist. To be called when what was read has been passed on: whatever is not written
+    /// down when the process ends is found out again by the next reading.
+    pub fn save(&mut self) {
         if let Err(error) = self.incarnations.save() {
             tracing::warn!(%error, "cannot write down which objects exist; after a restart some may count as new");
         }

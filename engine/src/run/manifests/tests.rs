@@ -208,31 +208,37 @@ fn of_two_definitions_the_first_by_path_counts_and_both_places_are_told() {
     assert_eq!(fault_messages(&reading), [""; 0]);
 }
 
+/// Reads, and writes down which objects there are.
+fn read_and_save(manifests: &mut Manifests) -> Reading {
+    let reading = manifests.read();
+    manifests.save();
+    reading
+}
+
 #[test]
 fn created_again_is_another_object_and_a_restart_is_not() {
     let folder = Folder::new();
     folder.write("a.yaml", class("a"));
-    let mut manifests = folder.open();
-    let first = applied(&manifests.read(), "a").metadata.clone();
+    let first = applied(&read_and_save(&mut folder.open()), "a").metadata.clone();
     assert_eq!(first.generation, 1);
 
     let mut again = folder.open();
-    assert_eq!(applied(&again.read(), "a").metadata, first);
+    assert_eq!(applied(&read_and_save(&mut again), "a").metadata, first);
     folder.write("a.yaml", described("a", "other"));
-    let changed = applied(&again.read(), "a").metadata.clone();
+    let changed = applied(&read_and_save(&mut again), "a").metadata.clone();
     assert_eq!((changed.uid.clone(), changed.generation), (first.uid.clone(), 2));
     assert_eq!(applied(&folder.open().read(), "a").metadata.generation, 2);
 
     fs::remove_file(folder.path("a.yaml")).unwrap();
-    again.read();
+    read_and_save(&mut again);
     folder.write("a.yaml", class("a"));
-    let created_again = applied(&again.read(), "a").metadata.clone();
+    let created_again = applied(&read_and_save(&mut again), "a").metadata.clone();
     assert_ne!(created_again.uid, first.uid);
     assert_eq!(created_again.generation, 1);
 
     // Deleted while nobody looked.
     fs::remove_file(folder.path("a.yaml")).unwrap();
-    folder.open().read();
+    read_and_save(&mut folder.open());
     folder.write("a.yaml", class("a"));
     assert_ne!(applied(&folder.open().read(), "a").metadata.uid, created_again.uid);
 }

@@ -42,6 +42,7 @@ fn run(mut manifests: Manifests, readings: &Sender<Reading>) {
         if news && readings.blocking_send(reading).is_err() {
             return;
         }
+        manifests.save();
         eyes.follow();
         let patience = match (restless, eyes.told()) {
             (true, _) => LOOK_AGAIN,

@@ -131,6 +131,9 @@ impl Core {
                 Some(question) = inputs.questions.recv() => block_in_place(|| question(&self)),
                 Some(reading) = inputs.readings.recv() => {
                     self.take(&reading);
+                    if reading.events.is_empty() && self.health.translation.load(Relaxed) {
+                        continue;
+                    }
                     due.events.extend(reading.events);
                     due.translate.get_or_insert_with(|| Deadline::now() + hold_off.wait(Instant::now()));
                 }

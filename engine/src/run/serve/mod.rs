@@ -54,6 +54,9 @@ async fn serve(args: RunArgs) -> Result<(), Failure> {
     let health = Arc::new(Health::default());
     let (asker, questions) = Asker::new();
     let diagnostics = bind("--diagnostics-listen", args.diagnostics_listen.0).await?;
+    if let Some(address) = args.diagnostics_listen.0.filter(|address| !address.ip().is_loopback()) {
+        tracing::warn!(%address, "--diagnostics-listen: others than this host's users can read the whole configuration");
+    }
     let metrics_listener = bind("--metrics-listen", args.metrics_listen.0).await?;
     let fleets = Fleets::new();
     let xds = bind_xds(&args, &data)?;
@@ -120,7 +123,7 @@ async fn serve(args: RunArgs) -> Result<(), Failure> {
     if !core.is_finished() {
         tokio::select! {
             _ = &mut core => {}
-            signal = signals.next() => tracing::warn!(signal, "ending at once"),
+            signal = signals.next() => tracing::warn!(signal, "ending at once; Envoys that still run are left to the next start"),
         }
     }
     let _ = end_xds.send(true);

@@ -1,0 +1,191 @@
+//! The pages of a main loop at work, without Envoys: objects come in, pages are asked.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::Request;
+use holdfast_xds::{Answer, Fleets, Outcome, ResourceType};
+use http_body_util::BodyExt;
+use serde_json::Value;
+use tokio::sync::{mpsc, watch};
+use tower::ServiceExt;
+
+use super::metrics::Metrics;
+use super::{State, debug_pages, metrics_pages};
+use crate::engine::Engine;
+use crate::run::manifests::{Incarnations, Manifests, Reading, Root};
+use crate::run::serve::core::{Asker, Core, Inputs};
+use crate::run::serve::health::Health;
+use crate::run::serve::outputs::Outputs;
+use crate::settings::Settings;
+
+const MANIFESTS: &str = r"
+apiVersion: gateway.networking.k8s.io/v1
+kind: GatewayClass
+metadata: {name: c}
+spec: {controllerName: holdfast.dev/gateway-controller}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: web, namespace: infra}
+spec:
+  gatewayClassName: c
+  listeners: [{name: http, port: 18080, protocol: HTTP, allowedRoutes: {namespaces: {from: All}}}]
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: lost, namespace: shop}
+spec:
+  parentRefs: [{name: web, namespace: infra}]
+  rules: [{backendRefs: [{name: nowhere, port: 80}]}]
+";
+
+/// A main loop, and what speaks to it.
+struct Loop {
+    state: State,
+    readings: mpsc::Sender<Reading>,
+    answers: mpsc::Sender<Answer>,
+    end: watch::Sender<bool>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Loop {
+    fn start() -> Self {
+        let (asker, questions) = Asker::new();
+        let (metrics, health, fleets) = (Arc::new(Metrics::new().unwrap()), Arc::new(Health::default()), Fleets::new());
+        Health::pass(&health.xds);
+        let state =
+            State { asker, metrics: metrics.clone(), health: health.clone(), fleets: fleets.clone(), envoys: None };
+        let (readings, readings_out) = mpsc::channel(4);
+        let (answers, answers_out) = mpsc::channel(4);
+        let (end, ending) = watch::channel(false);
+        let core = Core::new(Engine::new(Settings::standalone()), Outputs::new(fleets, None), metrics, health);
+        let inputs = Inputs { readings: readings_out, answers: answers_out, questions, ending };
+        Self { state, readings, answers, end, task: tokio::spawn(core.run(inputs)) }
+    }
+
+    async fn debug(&self, path: &str) -> (u16, String) {
+        ask(debug_pages(self.state.clone()), path, "localhost").await
+    }
+
+    async fn metrics(&self, path: &str) -> (u16, String) {
+        ask(metrics_pages(self.state.clone()), path, "example.com").await
+    }
+
+    async fn json(&self, path: &str) -> Value {
+        let (status, text) = self.debug(path).await;
+        assert_eq!(status, 200, "{text}");
+        serde_json::from_str(&text).unwrap()
+    }
+
+    /// Asks a page until it has some words.
+    async fn comes_to_say(&self, path: &str, words: &str) -> String {
+        for _ in 0..6000 {
+            let (_, text) = self.metrics(path).await;
+            if text.contains(words) {
+                return text;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("{path} never says {words}: {:?}", self.metrics(path).await);
+    }
+}
+
+async fn ask(pages: axum::Router, path: &str, host: &str) -> (u16, String) {
+    let request = Request::get(path).header("host", host).body(Body::empty()).unwrap();
+    let answer = pages.oneshot(request).await.unwrap();
+    let status = answer.status().as_u16();
+    let body = answer.into_body().collect().await.unwrap().to_bytes();
+    (status, String::from_utf8(body.to_vec()).unwrap())
+}
+
+fn read(folder: &Path) -> Reading {
+    Manifests::new(vec![Root { path: folder.into() }], Incarnations::in_memory(), false).read()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_tell_what_is_served_and_what_is_wrong() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("all.yaml"), MANIFESTS).unwrap();
+    let mut it = Loop::start();
+    assert_eq!(it.metrics("/healthz").await, (200, "ok\n".into()));
+    let (status, text) = it.metrics("/readyz").await;
+    assert_eq!(status, 503);
+    assert!(text.contains("[-]manifests") && text.contains("[+]xds"), "{text}");
+
+    it.readings.send(read(folder.path())).await.unwrap();
+    it.comes_to_say("/readyz?verbose", "[+]translation ok\n").await;
+    assert_eq!(it.metrics("/readyz").await, (200, "ready\n".into()));
+
+    let config = it.json("/debug/config/successful").await;
+    let resources = config.pointer("/gateways/0/resources").and_then(Value::as_array).unwrap();
+    let types: Vec<&str> = resources.iter().filter_map(|resource| resource["type"].as_str()).collect();
+    assert_eq!(types, ["LDS", "RDS"]);
+    assert!(resources.iter().all(|resource| !resource["origins"].as_array().unwrap().is_empty()));
+    let routes = it.json("/debug/config/successful?gateway=infra/web&type=rds").await;
+    assert_eq!(routes.pointer("/gateways/0/resources/0"), resources.get(1));
+    let objects = config["objects"].as_array().unwrap();
+    assert!(objects.iter().all(|object| object["file"].as_str().unwrap().ends_with("all.yaml")), "{objects:?}");
+
+    let faults = it.json("/debug/faults").await;
+    assert_eq!(faults.pointer("/faults/0/fault/reason").unwrap(), "BackendNotFound");
+    assert_eq!(faults.pointer("/faults/0/line").unwrap(), 14);
+    assert_eq!(faults.pointer("/replacements/0/response").unwrap(), 500);
+    let statuses = it.json("/debug/statuses").await.to_string();
+    assert!(statuses.contains("ResolvedRefs"), "{statuses}");
+    assert!(it.json("/debug/graph").await.to_string().contains("Service:shop/nowhere"));
+    assert!(it.debug("/debug/graph?format=dot").await.1.starts_with("digraph"));
+    assert_eq!(it.debug("/debug/graph?format=png").await.0, 400);
+    assert_eq!(it.json("/debug/envoys").await, serde_json::json!({ "connected": [], "managed": [] }));
+    assert_eq!(it.debug("/nowhere").await.0, 404);
+
+    it.end.send(true).unwrap();
+    (&mut it.task).await.unwrap();
+    assert_eq!(it.debug("/debug/faults").await.0, 503);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn metrics_count_translations_answers_and_replacements() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("all.yaml"), MANIFESTS).unwrap();
+    let it = Loop::start();
+    it.readings.send(read(folder.path())).await.unwrap();
+    let replaced = r#"holdfast_route_replacements{cause="referential",gateway="infra/web",scope="rule"} 1"#;
+    let page = it.comes_to_say("/metrics", replaced).await;
+    assert!(page.contains("holdfast_translation_total{success=\"true\"} 1"), "{page}");
+    assert!(page.contains("holdfast_translation_broken_objects 1"), "{page}");
+
+    let config = it.json("/debug/config/successful?type=rds").await;
+    let name = config.pointer("/gateways/0/resources/0/name").and_then(Value::as_str).unwrap().to_owned();
+    let answer = |outcome| Answer {
+        fleet: "infra/web".into(),
+        node: "one".into(),
+        build: "1.40.0".into(),
+        kind: ResourceType::Route,
+        outcome,
+        resources: vec![(name.as_str().into(), None)],
+    };
+    it.answers.send(answer(Outcome::Acknowledged)).await.unwrap();
+    it.answers.send(answer(Outcome::Refused { message: "no".into() })).await.unwrap();
+    let page = it.comes_to_say("/metrics", r#"holdfast_nacks_total{gateway="infra/web",type="RDS"} 1"#).await;
+    assert!(page.contains("holdfast_configuration_push_total{success=\"true\"} 1"), "{page}");
+    assert!(page.contains("holdfast_configuration_push_total{success=\"false\"} 1"), "{page}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn diagnostics_answer_to_no_other_name() {
+    let it = Loop::start();
+    for (host, status) in [
+        ("localhost", 200),
+        ("127.0.0.1:10256", 200),
+        ("[::1]:10256", 200),
+        ("LOCALHOST:80", 200),
+        ("rebound.example.com", 421),
+        ("rebound.example.com:10256", 421),
+        ("127.0.0.1.example.com", 421),
+    ] {
+        assert_eq!(ask(debug_pages(it.state.clone()), "/debug/faults", host).await.0, status, "{host}");
+    }
+}
