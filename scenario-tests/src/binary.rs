@@ -33,12 +33,15 @@ fn profile_folder() -> Result<PathBuf> {
     Ok(own.parent().and_then(Path::parent).context("this binary is not in cargo's target folder")?.to_owned())
 }
 
-/// With `--tests` cargo picks the features of `cargo test`, so that nothing but the binary is left to build.
+/// With a test among what is asked for, cargo picks the features of `cargo test`: nothing but the binary is left to build.
 fn build(profile: &Path) -> Result<()> {
     let target = profile.parent().context("this binary is not in cargo's target folder")?;
     let cargo = env::var_os("CARGO").unwrap_or_else(|| env!("CARGO").into());
     let mut command = Command::new(cargo);
-    command.args(["build", "--quiet", "--locked", "--workspace", "--bins", "--tests"]).arg("--target-dir").arg(target);
+    command
+        .args(["build", "--quiet", "--locked", "--workspace", "--bin", "holdfast", "--test", "stories"])
+        .arg("--target-dir")
+        .arg(target);
     if profile.ends_with("release") {
         command.arg("--release");
     }

@@ -18,8 +18,7 @@ pub(crate) fn stories() -> Vec<Story> {
 
 /// How many resources Holdfast has sent to its Envoys since it was started, and told to be gone.
 pub(crate) async fn sent(holdfast: &Holdfast) -> Result<f64> {
-    let resources = holdfast.metric("holdfast_xds_sent", &["what=\"resources\""]).await?;
-    Ok(resources + holdfast.metric("holdfast_xds_sent", &["what=\"removals\""]).await?)
+    holdfast.metric("holdfast_xds_resources_sent_total", &[]).await
 }
 
 /// Waits until an Envoy is connected, and until nothing more is being sent; says how much was.

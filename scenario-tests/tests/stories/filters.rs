@@ -15,6 +15,7 @@ pub(crate) fn stories() -> Vec<Story> {
             percent_signs_arrive_as_written,
             headers_of_one_back_end,
             cross_origin,
+            cross_origin_wildcards,
             one_mirror,
             several_mirrors,
             mirror_of_a_percentage,
@@ -188,6 +189,49 @@ async fn cross_origin(world: World) -> Result<()> {
     ensure!(exposed == "x-header-3,x-header-4", "{simple:?}");
     let plain = get(port, "/plain").header("origin", "https://www.foo.com").reaches("echo").await?;
     ensure!(allowed(&plain).is_empty(), "{plain:?}");
+    Ok(())
+}
+
+/// With credentials a wildcard must not be told to the browser, which would take it literally: what it asked for is.
+async fn cross_origin_wildcards(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let port = world.gateway()?;
+    let rule = |path: &str, credentials: bool| {
+        format!(
+            r#"- matches: [{{path: {{type: PathPrefix, value: {path}}}}}]
+  filters:
+  - type: CORS
+    cors: {{allowOrigins: ["*"], allowMethods: ["*"], allowHeaders: ["*"], allowCredentials: {credentials}}}
+  backendRefs: [{{name: echo, port: 8080}}]
+"#
+        )
+    };
+    world.route("cors", &format!("rules:\n{}{}", rule("/with", true), rule("/without", false)))?;
+    let _holdfast = world.run().await?;
+    let preflight = |path: &str| {
+        let ask = get(port, path).method(Method::OPTIONS).header("origin", "https://www.foo.com");
+        ask.header("access-control-request-method", "PUT")
+    };
+    let allowed = |reply: &Reply, what: &str| reply.header(&format!("access-control-allow-{what}")).replace(' ', "");
+    for (path, credentials) in [("/with", "true"), ("/without", "")] {
+        get(port, path).comes_to_reach("echo").await?;
+        let reply = preflight(path).header("access-control-request-headers", "x-a, x-b").send().await?;
+        ensure!(reply.status.is_success() && reply.echo().is_err(), "{reply:?}");
+        ensure!(reply.header("access-control-allow-credentials") == credentials, "{reply:?}");
+        ensure!(reply.header("access-control-max-age") == "5", "{reply:?}");
+        let echoed = [allowed(&reply, "origin"), allowed(&reply, "methods"), allowed(&reply, "headers")];
+        let asked = ["https://www.foo.com", "PUT", "x-a,x-b"];
+        for (echoed, asked) in echoed.iter().zip(asked) {
+            ensure!(
+                echoed == asked || (credentials.is_empty() && echoed == "*"),
+                "{echoed:?} for {asked:?}: {reply:?}"
+            );
+        }
+    }
+    let without_headers = preflight("/with").send().await?;
+    ensure!(allowed(&without_headers, "headers").is_empty(), "{without_headers:?}");
+    let simple = get(port, "/with").header("origin", "https://a.example").reaches("echo").await?;
+    ensure!(allowed(&simple, "origin") == "https://a.example", "{simple:?}");
     Ok(())
 }
 
