@@ -31,8 +31,10 @@ const ROUNDS_MAX: usize = 2000;
 /// Plays a talk. `next` gives the bytes that decide what happens; it ends with them.
 pub(crate) fn play(protocol: Protocol, mut next: impl FnMut() -> Option<u8>) {
     let mut play = Play::new(protocol);
-    if next().is_some_and(|byte| byte % 2 == 0) {
-        play.is_orderly = true;
+    let manners = next().unwrap_or(0) % 4;
+    play.is_strict = manners == 0;
+    play.is_orderly = manners <= 1;
+    if play.is_orderly {
         play.start_with_everything(ResourceType::Cluster);
     }
     while let Some(what) = next() {
@@ -52,7 +54,7 @@ struct Subscription {
     wildcard: bool,
     names: BTreeSet<String>,
     has: Content,
-    /// State of the world: the version and nonce of the last response it answered.
+    /// State of the world: the version of the last response it took, the nonce of the last one it answered.
     version: String,
     nonce: String,
     pending: VecDeque<Pending>,
@@ -61,7 +63,6 @@ struct Subscription {
 /// A response that it has seen and not answered.
 struct Pending {
     nonce: String,
-    version: String,
     error: Option<String>,
     applied: BTreeSet<(String, Version)>,
     refused: BTreeSet<(String, Version)>,
@@ -84,6 +85,9 @@ struct Play {
     bad_clusters: BTreeSet<String>,
     /// It asks for all clusters first and always, as Envoy does.
     is_orderly: bool,
+    /// Moreover it asks for the endpoints of exactly its clusters, and doesn't answer to clusters before it has them, as
+    /// Envoy does. No cluster or endpoint is refused, so that not one route may name a cluster that is not there.
+    is_strict: bool,
     contents: u32,
     /// What happened, told where it went wrong.
     story: Vec<String>,
@@ -111,6 +115,7 @@ impl Play {
             has_reconnected: false,
             bad_clusters: BTreeSet::new(),
             is_orderly: false,
+            is_strict: false,
             contents: 0,
             story: Vec::new(),
         }
@@ -139,20 +144,40 @@ impl Play {
         for _ in 0..=choose(3) {
             let kind = ResourceType::ALL[choose(ResourceType::ALL.len())];
             let name = NAMES[choose(NAMES.len())];
+            if self.is_strict && kind == ResourceType::Endpoints && self.target.get(kind, name).is_none() {
+                continue;
+            }
             match choose(4) {
+                0 if self.is_strict && kind == ResourceType::Endpoints => {}
                 0 => self.target.remove(kind, name),
                 _ => {
                     self.contents += 1;
                     let number = if choose(3) == 0 { choose(4) as u32 } else { self.contents };
+                    // One that changes its kind serves as it was until it is warm: not told here.
+                    let eds = if self.is_strict { name < "e" } else { choose(3) > 0 };
+                    let is_named = matches!(kind, ResourceType::Cluster | ResourceType::Endpoints);
                     let resource = match kind {
                         ResourceType::Route => self.route(name, choose),
-                        kind => content(kind, name, number, choose(3) > 0),
+                        kind if self.is_strict && is_named => good_content(kind, name, number, eds),
+                        kind => content(kind, name, number, eds),
                     };
                     self.target.insert(kind, resource);
                 }
             }
         }
         let clusters = self.target.of(ResourceType::Cluster).clone();
+        if self.is_strict {
+            for name in NAMES {
+                match (clusters.contains_key(name), self.target.get(ResourceType::Endpoints, name).is_some()) {
+                    (true, false) => {
+                        self.target
+                            .insert(ResourceType::Endpoints, good_content(ResourceType::Endpoints, name, 0, false));
+                    }
+                    (false, true) => self.target.remove(ResourceType::Endpoints, name),
+                    _ => {}
+                }
+            }
+        }
         let routes = self.target.of(ResourceType::Route).clone();
         for (name, route) in routes {
             if !clusters.contains_key(cluster_of(&route)) {
@@ -207,7 +232,8 @@ impl Play {
     /// Asks for something, or gives something up.
     fn ask(&mut self, choose: &mut dyn FnMut(usize) -> usize) {
         let kind = ResourceType::ALL[choose(ResourceType::ALL.len())];
-        if self.is_orderly && kind == ResourceType::Cluster {
+        let is_settled = self.is_orderly && kind == ResourceType::Cluster;
+        if is_settled || (self.is_strict && kind == ResourceType::Endpoints) {
             return;
         }
         let has_wildcard = matches!(kind, ResourceType::Cluster | ResourceType::Listener);
@@ -321,9 +347,6 @@ impl Play {
             ..Default::default()
         };
         if let Some(pending) = answer {
-            if pending.error.is_none() {
-                subscription.version.clone_from(&pending.version);
-            }
             subscription.nonce.clone_from(&pending.nonce);
             request.error_detail = pending.error.clone().map(status);
         }
@@ -354,7 +377,8 @@ impl Play {
         let bad: Vec<&Arc<Resource>> = response.resources.iter().filter(|resource| is_bad(resource)).collect();
         // Now and then what is good is refused too, where the refusal says what it is about.
         let is_single = response.resources.len() == 1 && matches!(response.form, Form::Delta { .. });
-        let spite = is_single && choose(16) == 0;
+        let is_named = matches!(kind, ResourceType::Cluster | ResourceType::Endpoints);
+        let spite = is_single && !(self.is_strict && is_named) && choose(16) == 0;
         let is_listed = matches!(kind, ResourceType::Cluster | ResourceType::Listener);
         let (error, applies, blamed) = if bad.is_empty() && !spite {
             (None, true, BTreeSet::new())
@@ -376,9 +400,50 @@ impl Play {
             Form::Sotw { version } => version,
             Form::Delta { .. } => String::new(),
         };
-        let pending = Pending { nonce: response.nonce.to_string(), version, error, applied, refused: blamed };
+        let subscription = self.subscription(kind);
+        if error.is_none() {
+            subscription.version.clone_from(&version);
+        } else if applies {
+            // One that comes back after it applied a part of what it refused has no word for what it has.
+            subscription.version.clear();
+        }
+        let pending = Pending { nonce: response.nonce.to_string(), error, applied, refused: blamed };
         self.subscription(kind).pending.push_back(pending);
+        if kind == ResourceType::Cluster && self.is_strict {
+            self.follow_clusters();
+        }
         true
+    }
+
+    /// Asks for the endpoints of the clusters it has.
+    fn follow_clusters(&mut self) {
+        let clusters = &self.envoy[&ResourceType::Cluster].has;
+        let wanted: BTreeSet<String> =
+            clusters.iter().filter(|(_, cluster)| cluster.body.ends_with(&EDS)).map(|(name, _)| name.clone()).collect();
+        self.cold.retain(|name| wanted.contains(name));
+        let endpoints = self.subscription(ResourceType::Endpoints);
+        let before = std::mem::replace(&mut endpoints.names, wanted.clone());
+        if before == wanted {
+            return;
+        }
+        if !before.is_subset(&wanted) {
+            endpoints.version.clear();
+        }
+        endpoints.asked = true;
+        self.forget_unwanted(ResourceType::Endpoints);
+        match self.protocol {
+            Protocol::Delta => {
+                self.send_delta(DeltaDiscoveryRequest {
+                    type_url: ResourceType::Endpoints.url().to_owned(),
+                    resource_names_subscribe: wanted.difference(&before).cloned().collect(),
+                    resource_names_unsubscribe: before.difference(&wanted).cloned().collect(),
+                    ..Default::default()
+                });
+            }
+            Protocol::Sotw => {
+                self.send_sotw(ResourceType::Endpoints, None);
+            }
+        }
     }
 
     fn is_bad(&self, kind: ResourceType, resource: &Resource) -> bool {
@@ -417,7 +482,7 @@ impl Play {
             let before = subscription.has.insert(resource.name.to_string(), resource.clone());
             let changed = before.is_none_or(|before| before.version != resource.version);
             let needs_endpoints = kind == ResourceType::Cluster && changed && resource.body.ends_with(&EDS);
-            if needs_endpoints && (all_endpoints || endpoints.contains(&*resource.name)) {
+            if needs_endpoints && (self.is_strict || all_endpoints || endpoints.contains(&*resource.name)) {
                 self.cold.insert(resource.name.to_string());
             }
             if kind == ResourceType::Endpoints {
@@ -450,6 +515,9 @@ impl Play {
 
     fn answer(&mut self, choose: &mut dyn FnMut(usize) -> usize) {
         let kind = ResourceType::ALL[choose(ResourceType::ALL.len())];
+        if kind == ResourceType::Cluster && self.is_strict && !self.cold.is_empty() {
+            return;
+        }
         let pending = &mut self.subscription(kind).pending;
         let at = if choose(8) == 0 { pending.len().saturating_sub(1) } else { 0 };
         let Some(pending) = pending.remove(at) else { return };
@@ -575,6 +643,14 @@ impl Play {
         }
         for (name, route) in &routes.has {
             let cluster = cluster_of(route);
+            if self.is_strict {
+                let found = clusters.has.get(cluster);
+                assert!(found.is_some(), "route {name} names cluster {cluster}, which is not there");
+                let is_eds = found.is_some_and(|cluster| cluster.body.ends_with(&EDS));
+                let is_warm = self.envoy[&ResourceType::Endpoints].has.contains_key(cluster);
+                assert!(is_warm || !is_eds, "route {name} names cluster {cluster}, which has no endpoints");
+                continue;
+            }
             let is_there = clusters.has.contains_key(cluster) || self.bad_clusters.contains(cluster);
             let was_refused = clusters.pending.iter().any(|pending| pending.error.is_some())
                 || self.ever_refused.iter().any(|(kind, name, _)| *kind == ResourceType::Cluster && name == cluster);
@@ -589,9 +665,13 @@ impl Play {
             let mut moved = self.deliver(&mut choose);
             for (at, kind) in ResourceType::ALL.into_iter().enumerate() {
                 while !self.envoy[&kind].pending.is_empty() {
-                    moved = true;
+                    let before = self.envoy[&kind].pending.len();
                     let mut turn = [at, 1].into_iter();
                     self.answer(&mut |of| turn.next().unwrap_or(1) % of);
+                    if self.envoy[&kind].pending.len() == before {
+                        break;
+                    }
+                    moved = true;
                 }
             }
             if !moved {
@@ -710,6 +790,14 @@ fn tell(kind: ResourceType, resource: &Resource) -> String {
     let names = if kind == ResourceType::Route { format!("->{}", cluster_of(resource)) } else { String::new() };
     let version = resource.version.to_string();
     format!("{}:{}={}{names}{mark}", kind.short_name(), resource.name, &version[..4])
+}
+
+/// A content that this Envoy takes.
+fn good_content(kind: ResourceType, name: &str, number: u32, eds: bool) -> Arc<Resource> {
+    let mut numbers = (0..).map(|more: u32| number.wrapping_add(more << 20));
+    numbers
+        .find_map(|number| Some(content(kind, name, number, eds)).filter(|made| !is_bad_content(made.version)))
+        .unwrap()
 }
 
 fn cluster_of(route: &Resource) -> &str {
