@@ -14,6 +14,9 @@
 //!    clusters, then endpoints and secrets, each when those before it are answered. Clusters stay while the client
 //!    refuses a listener or route, since what it serves instead may still name them.
 //!
+//! What is gone from a snapshot lingers until step 3: meanwhile it is sent like everything else, since listeners and
+//! routes that go out in between may still name it.
+//!
 //! Removed listeners travel with the changed ones, since a new listener may need the address of one that goes.
 //!
 //! While listeners and routes of one snapshot wait, newer ones don't overtake them: otherwise somebody who

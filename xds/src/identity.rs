@@ -51,6 +51,9 @@ pub enum IdentityError {
     /// `node.id` or `node.cluster` is too long.
     #[error("`node.id` may have {NODE_ID_BYTES_MAX} bytes, `node.cluster` {FLEET_BYTES_MAX}")]
     TooLong,
+    /// `node.id` or `node.cluster` has control characters, which would forge lines in logs.
+    #[error("`node.id` and `node.cluster` may have no control characters")]
+    NotPrintable,
     /// A later message claims to come from another Envoy.
     #[error("`node.id` and `node.cluster` may not change within a stream")]
     Changed,
@@ -62,6 +65,9 @@ impl Peer {
         let node = node.ok_or(IdentityError::NoNode)?;
         if node.id.len() > NODE_ID_BYTES_MAX || node.cluster.len() > FLEET_BYTES_MAX {
             return Err(IdentityError::TooLong);
+        }
+        if node.id.contains(char::is_control) || node.cluster.contains(char::is_control) {
+            return Err(IdentityError::NotPrintable);
         }
         Ok(Self { fleet: identity.fleet(node)?, node: Arc::from(node.id.as_str()), build: build(node) })
     }
@@ -116,6 +122,7 @@ mod tests {
             assert_eq!(Peer::of(Some(&node("e", cluster)), &ClaimedFleet), Err(IdentityError::NotAFleet));
         }
         assert_eq!(Peer::of(None, &ClaimedFleet), Err(IdentityError::NoNode));
+        assert_eq!(Peer::of(Some(&node("e\n2", "a/b")), &ClaimedFleet), Err(IdentityError::NotPrintable));
         let long = node(&"e".repeat(NODE_ID_BYTES_MAX + 1), "a/b");
         assert_eq!(Peer::of(Some(&long), &ClaimedFleet), Err(IdentityError::TooLong));
     }

@@ -75,7 +75,8 @@ fn refuse(cursor: &mut Cursor, item: Item, since: u64) {
     if cursor.must_be_complete() && due.held.is(version) {
         due.held = item.before;
     }
-    due.again = false;
+    // What was to be sent again is not, if it is this; a newer content still is.
+    due.again &= cursor.seen.get(&item.name).is_none_or(|resource| resource.version != version);
     cursor.place(item.name, due);
 }
 

@@ -1,5 +1,10 @@
 //! The incremental variant: what is asked for, what comes, what does not.
 
+use envoy_types::pb::envoy::service::discovery::v3::DeltaDiscoveryRequest;
+use holdfast_xds::ResourceType;
+use holdfast_xds::connection::{Connection, Protocol, Violation};
+use holdfast_xds::limits::NAMES_MAX;
+
 use crate::words::delta;
 
 #[test]
@@ -267,4 +272,17 @@ fn one_that_flaps_while_it_is_unanswered_ends_with_the_newest() {
          > RDS n=3
          = ACK RDS r=1",
     );
+}
+
+#[test]
+fn a_stream_may_not_ask_for_more_names_than_the_limit() {
+    let mut connection = Connection::new(Protocol::Delta);
+    let ask = |connection: &mut Connection, kind: ResourceType, count: usize| {
+        let resource_names_subscribe = (0..count).map(|n| n.to_string()).collect();
+        let type_url = kind.url().to_owned();
+        connection.on_delta_request(&DeltaDiscoveryRequest { type_url, resource_names_subscribe, ..Default::default() })
+    };
+    assert_eq!(ask(&mut connection, ResourceType::Endpoints, NAMES_MAX - 1), Ok(Vec::new()));
+    assert_eq!(ask(&mut connection, ResourceType::Route, 1), Ok(Vec::new()));
+    assert_eq!(ask(&mut connection, ResourceType::Secret, 1), Err(Violation::TooManyNames));
 }

@@ -16,12 +16,17 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use envoy_types::pb::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DiscoveryRequest};
-use envoy_types::pb::google::rpc::Status;
 use holdfast_graph::Origins;
 use holdfast_xds::connection::{Connection, Protocol, Verdict};
 use holdfast_xds::limits::UNANSWERED_MAX;
 use holdfast_xds::response::{Form, Response};
 use holdfast_xds::{Outcome, Resource, ResourceType, Snapshot, Version};
+
+// Beside this file also where the fuzz target includes it.
+#[path = "contents.rs"]
+mod contents;
+
+use contents::{EDS, cluster_of, content, good_content, is_bad_content, key, listed, status, tell};
 
 const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 
@@ -31,8 +36,10 @@ const ROUNDS_MAX: usize = 2000;
 /// Plays a talk. `next` gives the bytes that decide what happens; it ends with them.
 pub(crate) fn play(protocol: Protocol, mut next: impl FnMut() -> Option<u8>) {
     let mut play = Play::new(protocol);
-    if next().is_some_and(|byte| byte % 2 == 0) {
-        play.is_orderly = true;
+    let manners = next().unwrap_or(0) % 4;
+    play.is_strict = manners == 0;
+    play.is_orderly = manners <= 1;
+    if play.is_orderly {
         play.start_with_everything(ResourceType::Cluster);
     }
     while let Some(what) = next() {
@@ -52,7 +59,7 @@ struct Subscription {
     wildcard: bool,
     names: BTreeSet<String>,
     has: Content,
-    /// State of the world: the version and nonce of the last response it answered.
+    /// State of the world: the version of the last response it took, the nonce of the last one it answered.
     version: String,
     nonce: String,
     pending: VecDeque<Pending>,
@@ -61,7 +68,6 @@ struct Subscription {
 /// A response that it has seen and not answered.
 struct Pending {
     nonce: String,
-    version: String,
     error: Option<String>,
     applied: BTreeSet<(String, Version)>,
     refused: BTreeSet<(String, Version)>,
@@ -84,6 +90,9 @@ struct Play {
     bad_clusters: BTreeSet<String>,
     /// It asks for all clusters first and always, as Envoy does.
     is_orderly: bool,
+    /// Moreover it asks for the endpoints of exactly its clusters, and doesn't answer to clusters before it has them, as
+    /// Envoy does. No cluster or endpoint is refused, so that not one route may name a cluster that is not there.
+    is_strict: bool,
     contents: u32,
     /// What happened, told where it went wrong.
     story: Vec<String>,
@@ -111,6 +120,7 @@ impl Play {
             has_reconnected: false,
             bad_clusters: BTreeSet::new(),
             is_orderly: false,
+            is_strict: false,
             contents: 0,
             story: Vec::new(),
         }
@@ -139,20 +149,40 @@ impl Play {
         for _ in 0..=choose(3) {
             let kind = ResourceType::ALL[choose(ResourceType::ALL.len())];
             let name = NAMES[choose(NAMES.len())];
+            if self.is_strict && kind == ResourceType::Endpoints && self.target.get(kind, name).is_none() {
+                continue;
+            }
             match choose(4) {
+                0 if self.is_strict && kind == ResourceType::Endpoints => {}
                 0 => self.target.remove(kind, name),
                 _ => {
                     self.contents += 1;
                     let number = if choose(3) == 0 { choose(4) as u32 } else { self.contents };
+                    // One that changes its kind serves as it was until it is warm: not told here.
+                    let eds = if self.is_strict { name < "e" } else { choose(3) > 0 };
+                    let is_named = matches!(kind, ResourceType::Cluster | ResourceType::Endpoints);
                     let resource = match kind {
                         ResourceType::Route => self.route(name, choose),
-                        kind => content(kind, name, number, choose(3) > 0),
+                        kind if self.is_strict && is_named => good_content(kind, name, number, eds),
+                        kind => content(kind, name, number, eds),
                     };
                     self.target.insert(kind, resource);
                 }
             }
         }
         let clusters = self.target.of(ResourceType::Cluster).clone();
+        if self.is_strict {
+            for name in NAMES {
+                match (clusters.contains_key(name), self.target.get(ResourceType::Endpoints, name).is_some()) {
+                    (true, false) => {
+                        self.target
+                            .insert(ResourceType::Endpoints, good_content(ResourceType::Endpoints, name, 0, false));
+                    }
+                    (false, true) => self.target.remove(ResourceType::Endpoints, name),
+                    _ => {}
+                }
+            }
+        }
         let routes = self.target.of(ResourceType::Route).clone();
         for (name, route) in routes {
             if !clusters.contains_key(cluster_of(&route)) {
@@ -207,7 +237,8 @@ impl Play {
     /// Asks for something, or gives something up.
     fn ask(&mut self, choose: &mut dyn FnMut(usize) -> usize) {
         let kind = ResourceType::ALL[choose(ResourceType::ALL.len())];
-        if self.is_orderly && kind == ResourceType::Cluster {
+        let is_settled = self.is_orderly && kind == ResourceType::Cluster;
+        if is_settled || (self.is_strict && kind == ResourceType::Endpoints) {
             return;
         }
         let has_wildcard = matches!(kind, ResourceType::Cluster | ResourceType::Listener);
@@ -321,9 +352,6 @@ impl Play {
             ..Default::default()
         };
         if let Some(pending) = answer {
-            if pending.error.is_none() {
-                subscription.version.clone_from(&pending.version);
-            }
             subscription.nonce.clone_from(&pending.nonce);
             request.error_detail = pending.error.clone().map(status);
         }
@@ -354,7 +382,8 @@ impl Play {
         let bad: Vec<&Arc<Resource>> = response.resources.iter().filter(|resource| is_bad(resource)).collect();
         // Now and then what is good is refused too, where the refusal says what it is about.
         let is_single = response.resources.len() == 1 && matches!(response.form, Form::Delta { .. });
-        let spite = is_single && choose(16) == 0;
+        let is_named = matches!(kind, ResourceType::Cluster | ResourceType::Endpoints);
+        let spite = is_single && !(self.is_strict && is_named) && choose(16) == 0;
         let is_listed = matches!(kind, ResourceType::Cluster | ResourceType::Listener);
         let (error, applies, blamed) = if bad.is_empty() && !spite {
             (None, true, BTreeSet::new())
@@ -376,9 +405,50 @@ impl Play {
             Form::Sotw { version } => version,
             Form::Delta { .. } => String::new(),
         };
-        let pending = Pending { nonce: response.nonce.to_string(), version, error, applied, refused: blamed };
+        let subscription = self.subscription(kind);
+        if error.is_none() {
+            subscription.version.clone_from(&version);
+        } else if applies {
+            // One that comes back after it applied a part of what it refused has no word for what it has.
+            subscription.version.clear();
+        }
+        let pending = Pending { nonce: response.nonce.to_string(), error, applied, refused: blamed };
         self.subscription(kind).pending.push_back(pending);
+        if kind == ResourceType::Cluster && self.is_strict {
+            self.follow_clusters();
+        }
         true
+    }
+
+    /// Asks for the endpoints of the clusters it has.
+    fn follow_clusters(&mut self) {
+        let clusters = &self.envoy[&ResourceType::Cluster].has;
+        let wanted: BTreeSet<String> =
+            clusters.iter().filter(|(_, cluster)| cluster.body.ends_with(&EDS)).map(|(name, _)| name.clone()).collect();
+        self.cold.retain(|name| wanted.contains(name));
+        let endpoints = self.subscription(ResourceType::Endpoints);
+        let before = std::mem::replace(&mut endpoints.names, wanted.clone());
+        if before == wanted {
+            return;
+        }
+        if !before.is_subset(&wanted) {
+            endpoints.version.clear();
+        }
+        endpoints.asked = true;
+        self.forget_unwanted(ResourceType::Endpoints);
+        match self.protocol {
+            Protocol::Delta => {
+                self.send_delta(DeltaDiscoveryRequest {
+                    type_url: ResourceType::Endpoints.url().to_owned(),
+                    resource_names_subscribe: wanted.difference(&before).cloned().collect(),
+                    resource_names_unsubscribe: before.difference(&wanted).cloned().collect(),
+                    ..Default::default()
+                });
+            }
+            Protocol::Sotw => {
+                self.send_sotw(ResourceType::Endpoints, None);
+            }
+        }
     }
 
     fn is_bad(&self, kind: ResourceType, resource: &Resource) -> bool {
@@ -417,7 +487,7 @@ impl Play {
             let before = subscription.has.insert(resource.name.to_string(), resource.clone());
             let changed = before.is_none_or(|before| before.version != resource.version);
             let needs_endpoints = kind == ResourceType::Cluster && changed && resource.body.ends_with(&EDS);
-            if needs_endpoints && (all_endpoints || endpoints.contains(&*resource.name)) {
+            if needs_endpoints && (self.is_strict || all_endpoints || endpoints.contains(&*resource.name)) {
                 self.cold.insert(resource.name.to_string());
             }
             if kind == ResourceType::Endpoints {
@@ -450,6 +520,9 @@ impl Play {
 
     fn answer(&mut self, choose: &mut dyn FnMut(usize) -> usize) {
         let kind = ResourceType::ALL[choose(ResourceType::ALL.len())];
+        if kind == ResourceType::Cluster && self.is_strict && !self.cold.is_empty() {
+            return;
+        }
         let pending = &mut self.subscription(kind).pending;
         let at = if choose(8) == 0 { pending.len().saturating_sub(1) } else { 0 };
         let Some(pending) = pending.remove(at) else { return };
@@ -575,6 +648,14 @@ impl Play {
         }
         for (name, route) in &routes.has {
             let cluster = cluster_of(route);
+            if self.is_strict {
+                let found = clusters.has.get(cluster);
+                assert!(found.is_some(), "route {name} names cluster {cluster}, which is not there");
+                let is_eds = found.is_some_and(|cluster| cluster.body.ends_with(&EDS));
+                let is_warm = self.envoy[&ResourceType::Endpoints].has.contains_key(cluster);
+                assert!(is_warm || !is_eds, "route {name} names cluster {cluster}, which has no endpoints");
+                continue;
+            }
             let is_there = clusters.has.contains_key(cluster) || self.bad_clusters.contains(cluster);
             let was_refused = clusters.pending.iter().any(|pending| pending.error.is_some())
                 || self.ever_refused.iter().any(|(kind, name, _)| *kind == ResourceType::Cluster && name == cluster);
@@ -589,9 +670,13 @@ impl Play {
             let mut moved = self.deliver(&mut choose);
             for (at, kind) in ResourceType::ALL.into_iter().enumerate() {
                 while !self.envoy[&kind].pending.is_empty() {
-                    moved = true;
+                    let before = self.envoy[&kind].pending.len();
                     let mut turn = [at, 1].into_iter();
                     self.answer(&mut |of| turn.next().unwrap_or(1) % of);
+                    if self.envoy[&kind].pending.len() == before {
+                        break;
+                    }
+                    moved = true;
                 }
             }
             if !moved {
@@ -677,62 +762,4 @@ impl Play {
 /// Does a response only say that names don't exist?
 fn is_answer_about_nothing(response: &Response) -> bool {
     response.resources.is_empty()
-}
-
-/// The encoded `eds_cluster_config` of a cluster, empty, and a mark behind it.
-const EDS: [u8; 2] = [0x1a, 0x00];
-
-/// A resource with a numbered content; of a cluster, one that gets its endpoints over EDS or not.
-fn content(kind: ResourceType, name: &str, number: u32, eds: bool) -> Arc<Resource> {
-    let mut body = Vec::new();
-    if kind == ResourceType::Cluster {
-        // `name`, and `alt_stat_name` for the content.
-        body.extend([0x0a, name.len() as u8]);
-        body.extend(name.as_bytes());
-        body.extend([0xe2, 0x01, 0x04]);
-        body.extend(number.to_be_bytes().map(|byte| byte & 0x7f));
-        if eds {
-            body.extend(EDS);
-        }
-    } else {
-        body.extend(number.to_be_bytes());
-    }
-    Arc::new(Resource::new(name, body, Origins::default()))
-}
-
-/// One content of five is one that this Envoy never takes.
-fn is_bad_content(version: Version) -> bool {
-    version.as_bytes()[0].is_multiple_of(5)
-}
-
-fn tell(kind: ResourceType, resource: &Resource) -> String {
-    let mark = if is_bad_content(resource.version) { "(bad)" } else { "" };
-    let names = if kind == ResourceType::Route { format!("->{}", cluster_of(resource)) } else { String::new() };
-    let version = resource.version.to_string();
-    format!("{}:{}={}{names}{mark}", kind.short_name(), resource.name, &version[..4])
-}
-
-fn cluster_of(route: &Resource) -> &str {
-    std::str::from_utf8(&route.body).unwrap().split(' ').next().unwrap()
-}
-
-fn key(resource: &Resource) -> (String, Version) {
-    (resource.name.to_string(), resource.version)
-}
-
-fn status(message: String) -> Status {
-    Status { code: 13, message, ..Default::default() }
-}
-
-/// Envoy's list of what it refused.
-fn listed(kind: ResourceType, bad: &[&Arc<Resource>], cut: bool) -> String {
-    let end = if cut { "...(truncated)" } else { "" };
-    let item = |resource: &&Arc<Resource>| format!("{}: bad", resource.name);
-    if kind == ResourceType::Cluster {
-        let items: Vec<String> = bad.iter().map(item).collect();
-        format!("Error adding/updating cluster(s) {}{end}", items.join(", "))
-    } else {
-        let items: Vec<String> = bad.iter().map(|resource| item(resource) + "\n").collect();
-        format!("Error adding/updating listener(s) {}{end}", items.concat())
-    }
 }

@@ -197,6 +197,35 @@ fn a_cluster_that_comes_back_before_it_was_removed_is_left_alone() {
 }
 
 #[test]
+fn what_routes_on_their_way_still_name_is_not_taken_away_before_them() {
+    settled(
+        "! CDS c=eds1 d=eds1; EDS c=1 d=1; LDS l=1; RDS r=2
+         < 1 CDS +d=eds1
+         # Gone again before anybody had it whole; the routes that go next still name it.
+         ! CDS c=eds1 e=1; EDS c=1; LDS l=1; RDS r=3
+         < 2 CDS +e=1
+         > EDS add=d
+         < 3 EDS +d=1
+         > EDS n=3
+         = ACK EDS d=1
+         > CDS n=1
+         = ACK CDS d=eds1
+         < 4 RDS +r=2
+         > CDS n=2
+         = ACK CDS e=1
+         < 5 RDS +r=3
+         > RDS n=4
+         = ACK RDS r=2
+         > RDS n=5
+         = ACK RDS r=3
+         < 6 CDS -d
+         > EDS del=d
+         > CDS n=6
+         = ACK CDS -d",
+    );
+}
+
+#[test]
 fn types_nobody_asked_for_hold_up_nothing() {
     delta(
         "! CDS c=1; EDS e=1; LDS l=1; RDS r=1
