@@ -8,71 +8,10 @@ use crate::engine::{Action, Engine, Event};
 use crate::settings::Settings;
 use crate::testing;
 
-const BASE: &str = r#"
-apiVersion: gateway.networking.k8s.io/v1
-kind: GatewayClass
-metadata: {name: holdfast}
-spec: {controllerName: holdfast.dev/gateway-controller}
----
-apiVersion: gateway.networking.k8s.io/v1
-kind: Gateway
-metadata: {name: public, namespace: infra}
-spec:
-  gatewayClassName: holdfast
-  listeners:
-  - {name: http, port: 8080, protocol: HTTP, allowedRoutes: {namespaces: {from: All}}}
-  - {name: wild, port: 8080, protocol: HTTP, hostname: "*.example.com", allowedRoutes: {namespaces: {from: All}}}
----
-apiVersion: v1
-kind: Service
-metadata: {name: cart, namespace: shop}
-spec: {ports: [{port: 80, name: http}]}
----
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata: {name: cart-1, namespace: shop, labels: {kubernetes.io/service-name: cart}}
-addressType: IPv4
-ports: [{name: http, port: 3000}]
-endpoints: [{addresses: [127.0.0.1]}]
----
-apiVersion: gateway.networking.k8s.io/v1
-kind: HTTPRoute
-metadata: {name: cart, namespace: shop}
-spec:
-  parentRefs: [{name: public, namespace: infra}]
-  hostnames: [cart.example.com]
-  rules:
-  - matches: [{path: {type: PathPrefix, value: /cart}}]
-    backendRefs: [{name: cart, port: 80}]
-  - matches: [{path: {type: RegularExpression, value: "/bad/[a"}}]
-    backendRefs: [{name: cart, port: 80}]
-  - matches: [{path: {type: Exact, value: /gone}}]
-    backendRefs: [{name: nobody, port: 80}]
----
-apiVersion: gateway.networking.k8s.io/v1
-kind: GRPCRoute
-metadata: {name: calls, namespace: shop}
-spec:
-  parentRefs: [{name: public, namespace: infra, sectionName: http}]
-  hostnames: [grpc.example.org]
-  rules:
-  - matches: [{method: {service: a.B, method: C}}]
-    backendRefs: [{name: cart, port: 80}]
-"#;
+const BASE: &str = testing::SAMPLE;
 
 fn fleet(engine: &Engine) -> Snapshot {
     engine.fleet("infra/public").expect("the Gateway is served").clone()
-}
-
-/// The bytes and names of a fleet, for comparison.
-fn content(snapshot: &Snapshot) -> Vec<(ResourceType, String, String, Vec<String>)> {
-    ResourceType::ALL
-        .into_iter()
-        .flat_map(|kind| snapshot.of(kind).values().map(move |r| (kind, r)))
-        .map(|(kind, r)| {
-            (kind, r.name.to_string(), r.version.to_string(), r.origins.iter().map(ToString::to_string).collect())
-        })
-        .collect()
 }
 
 #[test]
@@ -95,7 +34,7 @@ fn serves_a_route_and_replaces_the_broken_rule() {
 
 #[test]
 fn events_in_any_order_give_the_same_bytes() {
-    let whole = fleet(&testing::engine(BASE, Settings::standalone()));
+    let whole = testing::served(&testing::engine(BASE, Settings::standalone()));
     let events = testing::events(BASE);
     let mut order: Vec<usize> = (0..events.len()).collect();
     for shuffle in 0..60_usize {
@@ -105,7 +44,7 @@ fn events_in_any_order_give_the_same_bytes() {
         for index in &order {
             engine.handle(vec![events[*index].clone()]);
         }
-        assert_eq!(content(&fleet(&engine)), content(&whole), "order {order:?}");
+        assert_eq!(testing::served(&engine), whole, "order {order:?}");
     }
 }
 
@@ -114,12 +53,12 @@ fn deleting_and_applying_again_ends_where_it_began() {
     let events = testing::events(BASE);
     let mut engine = Engine::new(Settings::standalone());
     engine.handle(events.clone());
-    let whole = content(&fleet(&engine));
+    let whole = testing::served(&engine);
     for event in &events {
         let Event::Applied(object, _) = event else { panic!("all objects decode") };
         engine.handle(vec![Event::Deleted(object.key.clone())]);
         engine.handle(vec![event.clone()]);
-        assert_eq!(content(&fleet(&engine)), whole, "after {}", object.key);
+        assert_eq!(testing::served(&engine), whole, "after {}", object.key);
     }
 }
 
@@ -138,11 +77,61 @@ fn a_change_without_effect_publishes_nothing() {
 #[test]
 fn a_change_of_endpoints_changes_one_resource() {
     let mut engine = testing::engine(BASE, Settings::standalone());
-    let before = content(&fleet(&engine));
+    let before = testing::served(&engine);
     let moved = BASE.replace("127.0.0.1]", "127.0.0.2]");
     let actions = engine.handle(testing::events(&moved));
     assert!(matches!(actions.as_slice(), [Action::Publish { .. }]));
-    let after = content(&fleet(&engine));
-    let changed: Vec<_> = after.iter().filter(|row| !before.contains(row)).map(|row| row.0).collect();
+    let after = testing::served(&engine);
+    let changed: Vec<_> = after.iter().filter(|row| !before.contains(row)).map(|row| row.1).collect();
     assert_eq!(changed, [ResourceType::Endpoints]);
+}
+
+/// What is done with broken objects, again and again: incremental translation ends where one from scratch begins, and
+/// every rule that is not served as written is told.
+#[test]
+fn broken_objects_leave_the_same_as_from_scratch() {
+    let documents = testing::documents(BASE);
+    for seed in 1..=150_u64 {
+        let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let mut choose = |below: usize| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            if below == 0 { 0 } else { usize::try_from(state >> 33).unwrap_or(0) % below }
+        };
+        let mut engine = testing::engine(BASE, Settings::standalone());
+        let mut present: std::collections::BTreeMap<_, _> =
+            testing::events(BASE).into_iter().map(|event| (key_of(&event), event)).collect();
+        for _ in 0..12 {
+            let event = match choose(5) {
+                0 => {
+                    let keys: Vec<_> = present.keys().cloned().collect();
+                    keys.get(choose(keys.len())).cloned().map(Event::Deleted)
+                }
+                _ => testing::event(testing::mutate::mutated(&documents, &mut choose)),
+            };
+            let Some(event) = event else { continue };
+            match &event {
+                Event::Deleted(key) => present.remove(key),
+                other => present.insert(key_of(other), other.clone()),
+            };
+            engine.handle(vec![event]);
+        }
+        let mut scratch = Engine::new(Settings::standalone());
+        scratch.handle(present.into_values().collect());
+        assert_eq!(testing::served(&engine), testing::served(&scratch), "seed {seed}");
+        assert_eq!(engine.faults(), scratch.faults(), "seed {seed}");
+        assert_eq!(engine.statuses(), scratch.statuses(), "seed {seed}");
+        assert_eq!(engine.graph().edges(), scratch.graph().edges(), "seed {seed}");
+        let told = engine.faults();
+        for replaced in engine.replacements() {
+            assert!(told.iter().any(|fault| fault.object == replaced.object), "seed {seed}: {replaced:?} is not told");
+        }
+    }
+}
+
+fn key_of(event: &Event) -> holdfast_graph::ObjectKey {
+    match event {
+        Event::Applied(object, _) => object.key.clone(),
+        Event::Unusable(key, _) | Event::Deleted(key) => key.clone(),
+        Event::Answered(_) => panic!("no answers here"),
+    }
 }

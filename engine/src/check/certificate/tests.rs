@@ -1,3 +1,5 @@
+//! Certificates and keys against what Envoy said of them.
+
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use proptest::prelude::*;

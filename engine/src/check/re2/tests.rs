@@ -1,3 +1,5 @@
+//! Regular expressions against what RE2 and Envoy said of them.
+
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use proptest::prelude::*;

@@ -1,5 +1,8 @@
 //! For tests of this and other packages: YAML text to events, and an engine that has read it.
 
+pub mod mutate;
+
+use holdfast_xds::ResourceType;
 use serde_json::Value;
 
 use crate::apis::{Decoded, decode};
@@ -43,3 +46,22 @@ pub fn engine(yaml: &str, settings: Settings) -> Engine {
     engine.handle(events(yaml));
     engine
 }
+
+/// What the Envoys of every Gateway should have: Gateway, type, name, version and origins of each resource, in order.
+pub fn served(engine: &Engine) -> Vec<(String, ResourceType, String, String, Vec<String>)> {
+    let mut served = Vec::new();
+    for gateway in engine.gateways() {
+        let Some(snapshot) = engine.fleet(&gateway.name) else { continue };
+        for kind in ResourceType::ALL {
+            served.extend(snapshot.of(kind).values().map(|resource| {
+                let origins = resource.origins.iter().map(ToString::to_string).collect();
+                (gateway.name.to_string(), kind, resource.name.to_string(), resource.version.to_string(), origins)
+            }));
+        }
+    }
+    served
+}
+
+/// A Gateway with two listeners, a Service with an endpoint, an HTTPRoute (one rule good, one with a broken regex, one
+/// without back end) and a GRPCRoute: good to start from.
+pub const SAMPLE: &str = include_str!("sample.yaml");

@@ -1,0 +1,51 @@
+//! Broken objects through decoding and translation: nothing panics, and incremental translation ends where one from
+//! scratch begins.
+#![no_main]
+
+use std::collections::BTreeMap;
+
+use holdfast_engine::engine::{Engine, Event};
+use holdfast_engine::settings::Settings;
+use holdfast_engine::testing::{self, mutate};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| {
+    let mut bytes = data.iter().copied();
+    let mut left = data.len();
+    let mut choose = |below: usize| {
+        left = left.saturating_sub(1);
+        bytes.next().map_or(0, |byte| usize::from(byte) % below.max(1))
+    };
+    let documents = testing::documents(testing::SAMPLE);
+    let mut engine = testing::engine(testing::SAMPLE, Settings::standalone());
+    let mut present: BTreeMap<_, _> =
+        testing::events(testing::SAMPLE).into_iter().filter_map(|event| Some((key(&event)?, event))).collect();
+    for _ in 0..data.len().min(200) / 8 {
+        let event = if choose(6) == 0 {
+            let keys: Vec<_> = present.keys().cloned().collect();
+            keys.get(choose(keys.len())).cloned().map(Event::Deleted)
+        } else {
+            testing::event(mutate::mutated(&documents, &mut choose))
+        };
+        let Some(event) = event else { continue };
+        let Some(key) = key(&event) else { continue };
+        match &event {
+            Event::Deleted(_) => present.remove(&key),
+            other => present.insert(key, other.clone()),
+        };
+        engine.handle(vec![event]);
+    }
+    let mut scratch = Engine::new(Settings::standalone());
+    scratch.handle(present.into_values().collect());
+    assert_eq!(testing::served(&engine), testing::served(&scratch));
+    assert_eq!(engine.faults(), scratch.faults());
+    assert_eq!(engine.statuses(), scratch.statuses());
+});
+
+fn key(event: &Event) -> Option<holdfast_graph::ObjectKey> {
+    match event {
+        Event::Applied(object, _) => Some(object.key.clone()),
+        Event::Unusable(key, _) | Event::Deleted(key) => Some(key.clone()),
+        Event::Answered(_) => None,
+    }
+}
