@@ -148,7 +148,7 @@ impl Holdfast {
 
     /// JSON of a diagnostics page.
     pub async fn diagnostics(&self, path: &str) -> Result<Value> {
-        let reply = get(self.options.diagnostics, path).answers(200).await?;
+        let reply = get(self.options.diagnostics, path).host("localhost").answers(200).await?;
         serde_json::from_str(&reply.body).with_context(|| format!("{path} is no JSON: {}", reply.body))
     }
 

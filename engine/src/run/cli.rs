@@ -46,7 +46,7 @@ pub enum Command {
                             the same. Private keys and the like are left out."
     )]
     Translate(TranslateArgs),
-    /// Print a bootstrap configuration with which any Envoy (1.30 and later) joins a Gateway
+    /// Print a bootstrap configuration with which any Envoy (1.36 and later) joins a Gateway
     Bootstrap(BootstrapArgs),
     /// Show the product in a minute: two teams, one Gateway, a mistake that stays where it was made
     Demo(super::demo::DemoArgs),

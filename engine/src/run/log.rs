@@ -10,7 +10,7 @@ use super::cli::LogFormat;
 /// # Errors
 /// Where the directives do not parse, or logging was started before.
 pub fn start(format: LogFormat, level: &str) -> anyhow::Result<()> {
-    let filter = EnvFilter::try_new(level).with_context(|| format!("--log-level {level}"))?;
+    let filter = EnvFilter::try_new(directives(level)).with_context(|| format!("--log-level {level}"))?;
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     let started = match format {
         LogFormat::Text => {
@@ -19,4 +19,13 @@ pub fn start(format: LogFormat, level: &str) -> anyhow::Result<()> {
         LogFormat::Json => log.json().flatten_event(true).try_init(),
     };
     started.map_err(|error| anyhow::anyhow!("cannot start logging: {error}"))
+}
+
+/// A level alone is meant for the product, not for every frame of the protocols below it.
+fn directives(level: &str) -> String {
+    if matches!(level, "debug" | "trace") {
+        format!("{level},h2=info,hyper=info,hyper_util=info,tonic=info,tower=info,rustls=info")
+    } else {
+        level.to_owned()
+    }
 }

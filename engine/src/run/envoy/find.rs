@@ -37,7 +37,7 @@ pub fn find() -> Result<EnvoyBinary> {
     fetched.with_context(|| {
         format!(
             "there is no Envoy: {ENVOY_BIN} is not set, none is on the PATH, and release {} cannot be fetched; set \
-             {ENVOY_BIN} to the path of an Envoy (1.30 or later), or say --envoy none",
+             {ENVOY_BIN} to the path of an Envoy (1.36 or later), or say --envoy none",
             fetch::VERSION
         )
     })

@@ -43,8 +43,17 @@ pub struct Contents {
     pub problems: Vec<Problem>,
     /// Objects of kinds that are not read, with their places.
     pub foreign: Vec<Problem>,
-    /// Did all of it parse? If not, some objects may be missing here that the file is meant to hold.
+    /// Did all of it parse? If not, nothing is known of the objects that are missing here.
     pub complete: bool,
+    /// Is there a document of which it cannot be told which object it is meant to be?
+    pub nameless: bool,
+}
+
+impl Contents {
+    /// Is it certain that an object that is not here is gone?
+    pub fn certain(&self) -> bool {
+        self.complete && !self.nameless
+    }
 }
 
 /// The objects of a file's text. `keep_marks` keeps the places of all fields, for reports.
@@ -140,6 +149,7 @@ impl Reader<'_> {
     }
 
     fn problem(&mut self, marks: &Marks, message: String) {
+        self.contents.nameless = true;
         let problem = Problem { file: self.file.clone(), line: marks.line, column: marks.column, message };
         self.contents.problems.push(problem);
     }
@@ -152,7 +162,8 @@ impl Reader<'_> {
         if let Some(meant) = misspelt(group, kind) {
             let (line, column) = marks.find("apiVersion");
             let meant = if meant.is_empty() { "the core group" } else { meant };
-            let message = format!("apiVersion: {kind} is read from {meant}, not from {:?}", group);
+            let message = format!("apiVersion: {kind} is read from {meant}, not from {group:?}");
+            self.contents.nameless = true;
             self.contents.problems.push(Problem { file: self.file.clone(), line, column, message });
             return;
         }

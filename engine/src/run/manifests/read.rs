@@ -1,6 +1,6 @@
 //! Reads all files and says what changed since the last time.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -136,7 +136,7 @@ impl Manifests {
         reading.restless |= young;
         reading.changed = true;
         match load(found) {
-            Ok((_, hash)) if last.as_ref().is_some_and(|last| last.hash == hash && last.contents.complete) => {
+            Ok((_, hash)) if last.as_ref().is_some_and(|last| last.hash == hash && last.contents.certain()) => {
                 last.map(|last| File { signature: found.signature.clone(), restless_since: None, ..last })
             }
             Ok((bytes, hash)) => {
@@ -192,9 +192,9 @@ impl Manifests {
             }
         }
         if self.first {
-            let names: std::collections::HashSet<_> = self.told.keys().map(ToString::to_string).collect();
+            let names: HashSet<_> = self.told.keys().map(ToString::to_string).collect();
             // A file that does not parse says nothing about which objects are gone.
-            if self.files.values().all(|file| file.contents.complete) {
+            if self.files.values().all(|file| file.contents.certain()) {
                 self.incarnations.keep_only(|name| names.contains(name));
             }
         }
@@ -266,14 +266,19 @@ impl File {
     }
 }
 
-/// A file that does not parse keeps what it last held; one that never parsed has what can be read of it.
+/// A file that does not parse keeps what it last held; one that never parsed has what can be read of it. Where only a
+/// document has lost its name, the objects that were there before stay beside the others: one of them is meant.
 fn merge(last: Option<File>, new: Contents) -> Contents {
-    match last {
-        Some(last) if !new.complete && !last.contents.entries.is_empty() => {
-            Contents { entries: last.contents.entries, ..new }
-        }
-        _ => new,
+    let Some(last) = last.map(|last| last.contents.entries).filter(|entries| !entries.is_empty()) else { return new };
+    if !new.complete {
+        return Contents { entries: last, ..new };
     }
+    if !new.nameless {
+        return new;
+    }
+    let named: HashSet<_> = new.entries.iter().map(|entry| entry.key.clone()).collect();
+    let missing = last.into_iter().filter(|entry| !named.contains(&entry.key));
+    Contents { entries: new.entries.iter().cloned().chain(missing).collect(), ..new }
 }
 
 /// Reads a file.

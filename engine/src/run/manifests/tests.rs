@@ -190,6 +190,22 @@ fn documents_that_are_no_objects_are_problems_of_their_place() {
 }
 
 #[test]
+fn an_object_that_loses_its_name_is_not_taken_for_deleted() {
+    let folder = Folder::new();
+    folder.write("a.yaml", class("a") + "---\n" + &class("b"));
+    let mut manifests = folder.open();
+    manifests.read();
+    for broken in [class("a").replace("kind:", "knid:"), class("a").replace("k8s.io", "k8s.oi")] {
+        folder.write("a.yaml", broken.clone() + "---\n" + &described("b", &format!("now {}", broken.len())));
+        let reading = manifests.read();
+        assert_eq!(events(&reading), ["+b"]);
+        only(&reading.problems);
+    }
+    folder.write("a.yaml", class("b"));
+    assert_eq!(events(&manifests.read()), ["-a", "+b"]);
+}
+
+#[test]
 fn of_two_definitions_the_first_by_path_counts_and_both_places_are_told() {
     let folder = Folder::new();
     folder.write("b.yaml", described("x", "later"));
