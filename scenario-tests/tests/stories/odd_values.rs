@@ -367,8 +367,8 @@ async fn in_listeners(world: World) -> Result<()> {
     let (good, shared, secure) = (world.port()?, world.port()?, world.port()?);
     let mut listeners = listener("good", good, "protocol: HTTP");
     let odd = [
-        format!("{{name: zero, port: 0, protocol: HTTP}}"),
-        format!("{{name: high, port: 70000, protocol: HTTP}}"),
+        "{name: zero, port: 0, protocol: HTTP}".to_owned(),
+        "{name: high, port: 70000, protocol: HTTP}".to_owned(),
         format!("{{name: tcp, port: {shared}, protocol: TCP}}"),
         format!("{{name: http, port: {shared}, protocol: HTTP}}"),
         format!("{{name: https, port: {shared}, protocol: HTTPS}}"),
