@@ -111,7 +111,7 @@ impl Holdfast {
     pub async fn comes_to_be_ready(&mut self) -> Result<()> {
         let metrics = self.options.metrics;
         let ready = until("holdfast is ready", || async move {
-            let reply = get(metrics, "/readyz?verbose").send().await?;
+            let reply = get(metrics, "/readyz?verbose").host("localhost").send().await?;
             ensure!(reply.status.is_success(), "{}: {}", reply.status, reply.body);
             Ok(())
         });
@@ -154,7 +154,7 @@ impl Holdfast {
 
     /// The metrics page.
     pub async fn metrics(&self) -> Result<String> {
-        Ok(get(self.options.metrics, "/metrics").answers(200).await?.body)
+        Ok(get(self.options.metrics, "/metrics").host("localhost").answers(200).await?.body)
     }
 
     /// Sum of all series of a metric whose labels contain all of `labels` (as in `type="RDS"`); 0 where there is none.

@@ -13,6 +13,7 @@ mod gateways;
 mod grpc;
 mod harness;
 mod matching;
+mod odd_values;
 mod references;
 mod replacement;
 mod restarts;
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
         grpc::stories(),
         harness::stories(),
         matching::stories(),
+        odd_values::stories(),
         references::stories(),
         replacement::stories(),
         restarts::stories(),

@@ -40,6 +40,9 @@ async fn pages_and_metrics(world: World) -> Result<()> {
     let envoys = holdfast.diagnostics("/debug/envoys").await?.to_string();
     ensure!(envoys.contains("default/public") && envoys.contains("1.40"), "{envoys}");
 
+    // A page of the web that a browser here is led to must not read it under a name of its own.
+    get(holdfast.options.diagnostics, "/debug/envoys").host("evil.example").answers(421).await?;
+
     let metrics = holdfast.options.metrics;
     get(metrics, "/healthz").answers(200).await?;
     let ready = get(metrics, "/readyz?verbose").answers(200).await?;

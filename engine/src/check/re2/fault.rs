@@ -14,6 +14,9 @@ pub enum RegexFault {
         /// The offending part.
         at: Excerpt,
     },
+    /// Empty: RE2 would take it, Envoy's configuration does not.
+    #[error("the regex is empty; write .* for any text")]
+    Empty,
     /// Longer than [`PATTERN_BYTES_MAX`].
     #[error("the regex has {bytes} bytes; at most {PATTERN_BYTES_MAX} are allowed")]
     Long {

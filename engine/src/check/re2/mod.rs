@@ -61,8 +61,11 @@ pub struct Program {
     pub captures: u32,
 }
 
-/// Checks that RE2 can read a regex and that its program is not too large.
+/// Checks that Envoy takes a regex: it is not empty, RE2 can read it, and its program is not too large.
 pub fn check(pattern: &str, limits: Limits) -> Result<Program, RegexFault> {
+    if pattern.is_empty() {
+        return Err(RegexFault::Empty);
+    }
     let parsed = parsed(pattern)?;
     let captures = parsed.captures;
     let limit = limits.program_size;

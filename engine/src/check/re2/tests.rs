@@ -144,3 +144,9 @@ proptest! {
         }
     }
 }
+
+/// Not RE2 but the constraint on Envoy's message refuses it, and with it the whole RouteConfiguration.
+#[test]
+fn an_empty_regex_is_refused() {
+    assert_eq!(check("", Limits::default()), Err(RegexFault::Empty));
+}
