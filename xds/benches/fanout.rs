@@ -260,8 +260,8 @@ async fn clients(count: usize, address: SocketAddr) {
         let received = received.clone();
         tasks.push(tokio::spawn(async move {
             let mut client = Client::open(channel, number).await;
-            loop {
-                client.take().await;
+            // The server that ends ends this too.
+            while client.take().await.is_ok() {
                 if (received.fetch_add(1, SeqCst) + 1).is_multiple_of(count) {
                     println!("all");
                     std::io::stdout().flush().unwrap();
@@ -289,12 +289,13 @@ impl Client {
     }
 
     /// Takes a response and acknowledges it.
-    async fn take(&mut self) -> DeltaDiscoveryResponse {
-        let response = self.responses.message().await.unwrap().unwrap();
+    async fn take(&mut self) -> Result<DeltaDiscoveryResponse, Status> {
+        let response = self.responses.message().await?.ok_or_else(|| Status::ok(""))?;
         let type_url = response.type_url.clone();
         let response_nonce = response.nonce.clone();
-        self.requests.send(DeltaDiscoveryRequest { type_url, response_nonce, ..Default::default() }).await.unwrap();
-        response
+        let request = DeltaDiscoveryRequest { type_url, response_nonce, ..Default::default() };
+        self.requests.send(request).await.map_err(|_| Status::ok(""))?;
+        Ok(response)
     }
 }
 
@@ -317,7 +318,7 @@ async fn bytes_on_the_wire(count: usize) -> (u64, usize) {
     let mut client = Client::open(endpoint.connect_with_connector(connector).await.unwrap(), 0).await;
     let mut resources = 0;
     while resources < count {
-        resources += client.take().await.resources.len();
+        resources += client.take().await.unwrap().resources.len();
         received.recv().await.unwrap();
     }
     // What HTTP/2 says about the requests comes by itself; wait until it is said.
