@@ -284,6 +284,7 @@ fn tls(
         let field = at(&format!("{field}.certificateRefs"), index);
         let (group, kind) = (reference.group.as_deref().unwrap_or(""), reference.kind.as_deref().unwrap_or("Secret"));
         if !group.is_empty() || kind != "Secret" {
+            let group = if group.is_empty() { "core" } else { group };
             let message = format!("certificates come from Secrets, not from {group}/{kind}");
             close(plan, field, Class::Invalid, "InvalidCertificateRef", message);
             continue;
