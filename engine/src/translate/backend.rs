@@ -37,10 +37,11 @@ pub(super) fn resolve(
     referrer: &Referrer<'_>,
     reference: &Reference<'_>,
     reader: &mut Reader<'_>,
-) -> Result<Backend, Fault> {
+) -> Result<Backend, Box<Fault>> {
     let route = referrer.route;
     let fault = |below: &str, reason: &'static str, message: String| {
-        Err(Fault::new(route, Class::Referential, format!("{}{below}", referrer.field), reason, message))
+        let field = format!("{}{below}", referrer.field);
+        Err(Box::new(Fault::new(route, Class::Referential, field, reason, message)))
     };
     let (group, kind) = (reference.group.unwrap_or(""), reference.kind.unwrap_or("Service"));
     if !group.is_empty() || kind != "Service" {

@@ -62,7 +62,7 @@ impl Filters {
             };
             match backend::resolve(&referrer, &reference, reader) {
                 Ok(backend) => mirrors.push(Mirror { backend, share: *share }),
-                Err(fault) => faults.push(fault),
+                Err(fault) => faults.push(*fault),
             }
         }
         mirrors

@@ -36,7 +36,7 @@ pub(super) fn resolve(route: &ObjectKey, section: &str, written: &[BackendRef], 
         let backend = match backend::resolve(&referrer, &plain(reference), reader) {
             Ok(backend) => Some(backend),
             Err(fault) => {
-                resolved.faults.push(fault);
+                resolved.faults.push(*fault);
                 None
             }
         };
