@@ -9,6 +9,9 @@ use serde_json::Value;
 /// The condition that tells of an object that is not served as written (prefix `holdfast.dev/`).
 pub const FALLBACK_CONDITION: &str = "holdfast.dev/Fallback";
 
+/// Characters of a condition's message; the API server takes no more than 32768.
+pub const MESSAGE_CHARS_MAX: usize = 32_000;
+
 /// A condition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -30,12 +33,12 @@ impl Condition {
     /// A condition; the generation is set where the status is put together.
     pub fn new(kind: &'static str, holds: bool, reason: impl Into<String>, message: impl Into<String>) -> Self {
         let status = if holds { "True" } else { "False" };
-        Self { kind, status, reason: reason.into(), message: message.into(), observed_generation: 0 }
+        Self { kind, status, reason: reason.into(), message: cut(message.into()), observed_generation: 0 }
     }
 
     /// A condition of which nothing is known yet.
     pub fn unknown(kind: &'static str, reason: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { kind, status: "Unknown", reason: reason.into(), message: message.into(), observed_generation: 0 }
+        Self { kind, status: "Unknown", reason: reason.into(), message: cut(message.into()), observed_generation: 0 }
     }
 
     /// The same for a generation.
@@ -45,6 +48,15 @@ impl Condition {
     }
 }
 
+/// A status that is refused for one long message tells nothing at all.
+fn cut(mut message: String) -> String {
+    if let Some((end, _)) = message.char_indices().nth(MESSAGE_CHARS_MAX) {
+        message.truncate(end);
+        message.push('…');
+    }
+    message
+}
+
 /// The status of one object.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ObjectStatus {
@@ -52,4 +64,17 @@ pub struct ObjectStatus {
     pub object: ObjectKey,
     /// What goes under `status`.
     pub status: Value,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_fit_into_a_status() {
+        let long = Condition::new("Accepted", true, "Accepted", "ä".repeat(MESSAGE_CHARS_MAX + 1));
+        assert_eq!(long.message.chars().count(), MESSAGE_CHARS_MAX + 1);
+        let fits = Condition::unknown("Accepted", "Pending", "ä".repeat(MESSAGE_CHARS_MAX));
+        assert_eq!(fits.message.chars().count(), MESSAGE_CHARS_MAX);
+    }
 }

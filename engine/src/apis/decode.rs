@@ -77,11 +77,36 @@ impl Found {
                     path if path.starts_with('[') => format!("{field}{path}"),
                     path => format!("{field}.{path}"),
                 };
-                self.invalid(field, error.inner().to_string());
+                self.invalid(field, in_plain_words(&error.inner().to_string()));
                 None
             }
         }
     }
+}
+
+/// What serde says of types, in the words of YAML.
+fn in_plain_words(message: &str) -> String {
+    const WORDS: [(&str, &str); 8] = [
+        ("expected a sequence", "expected a list"),
+        ("expected a map", "expected an object"),
+        ("expected i32", "expected a whole number"),
+        ("expected i64", "expected a whole number"),
+        ("expected a string", "expected text"),
+        ("invalid type: sequence", "invalid type: a list"),
+        ("invalid type: map", "invalid type: an object"),
+        ("invalid type: string", "invalid type: text"),
+    ];
+    let mut plain = match message.split_once("expected struct ") {
+        Some((before, name)) => {
+            let rest = name.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || c == '_');
+            format!("{before}expected an object{rest}")
+        }
+        None => message.to_owned(),
+    };
+    for (word, better) in WORDS {
+        plain = plain.replace(word, better);
+    }
+    plain
 }
 
 /// `rules.0.?.foo` of serde_ignored as `spec.rules[0].foo`.

@@ -10,6 +10,9 @@ use crate::check;
 use crate::fault::{Class, Fault};
 use crate::model::{Backend, Protocol, ServicePort};
 
+/// Values of `appProtocol` that ask for TLS, in which back ends are not spoken to.
+const TLS_PROTOCOLS: [&str; 2] = ["https", "kubernetes.io/wss"];
+
 /// A reference to a back end as a route writes it.
 pub(super) struct Reference<'a> {
     pub(super) group: Option<&'a str>,
@@ -37,7 +40,8 @@ pub(super) fn resolve(
 ) -> Result<Backend, Box<Fault>> {
     let route = referrer.route;
     let fault = |below: &str, reason: &'static str, message: String| {
-        Err(Box::new(Fault::new(route, Class::Referential, format!("{}{below}", referrer.field), reason, message)))
+        let field = format!("{}{below}", referrer.field);
+        Err(Box::new(Fault::new(route, Class::Referential, field, reason, message)))
     };
     let (group, kind) = (reference.group.unwrap_or(""), reference.kind.unwrap_or("Service"));
     if !group.is_empty() || kind != "Service" {
@@ -79,6 +83,14 @@ pub(super) fn resolve(
     };
     if &*port.protocol != "TCP" {
         let message = format!("port {number} of Service {} is {}, not TCP", key.namespaced_name(), port.protocol);
+        return fault(".port", "UnsupportedProtocol", message);
+    }
+    if TLS_PROTOCOLS.contains(&&*port.app_protocol) {
+        let message = format!(
+            "port {number} of Service {} has appProtocol {:?}: back ends behind TLS are not served",
+            key.namespaced_name(),
+            port.app_protocol
+        );
         return fault(".port", "UnsupportedProtocol", message);
     }
     let h2c = &*route.kind == "GRPCRoute" || matches!(&*port.app_protocol, "kubernetes.io/h2c" | "grpc");

@@ -35,7 +35,7 @@ pub(super) fn endpoints(service: &ServicePort, settings: &Settings, reader: &mut
             continue;
         }
         let Some(port) = slice.ports.iter().find(|port| Some(&port.name) == name.as_ref()) else { continue };
-        for (index, text) in slice.addresses.iter().enumerate() {
+        for (index, text) in slice.addresses.iter() {
             match check::address::parse(text, settings.allow_loopback_backends) {
                 Ok(_) if addresses.len() >= ENDPOINTS_MAX => {
                     let message =

@@ -98,7 +98,7 @@ pub(super) fn of_rule(
         if repeats {
             flaws.push(Flaw::new(
                 format!("{field}.type"),
-                format!("a filter of type {:?} stands there already", filter.r#type),
+                format!("a filter of type {} stands there already", type_name(&filter.r#type)),
             ));
             continue;
         }
@@ -106,7 +106,7 @@ pub(super) fn of_rule(
         if allowed == Allowed::Grpc && matches!(filter.r#type, Type::RequestRedirect | Type::UrlRewrite | Type::Cors) {
             flaws.push(Flaw::new(
                 format!("{field}.type"),
-                format!("GRPCRoutes have no filter of type {:?}", filter.r#type),
+                format!("GRPCRoutes have no filter of type {}", type_name(&filter.r#type)),
             ));
             continue;
         }
@@ -302,7 +302,10 @@ pub(super) fn of_backend(reference: &BackendRef, field: &str, flaws: &mut Vec<Fl
         let field = format!("{field}.filters[{index}]");
         let mut found = strangers(filter);
         if seen.contains(&&filter.r#type) {
-            found.push(Flaw::new("type", format!("a filter of type {:?} stands there already", filter.r#type)));
+            found.push(Flaw::new(
+                "type",
+                format!("a filter of type {} stands there already", type_name(&filter.r#type)),
+            ));
         }
         seen.push(&filter.r#type);
         match filter.r#type {
@@ -315,13 +318,27 @@ pub(super) fn of_backend(reference: &BackendRef, field: &str, flaws: &mut Vec<Fl
             Type::RequestHeaderModifier => found.push(missing("requestHeaderModifier")),
             Type::ResponseHeaderModifier => found.push(missing("responseHeaderModifier")),
             ref other => {
-                let message = format!("filters of type {other:?} are served on rules, not on single back ends");
+                let message =
+                    format!("filters of type {} are served on rules, not on single back ends", type_name(other));
                 found.push(Flaw::new("type", message));
             }
         }
         flaws.extend(found.into_iter().map(|flaw| below(&field, flaw)));
     }
     (request, response)
+}
+
+/// The type as users write it.
+fn type_name(kind: &Type) -> &'static str {
+    match kind {
+        Type::RequestHeaderModifier => "RequestHeaderModifier",
+        Type::ResponseHeaderModifier => "ResponseHeaderModifier",
+        Type::RequestMirror => "RequestMirror",
+        Type::RequestRedirect => "RequestRedirect",
+        Type::UrlRewrite => "URLRewrite",
+        Type::ExtensionRef => "ExtensionRef",
+        Type::Cors => "CORS",
+    }
 }
 
 fn missing(name: &str) -> Flaw {

@@ -102,17 +102,8 @@ fn serve(object: &Object, gateway: &Gateway, settings: &Settings, reader: &mut R
         .listeners
         .iter()
         .enumerate()
-        .map(|(index, (name, written))| {
-            listener::plan(
-                key,
-                &at("spec.listeners", index),
-                name,
-                written.as_ref(),
-                gateway,
-                settings,
-                reader,
-                &mut faults,
-            )
+        .map(|(index, entry)| {
+            listener::plan(key, &at("spec.listeners", index), entry, gateway, settings, reader, &mut faults)
         })
         .collect();
     conflicts::within(key, &mut listeners, &mut faults);
@@ -212,6 +203,6 @@ pub(super) fn address(
 /// The listeners' ports of a Gateway as they would be bound, without looking at anything else.
 pub(super) fn ports(object: &Object, settings: &Settings) -> Vec<u16> {
     let Body::Gateway(gateway) = &object.body else { return Vec::new() };
-    let written = gateway.listeners.iter().filter_map(|(_, listener)| listener.as_ref());
+    let written = gateway.listeners.iter().filter_map(|entry| entry.written.as_ref());
     written.filter_map(|listener| listener::bound_port(listener.port, settings)).collect()
 }

@@ -132,15 +132,27 @@ fn read_method(
 
 /// What can be told of the matches of a rule that did not decode.
 pub(super) fn salvage(matches: &[Value], settings: &Settings) -> Vec<Ranked> {
-    let read = |value: &Value| -> Ranked {
-        match serde_json::from_value::<GrpcRouteRulesMatches>(value.clone()) {
-            Ok(written) => Ranked { narrowed: true, ..read_match(&written, "", settings, &mut Vec::new()) },
-            Err(_) => Ranked { matches: Match { grpc: true, ..Match::any() }, ..Ranked::last() },
-        }
+    if matches.is_empty() { vec![last_call()] } else { matches.iter().map(|value| raw(value, settings)).collect() }
+}
+
+/// Every call of the host, after all other routes.
+fn last_call() -> Ranked {
+    Ranked { matches: Match { grpc: true, ..Match::any() }, ..Ranked::last() }
+}
+
+fn raw(value: &Value, settings: &Settings) -> Ranked {
+    let decodes = |name: &str, field: &Value| {
+        let alone = Value::Object([(name.to_owned(), field.clone())].into_iter().collect());
+        serde_json::from_value::<GrpcRouteRulesMatches>(alone).is_ok()
     };
-    if matches.is_empty() {
-        vec![Ranked { matches: Match { grpc: true, ..Match::any() }, ..Ranked::last() }]
-    } else {
-        matches.iter().map(read).collect()
+    let kept = narrow::decodable(value, decodes);
+    let Ok(written) = serde_json::from_value::<GrpcRouteRulesMatches>(kept) else { return last_call() };
+    if written == GrpcRouteRulesMatches::default() && value.as_object().is_none_or(|fields| !fields.is_empty()) {
+        return last_call();
     }
+    let mut ranked = Ranked { narrowed: true, ..read_match(&written, "", settings, &mut Vec::new()) };
+    if value.get("method").is_some_and(|method| !method.is_null()) && written.method.is_none() {
+        ranked.rank = PathRank::Last;
+    }
+    ranked
 }

@@ -173,11 +173,28 @@ pub(super) fn value(
 
 /// What can be told of the matches of a rule that did not decode.
 pub(super) fn salvage(matches: &[Value], settings: &Settings) -> Vec<Ranked> {
-    let read = |value: &Value| -> Ranked {
-        match serde_json::from_value::<HttpRouteRulesMatches>(value.clone()) {
-            Ok(written) => Ranked { narrowed: true, ..read_match(&written, "", settings, &mut Vec::new()) },
-            Err(_) => narrow::raw(value),
-        }
+    if matches.is_empty() { vec![Ranked::last()] } else { matches.iter().map(|value| raw(value, settings)).collect() }
+}
+
+/// What can be told of one match. A word that is no method still tells which requests were meant.
+fn raw(value: &Value, settings: &Settings) -> Ranked {
+    let decodes = |name: &str, field: &Value| {
+        let alone = Value::Object([(name.to_owned(), field.clone())].into_iter().collect());
+        serde_json::from_value::<HttpRouteRulesMatches>(alone).is_ok()
     };
-    if matches.is_empty() { vec![Ranked::last()] } else { matches.iter().map(read).collect() }
+    let kept = narrow::decodable(value, decodes);
+    let Ok(written) = serde_json::from_value::<HttpRouteRulesMatches>(kept) else { return Ranked::last() };
+    if written == HttpRouteRulesMatches::default() && value.as_object().is_none_or(|fields| !fields.is_empty()) {
+        return Ranked::last();
+    }
+    let mut ranked = Ranked { narrowed: true, ..read_match(&written, "", settings, &mut Vec::new()) };
+    if value.get("path").is_some_and(|path| !path.is_null()) && written.path.is_none() {
+        // Whatever the path was meant to be, other routes come first.
+        ranked.rank = PathRank::Last;
+    }
+    let method = value.get("method").and_then(Value::as_str);
+    if let Some(method) = method.filter(|method| check::header::name(method).is_ok()) {
+        ranked.matches.method = Some(method.into());
+    }
+    ranked
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use gateway_api::gateways::{
-    GatewayListeners, GatewayListenersAllowedRoutes, GatewayListenersAllowedRoutesNamespacesFrom as From,
+    GatewayListenersAllowedRoutes, GatewayListenersAllowedRoutesNamespacesFrom as From,
     GatewayListenersAllowedRoutesNamespacesSelector as Selector, GatewayListenersTls, GatewayListenersTlsMode,
 };
 use holdfast_graph::{ObjectKey, Role};
@@ -13,7 +13,7 @@ use super::reader::Reader;
 use super::table::{Host, TableName};
 use crate::apis::Body;
 use crate::apis::gateway::GROUP;
-use crate::apis::gateway::gateway::Gateway;
+use crate::apis::gateway::gateway::{Gateway, ListenerEntry};
 use crate::apis::scheme;
 use crate::check;
 use crate::fault::{Class, Fault, at};
@@ -104,7 +104,7 @@ pub(crate) enum Namespaces {
     Same,
     /// Those with matching labels.
     Selected(Box<Selector>),
-    /// None: the selector cannot be used.
+    /// None: the selector cannot be used, or nothing of it is known.
     None,
 }
 
@@ -115,22 +115,20 @@ pub(super) fn bound_port(port: i32, settings: &Settings) -> Option<u16> {
 }
 
 /// Translates a listener.
-#[allow(clippy::too_many_arguments, reason = "each is read once, and a struct for one call would hide that")]
 pub(super) fn plan(
     gateway_key: &ObjectKey,
     field: &str,
-    name: &Arc<str>,
-    written: Option<&GatewayListeners>,
+    entry: &ListenerEntry,
     gateway: &Gateway,
     settings: &Settings,
     reader: &mut Reader<'_>,
     faults: &mut Vec<Fault>,
 ) -> ListenerPlan {
     let mut plan = ListenerPlan {
-        name: name.clone(),
+        name: entry.name.clone(),
         field: field.to_owned(),
         port: 0,
-        declared_port: written.map_or(0, |listener| listener.port),
+        declared_port: entry.written.as_ref().map_or(0, |listener| listener.port),
         https: false,
         hostname: None,
         kinds: ROUTE_KINDS.into(),
@@ -144,7 +142,7 @@ pub(super) fn plan(
     let mut fault = |field: String, class: Class, reason: &'static str, message: String| {
         faults.push(Fault::new(gateway_key, class, field, reason, message));
     };
-    let Some(listener) = written else {
+    let Some(listener) = &entry.written else {
         // Decoding has told what is wrong.
         plan.reject(Standing::Out, "Invalid", "the listener could not be read");
         return plan;
@@ -172,6 +170,12 @@ pub(super) fn plan(
             fault(format!("{field}.hostname"), Class::Invalid, "Invalid", error.to_string());
         }
         plan.hostname = Some(hostname.into());
+    }
+    if !entry.whole && plan.standing == Standing::Serving {
+        // What it claims is known, whom it lets in is not.
+        plan.reject(Standing::Closed, "Invalid", "the listener could not be read as a whole; its hosts stay closed");
+        plan.namespaces = Namespaces::None;
+        return plan;
     }
     allowed_routes(&mut plan, listener.allowed_routes.as_ref(), &mut fault);
     if plan.https {
@@ -284,6 +288,7 @@ fn tls(
         let field = at(&format!("{field}.certificateRefs"), index);
         let (group, kind) = (reference.group.as_deref().unwrap_or(""), reference.kind.as_deref().unwrap_or("Secret"));
         if !group.is_empty() || kind != "Secret" {
+            let group = if group.is_empty() { "core" } else { group };
             let message = format!("certificates come from Secrets, not from {group}/{kind}");
             close(plan, field, Class::Invalid, "InvalidCertificateRef", message);
             continue;

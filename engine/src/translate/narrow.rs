@@ -5,11 +5,10 @@
 
 use std::cmp::Reverse;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use super::rule::Ranked;
 use crate::check;
-use crate::model::{Match, PathMatch, PathRank};
+use crate::model::{PathMatch, PathRank};
 use crate::settings::Settings;
 
 /// The limits of regular expressions.
@@ -44,14 +43,29 @@ fn usable(text: &str) -> &str {
     sequences.min().map_or(text, |at| text.get(..=at).unwrap_or_default())
 }
 
-/// What is left of a match that did not decode.
-pub(super) fn raw(value: &Value) -> Ranked {
-    let text = value.pointer("/path/value").and_then(Value::as_str);
-    let regex = value.pointer("/path/type").and_then(Value::as_str) == Some("RegularExpression");
-    let (path, rank) = match text {
-        Some(text) if regex => regex_path(text),
-        Some(text) => path(text),
-        None => return Ranked::last(),
-    };
-    Ranked { matches: Match { path, ..Match::any() }, rank, narrowed: true }
+/// The fields of a match that did not decode as a whole, each as far as `decodes` says that it does: of lists the
+/// entries that do. What cannot be told is left out, so that the placeholder stands for it.
+pub(super) fn decodable(value: &Value, decodes: impl Fn(&str, &Value) -> bool) -> Value {
+    let mut kept = Map::new();
+    for (name, field) in value.as_object().into_iter().flatten() {
+        if decodes(name, field) {
+            kept.insert(name.clone(), field.clone());
+        } else if let Value::Array(entries) = field {
+            let entries =
+                entries.iter().map(presence).filter(|entry| decodes(name, &Value::Array(vec![entry.clone()])));
+            kept.insert(name.clone(), entries.collect());
+        }
+    }
+    Value::Object(kept)
+}
+
+/// A condition on a header or parameter with its name only, where the rest cannot be told.
+fn presence(entry: &Value) -> Value {
+    let name = entry.get("name").cloned().unwrap_or_default();
+    let text = |field: &str| entry.get(field).is_none_or(Value::is_string);
+    let known = matches!(entry.get("type").and_then(Value::as_str), None | Some("Exact" | "RegularExpression"));
+    if text("value") && known && entry.get("value").is_some() {
+        return entry.clone();
+    }
+    serde_json::json!({ "name": name, "type": "RegularExpression", "value": ".*" })
 }

@@ -117,18 +117,21 @@ fn places(attachment: &Attachment) -> impl Iterator<Item = (ObjectKey, TableName
 }
 
 fn outcomes(object: &Object, settings: &Settings, reader: &mut Reader<'_>) -> Vec<Outcome> {
-    let unreadable = |index: usize, name: Option<&Arc<str>>, matches: Vec<Ranked>| {
-        let message = format!("spec.rules[{index}] could not be read");
-        rule::unreadable(object, index, name.map(|name| &**name), &matches, message, settings)
+    let unreadable = |index: usize, name: Option<&Arc<str>>, matches: Vec<Ranked>, why: &str| {
+        rule::unreadable(object, index, name.map(|name| &**name), &matches, why.to_owned(), settings)
     };
     match &object.body {
         Body::HttpRoute(route) => enumerate(&route.rules, |index, entry| match entry {
             RuleEntry::Decoded(rule) => rule::translate(object, http::read(index, rule, settings), settings, reader),
-            RuleEntry::Broken { name, matches } => unreadable(index, name.as_ref(), http::salvage(matches, settings)),
+            RuleEntry::Broken { name, matches, why } => {
+                unreadable(index, name.as_ref(), http::salvage(matches, settings), why)
+            }
         }),
         Body::GrpcRoute(route) => enumerate(&route.rules, |index, entry| match entry {
             RuleEntry::Decoded(rule) => rule::translate(object, grpc::read(index, rule, settings), settings, reader),
-            RuleEntry::Broken { name, matches } => unreadable(index, name.as_ref(), grpc::salvage(matches, settings)),
+            RuleEntry::Broken { name, matches, why } => {
+                unreadable(index, name.as_ref(), grpc::salvage(matches, settings), why)
+            }
         }),
         _ => Vec::new(),
     }

@@ -104,7 +104,8 @@ pub(super) fn translate(object: &Object, rule: ReadRule<'_>, settings: &Settings
         Action::Redirect(redirect)
     } else if resolved.backends.iter().any(|backend| backend.backend.is_some()) {
         let (backends, rewrite, timeouts) = (resolved.backends, rule.filters.rewrite, rule.timeouts);
-        if let Some(message) = missing {
+        let gets_requests = backends.iter().any(|backend| backend.backend.is_none());
+        if let Some(message) = missing.filter(|_| gets_requests) {
             outcome.replaced = Some(Replaced { section, response: Some(status), class: Class::Referential, message });
         }
         outcome.backends.extend(backends.iter().filter_map(|backend| backend.backend.clone()));

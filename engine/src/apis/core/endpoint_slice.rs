@@ -22,8 +22,8 @@ pub const PORTS_MAX: usize = 1000;
 pub struct EndpointSlice {
     /// Are the addresses names to be looked up (`addressType: FQDN`)? Those are not served.
     pub fqdn: bool,
-    /// Addresses that may receive new connections.
-    pub addresses: Arc<[Arc<str>]>,
+    /// Addresses that may receive new connections, each with its place in `endpoints`.
+    pub addresses: Arc<[(usize, Arc<str>)]>,
     /// Ports, by the name of the Service's port.
     pub ports: Arc<[SlicePort]>,
 }
@@ -52,10 +52,14 @@ pub(in crate::apis) fn decode(mut document: Value, found: &mut Found) -> Option<
     }
     // Unset means ready: https://pkg.go.dev/k8s.io/api/discovery/v1#EndpointConditions
     let ready = |endpoint: &Endpoint| endpoint.conditions.as_ref().and_then(|c| c.ready).unwrap_or(true);
-    let addresses = endpoints.iter().filter(|e| ready(e)).filter_map(|e| e.addresses.first());
+    let addresses = endpoints
+        .iter()
+        .enumerate()
+        .filter(|(_, endpoint)| ready(endpoint))
+        .filter_map(|(index, endpoint)| endpoint.addresses.first().map(|address| (index, address.as_str().into())));
     Some(Body::EndpointSlice(EndpointSlice {
         fqdn,
-        addresses: addresses.map(|address| address.as_str().into()).collect(),
+        addresses: addresses.collect(),
         ports: ports
             .into_iter()
             .filter_map(|port| {

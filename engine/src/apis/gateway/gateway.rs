@@ -14,13 +14,24 @@ use crate::fault::at;
 /// Listeners of one Gateway; the CRD allows as many.
 pub const LISTENERS_MAX: usize = 64;
 
+/// One listener, or what could be saved of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ListenerEntry {
+    /// Its name, empty where none could be read.
+    pub name: Arc<str>,
+    /// The listener; of one that did not decode its port, protocol and hostname, where they could be read.
+    pub written: Option<GatewayListeners>,
+    /// Did it decode as a whole? If not the fault is told already.
+    pub whole: bool,
+}
+
 /// A Gateway.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gateway {
     /// `spec.gatewayClassName`.
     pub class: Arc<str>,
-    /// `spec.listeners`: the name, and the listener where it decoded.
-    pub listeners: Vec<(Arc<str>, Option<GatewayListeners>)>,
+    /// `spec.listeners`.
+    pub listeners: Vec<ListenerEntry>,
     /// `spec.addresses`.
     pub addresses: Vec<GatewayAddresses>,
     /// `spec.tls`.
@@ -38,16 +49,22 @@ pub(in crate::apis) fn decode(mut document: Value, found: &mut Found) -> Option<
     let class: String = found.typed("spec.gatewayClassName", &fields.remove("gatewayClassName").unwrap_or_default())?;
     let listeners = match fields.remove("listeners") {
         None | Some(Value::Null) => Vec::new(),
-        Some(Value::Array(listeners)) if listeners.len() <= LISTENERS_MAX => listeners,
+        Some(Value::Array(listeners)) => listeners,
         Some(_) => {
-            found.invalid("spec.listeners", format!("must be a list of at most {LISTENERS_MAX} listeners"));
+            found.invalid("spec.listeners", "must be a list of listeners");
             return None;
         }
     };
-    let listeners = listeners.into_iter().enumerate().map(|(index, value)| {
+    if listeners.len() > LISTENERS_MAX {
+        let message = format!("must have at most {LISTENERS_MAX} listeners; the rest is not served");
+        found.invalid("spec.listeners", message);
+    }
+    let listeners = listeners.into_iter().take(LISTENERS_MAX).enumerate().map(|(index, value)| {
         let field = at("spec.listeners", index);
         let name = value.get("name").and_then(Value::as_str).unwrap_or_default().into();
-        (name, found.typed(&field, &value))
+        let claim = claim(&value);
+        let written = found.typed(&field, &value);
+        ListenerEntry { name, whole: written.is_some(), written: written.or(claim) }
     });
     let listeners = listeners.collect();
     let mut take = |name: &str| fields.remove(name).filter(|value| !value.is_null());
@@ -70,4 +87,12 @@ pub(in crate::apis) fn decode(mut document: Value, found: &mut Found) -> Option<
         tls: tls.and_then(|value| found.typed("spec.tls", &value)),
         infrastructure: infrastructure.and_then(|value| found.typed("spec.infrastructure", &value)),
     })))
+}
+
+/// What a listener claims: its port, protocol and hostname. Read apart from the rest, so that a listener that does not
+/// decode still owns its hosts.
+fn claim(listener: &Value) -> Option<GatewayListeners> {
+    let fields = ["name", "port", "protocol", "hostname"];
+    let kept = fields.into_iter().filter_map(|name| Some((name.to_owned(), listener.get(name)?.clone())));
+    serde_json::from_value(Value::Object(kept.collect())).ok()
 }

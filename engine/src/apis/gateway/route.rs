@@ -45,6 +45,8 @@ pub enum RuleEntry<R> {
         name: Option<Arc<str>>,
         /// The JSON of each match, for what can be salvaged; empty where nothing can be told.
         matches: Vec<Value>,
+        /// What is wrong with it, in a sentence.
+        why: Arc<str>,
     },
 }
 
@@ -67,63 +69,91 @@ pub(super) fn decode_spec<R: Rule>(document: &mut Value, found: &mut Found) -> O
     Some(Route { parents, hostnames, rules: rules_of(rules, found)? })
 }
 
+/// Entries that do not decode, and those over the limit, are told and left out; the others count.
 fn list<T: DeserializeOwned>(value: Option<Value>, field: &str, max: usize, found: &mut Found) -> Option<Vec<T>> {
-    let Some(value) = value.filter(|value| !value.is_null()) else { return Some(Vec::new()) };
-    if value.as_array().is_some_and(|entries| entries.len() > max) {
-        found.invalid(field, format!("must have at most {max} entries"));
-        return None;
+    let entries = match value {
+        None | Some(Value::Null) => return Some(Vec::new()),
+        Some(Value::Array(entries)) => entries,
+        Some(_) => {
+            found.invalid(field, "must be a list");
+            return None;
+        }
+    };
+    if entries.len() > max {
+        found.invalid(field, format!("must have at most {max} entries; the rest is not served"));
     }
-    found.typed(field, &value)
+    let entries = entries.into_iter().take(max).enumerate();
+    Some(entries.filter_map(|(index, entry)| found.typed(&at(field, index), &entry)).collect())
 }
 
 fn rules_of<R: Rule>(value: Option<Value>, found: &mut Found) -> Option<Vec<RuleEntry<R>>> {
     let values = match value {
         None | Some(Value::Null) => vec![Value::Object(serde_json::Map::new())],
-        Some(Value::Array(values)) if values.is_empty() => {
-            found.invalid("spec.rules", "must have a rule; leave the field out for one that matches everything");
-            return Some(vec![RuleEntry::Broken { name: None, matches: Vec::new() }]);
-        }
         Some(Value::Array(values)) => values,
         Some(_) => {
             found.invalid("spec.rules", "must be a list of rules");
             return None;
         }
     };
+    let mut left = MATCHES_MAX;
     let over = values.len() > RULES_MAX;
-    let mut matches_left = MATCHES_MAX;
-    let mut rules: Vec<RuleEntry<R>> = values
-        .into_iter()
-        .take(RULES_MAX)
-        .enumerate()
-        .map(|(index, value)| rule_of(value, &at("spec.rules", index), &mut matches_left, found))
-        .collect();
-    if over {
-        found.invalid("spec.rules", format!("must have at most {RULES_MAX} rules; split the route"));
-        rules.push(RuleEntry::Broken { name: None, matches: Vec::new() });
+    let mut rules = Vec::new();
+    for (index, value) in values.into_iter().enumerate() {
+        if index < RULES_MAX {
+            rules.push(rule_of(value, &at("spec.rules", index), &mut left, found));
+        } else if left > 0 {
+            // Not served, but answered: its requests must not fall to a broader rule.
+            let matches = first_matches(&value, &mut left);
+            rules.push(RuleEntry::Broken { name: name_of(&value), matches, why: TOO_MANY_RULES.into() });
+        }
     }
+    let why = match (over, rules.is_empty()) {
+        (true, _) => TOO_MANY_RULES,
+        (false, true) => "there must be a rule; leave the field out for one that matches everything",
+        (false, false) => return Some(rules),
+    };
+    found.invalid("spec.rules", why);
+    rules.push(RuleEntry::Broken { name: None, matches: Vec::new(), why: why.into() });
     Some(rules)
 }
 
-fn rule_of<R: Rule>(value: Value, field: &str, matches_left: &mut usize, found: &mut Found) -> RuleEntry<R> {
-    let name = value.get("name").and_then(Value::as_str).map(Arc::from);
-    let written = value.get("matches").and_then(Value::as_array).map_or(1, Vec::len);
-    if written > MATCHES_PER_RULE_MAX || written > *matches_left {
-        found.invalid(
-            format!("{field}.matches"),
-            format!(
-                "{written} matches are too many: a rule may have {MATCHES_PER_RULE_MAX}, all rules of a route together \
-                 {MATCHES_MAX}; split the route"
-            ),
-        );
-        return RuleEntry::Broken { name, matches: Vec::new() };
+const TOO_MANY_RULES: &str = "a route may have 16 rules; split it";
+
+fn name_of(rule: &Value) -> Option<Arc<str>> {
+    rule.get("name").and_then(Value::as_str).map(Arc::from)
+}
+
+/// As many matches of a rule as are left, and where that is not all of them, one of which nothing can be told.
+fn first_matches(rule: &Value, left: &mut usize) -> Vec<Value> {
+    let written = rule.get("matches").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let most = MATCHES_PER_RULE_MAX.min(*left);
+    *left = left.saturating_sub(written.len().max(1));
+    let mut matches: Vec<Value> = written.iter().take(most).cloned().collect();
+    if matches.len() < written.len() {
+        matches.push(Value::Null);
     }
-    *matches_left -= written;
+    matches
+}
+
+fn rule_of<R: Rule>(value: Value, field: &str, left: &mut usize, found: &mut Found) -> RuleEntry<R> {
+    let name = name_of(&value);
+    let written = value.get("matches").and_then(Value::as_array).map_or(1, Vec::len);
+    if written > MATCHES_PER_RULE_MAX || written > *left {
+        let why = format!(
+            "{written} matches are too many: a rule may have {MATCHES_PER_RULE_MAX}, all rules of a route together \
+             {MATCHES_MAX}; split the route"
+        );
+        found.invalid(format!("{field}.matches"), &why);
+        return RuleEntry::Broken { name, matches: first_matches(&value, left), why: why.into() };
+    }
+    *left -= written;
     match found.typed::<R>(field, &value) {
         // Cloning drops the spare capacity that decoding leaves in every list.
         Some(rule) => RuleEntry::Decoded(rule.clone()),
         None => {
             let matches = value.get("matches").and_then(Value::as_array).cloned();
-            RuleEntry::Broken { name, matches: matches.unwrap_or_default() }
+            let why = found.faults.last().map(|fault| format!("{}: {}", fault.field, fault.message));
+            RuleEntry::Broken { name, matches: matches.unwrap_or_default(), why: why.unwrap_or_default().into() }
         }
     }
 }

@@ -34,8 +34,14 @@ macro_rules! areas {
 
 areas! {
     backends,
+    broken,
     class,
+    filters,
     gateway,
+    grpc,
+    matches,
+    replacement,
+    tls,
 }
 
 fn folder() -> PathBuf {

@@ -53,6 +53,8 @@ fn without_repeats(earlier: &Value, later: &mut Value) {
             None => {
                 fields.insert(name.clone(), json!("(no more)"));
             }
+            // What was done is of its step.
+            Some(_) if name == "actions" => {}
             Some(new) if new == old => {
                 fields.remove(name);
             }
