@@ -9,6 +9,7 @@ use anyhow::{Result, bail, ensure};
 use tokio::task::JoinHandle;
 
 use crate::ask::{Ask, Reply};
+use crate::connect::Connection;
 
 /// Rest between two requests of one hand: many connections, but not more than the kernel has ports for.
 const REST: Duration = Duration::from_millis(4);
@@ -59,10 +60,20 @@ pub struct Hammer {
 }
 
 impl Hammer {
-    /// Sends each of the requests without pause, each by a hand of its own.
+    /// Sends each of the requests without pause, each by a hand of its own, each time on a new connection.
     pub fn start(asks: impl IntoIterator<Item = Ask>) -> Self {
+        Self::with(asks, false)
+    }
+
+    /// The same on connections that are kept as long as the server keeps them. Where it closed one, the request is sent
+    /// once more on a new one, as every client does.
+    pub fn start_kept(asks: impl IntoIterator<Item = Ask>) -> Self {
+        Self::with(asks, true)
+    }
+
+    fn with(asks: impl IntoIterator<Item = Ask>, kept: bool) -> Self {
         let (seen, count, stop) = (Arc::default(), Arc::default(), Arc::default());
-        let hand = |ask| tokio::spawn(strike(ask, Arc::clone(&seen), Arc::clone(&count), Arc::clone(&stop)));
+        let hand = |ask| tokio::spawn(strike(ask, kept, Arc::clone(&seen), Arc::clone(&count), Arc::clone(&stop)));
         let hands = asks.into_iter().map(hand).collect();
         Self { seen, count, stop, hands }
     }
@@ -113,12 +124,32 @@ impl Drop for Hammer {
     }
 }
 
-async fn strike(ask: Ask, seen: Arc<Mutex<BTreeMap<Shot, u64>>>, count: Arc<AtomicU64>, stop: Arc<AtomicBool>) {
+async fn strike(
+    ask: Ask,
+    kept: bool,
+    seen: Arc<Mutex<BTreeMap<Shot, u64>>>,
+    count: Arc<AtomicU64>,
+    stop: Arc<AtomicBool>,
+) {
+    let mut connection = None;
     while !stop.load(Ordering::Relaxed) {
-        let answer = tokio::time::timeout(REQUEST_MAX, ask.send()).await;
+        let answer = tokio::time::timeout(REQUEST_MAX, send(&ask, &mut connection)).await;
         let shot = Shot::of(answer.unwrap_or_else(|_| bail!("no answer within {} s", REQUEST_MAX.as_secs())));
+        if !kept || matches!(shot, Shot::Broken(_)) {
+            connection = None;
+        }
         *seen.lock().unwrap_or_else(PoisonError::into_inner).entry(shot).or_default() += 1;
         count.fetch_add(1, Ordering::Relaxed);
         tokio::time::sleep(REST).await;
     }
+}
+
+/// Sends on the connection that is kept, else, or where that fails, on a new one that is left to be kept.
+async fn send(ask: &Ask, kept: &mut Option<Connection>) -> Result<Reply> {
+    if let Some(connection) = kept
+        && let Ok(reply) = ask.send_on(connection).await
+    {
+        return Ok(reply);
+    }
+    ask.send_on(kept.insert(ask.connect().await?)).await
 }

@@ -3,17 +3,30 @@
 use std::fmt::Write as _;
 
 use anyhow::{Result, ensure};
+use holdfast_engine::run::echo::Echo;
 use holdfast_scenario_tests::ask::{Ask, get};
-use holdfast_scenario_tests::manifests::{documents, https_listener, route};
+use holdfast_scenario_tests::hammer::Shot;
+use holdfast_scenario_tests::manifests::{
+    self, documents, gateway, http_listener, http_route, https_listener, route, service,
+};
 use holdfast_scenario_tests::tls::Certificate;
-use holdfast_scenario_tests::{Holdfast, Story, World, stories, until};
+use holdfast_scenario_tests::{Hammer, Holdfast, Story, World, stories, until};
 
 /// HTTPS listeners of the large Gateway, each a RouteConfiguration of its own, and routes in each of them.
 const LISTENERS: usize = 50;
 const ROUTES_EACH: usize = 200;
 
 pub(crate) fn stories() -> Vec<Story> {
-    stories!("changes", true, [one_route_among_ten_thousand, without_effect_nothing_is_sent])
+    stories!(
+        "changes",
+        true,
+        [
+            one_route_among_ten_thousand,
+            without_effect_nothing_is_sent,
+            new_back_ends_are_there_before_they_are_used,
+            new_listeners_with_all_that_they_need
+        ]
+    )
 }
 
 /// How many resources Holdfast has sent to its Envoys since it was started, and told to be gone.
@@ -118,5 +131,76 @@ async fn without_effect_nothing_is_sent(world: World) -> Result<()> {
     let after = settled(&holdfast).await?;
     ensure!(after == before, "{} resources were sent for a change without effect", after - before);
     ask(1).reaches("one").await?;
+    Ok(())
+}
+
+/// A route and the Service that it moves to come in one file, and the old Service goes with it: no request may fall into
+/// the gap, on new connections or kept ones.
+async fn new_back_ends_are_there_before_they_are_used(world: World) -> Result<()> {
+    let pods = [world.pod("default", "echo", "blue").await?, world.pod("default", "echo", "green").await?];
+    let port = world.gateway()?;
+    let file = |round: usize, pod: &Echo| {
+        let name = format!("echo-{round}");
+        let spec = format!("rules:\n- backendRefs: [{{name: {name}, port: 8080}}]");
+        documents(&[service("default", &name, None, &[pod.address()]), http_route("all", &spec)])
+    };
+    world.write("all.yaml", file(0, &pods[0]))?;
+    let _holdfast = world.run().await?;
+    get(port, "/").comes_to_reach("blue").await?;
+    let load = Hammer::start([get(port, "/"), get(port, "/").http2()]);
+    let kept = Hammer::start_kept([get(port, "/"), get(port, "/").http2()]);
+    for round in 1..30 {
+        let pod = &pods[round % 2];
+        world.write("all.yaml", file(round, pod))?;
+        get(port, "/").comes_to_reach(&pod.identity().pod).await?;
+    }
+    load.stop_expecting(Shot::is_ok).await?;
+    kept.stop_expecting(Shot::is_ok).await?;
+    Ok(())
+}
+
+/// A listener, its certificate and its route come at once, again and again, beside a listener in use.
+async fn new_listeners_with_all_that_they_need(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let (plain, secure) = (world.port()?, world.port()?);
+    let all = "rules:\n- backendRefs: [{name: echo, port: 8080}]";
+    let certificates: Vec<Certificate> = (0..6).map(|round| Certificate::of(&[&host(round)])).collect::<Result<_>>()?;
+    let file = |upto: usize| {
+        let mut listeners = http_listener(plain);
+        let mut parts = vec![manifests::class(), http_route("all", all)];
+        for (round, certificate) in certificates.iter().enumerate().take(upto) {
+            let name = format!("secret-{round}");
+            parts.push(certificate.secret("default", &name));
+            listeners += &https_listener(&format!("l{round}"), secure, &host(round), &[&name]);
+        }
+        parts.push(gateway("public", &listeners));
+        documents(&parts)
+    };
+    world.write("all.yaml", file(0))?;
+    let _holdfast = world.run().await?;
+    get(plain, "/").comes_to_reach("echo").await?;
+    let secured = |round: usize| get(secure, "/").host(&host(round)).tls(certificates[round].trust(&host(round)));
+    let load = Hammer::start([get(plain, "/")]);
+    let kept = Hammer::start_kept([get(plain, "/").http2()]);
+    let mut first = None;
+    for round in 0..certificates.len() {
+        world.write("all.yaml", file(round + 1))?;
+        secured(round).comes_to_reach("echo").await?;
+        // From its first answer on, the first one too must never be missing while others come.
+        first.get_or_insert_with(|| Hammer::start([secured(0)]));
+    }
+    if let Some(first) = first {
+        first.goes_on(20).await?;
+        first.stop_expecting(Shot::is_ok).await?;
+    }
+    world.write("all.yaml", file(2))?;
+    until("the others are gone", || async {
+        ensure!(secured(5).send().await.is_err());
+        Ok(())
+    })
+    .await?;
+    secured(1).reaches("echo").await?;
+    load.stop_expecting(Shot::is_ok).await?;
+    kept.stop_expecting(Shot::is_ok).await?;
     Ok(())
 }
