@@ -1,5 +1,6 @@
 //! What a route claims: at which listeners it stands, and for which hosts.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use holdfast_graph::{Edge, ObjectKey, Role};
@@ -18,6 +19,11 @@ use crate::features::redirect::ListenerContext;
 use crate::object::Object;
 use crate::settings::Settings;
 use crate::status::Condition;
+
+/// The label of every namespace that is its name.
+///
+/// <https://kubernetes.io/docs/reference/labels-annotations-taints/#kubernetes-io-metadata-name>
+const NAMESPACE_LABEL: &str = "kubernetes.io/metadata.name";
 
 /// A listener of a Gateway.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -126,7 +132,7 @@ pub(super) fn claims(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'
             claims.faults.push(Fault::new(key, Class::Referential, field, "NoMatchingParent", message));
             continue;
         };
-        let outcome = attach(key, reference, &gateway, plan, hosts.as_deref(), reader);
+        let outcome = attach(key, reference, &gateway, plan, hosts.as_deref(), settings, reader);
         let (accepted, attachments) = match outcome {
             Ok(attachments) => (Condition::new("Accepted", true, "Accepted", "the route is attached"), attachments),
             Err((reason, message)) => {
@@ -174,6 +180,7 @@ fn attach(
     gateway: &ObjectKey,
     plan: &GatewayPlan,
     hosts: Option<&[Host]>,
+    settings: &Settings,
     reader: &mut Reader<'_>,
 ) -> Result<Vec<Attachment>, (&'static str, String)> {
     let named: Vec<&ListenerPlan> = plan
@@ -187,7 +194,7 @@ fn attach(
     }
     let allowed: Vec<&ListenerPlan> = named
         .into_iter()
-        .filter(|listener| listener.kinds.contains(&*key.kind) && lets_in(listener, gateway, key, reader))
+        .filter(|listener| listener.kinds.contains(&*key.kind) && lets_in(listener, gateway, key, settings, reader))
         .collect();
     if allowed.is_empty() {
         let message = format!(
@@ -205,14 +212,28 @@ fn attach(
     Ok(attachments)
 }
 
-fn lets_in(listener: &ListenerPlan, gateway: &ObjectKey, route: &ObjectKey, reader: &mut Reader<'_>) -> bool {
+fn lets_in(
+    listener: &ListenerPlan,
+    gateway: &ObjectKey,
+    route: &ObjectKey,
+    settings: &Settings,
+    reader: &mut Reader<'_>,
+) -> bool {
     match &listener.namespaces {
         Namespaces::All => true,
         Namespaces::Same => gateway.namespace == route.namespace,
         Namespaces::None => false,
         Namespaces::Selected(selector) => {
-            let namespace = reader.object(&scheme::namespace_key(&route.namespace));
-            namespace.is_some_and(|namespace| selects(selector, &namespace.metadata.labels))
+            let mut labels = match reader.object(&scheme::namespace_key(&route.namespace)) {
+                Some(namespace) => namespace.metadata.labels.clone(),
+                // In files nobody writes every namespace down. In a cluster every namespace is there, and one that is
+                // not known yet is not let in for labels that it may turn out to have.
+                None if settings.listen_address.is_some() => BTreeMap::new(),
+                None => return false,
+            };
+            // The API server sets it on every namespace.
+            labels.entry(NAMESPACE_LABEL.to_owned()).or_insert_with(|| route.namespace.to_string());
+            selects(selector, &labels)
         }
     }
 }

@@ -125,6 +125,10 @@ fn serve(object: &Object, gateway: &Gateway, settings: &Settings, reader: &mut R
     if matches!(&*accepted.reason, "UnsupportedAddress" | "InvalidParameters") {
         listeners.iter_mut().for_each(|listener| listener.standing = Standing::Out);
     }
+    if gateway.tls.as_ref().is_some_and(|tls| tls.backend.is_some()) {
+        let message = "back ends are not shown a client certificate by this version of Holdfast";
+        faults.push(Fault::new(key, Class::Ignored, "spec.tls.backend", "NotServed", message));
+    }
     if gateway.listeners.is_empty() {
         faults.push(Fault::new(key, Class::Invalid, "spec.listeners", "NoListeners", "a Gateway needs a listener"));
     }

@@ -1,7 +1,8 @@
 //! A request, traced through the resources as Envoy would: filter chain, virtual host, route, and what comes of it.
 //!
-//! `METHOD host[:port]/path[?query] [name=value…]`, where some names are not headers: `gateway` (`namespace/name`,
-//! needed where there are several), `sni` (the host where unset) and `port`.
+//! `METHOD host[:port]/path[?query] [name=value…] [→ expected]`, where some names are not headers: `gateway`
+//! (`namespace/name`, needed where there are several) and `sni` (the host where unset). What is expected are texts that
+//! must stand in the answer, all of those between `&`, of one of the alternatives between `|`.
 
 use holdfast_engine::engine::Engine;
 use holdfast_xds::{ResourceType, to_json};
@@ -13,6 +14,7 @@ use super::matcher;
 #[derive(Clone, Debug)]
 pub(super) struct Ask {
     text: String,
+    expected: Option<String>,
     gateway: Option<String>,
     port: Option<u16>,
     sni: Option<String>,
@@ -36,7 +38,11 @@ pub(super) struct Request {
 
 impl Ask {
     /// Reads a request.
-    pub(super) fn read(text: &str) -> Result<Self, String> {
+    pub(super) fn read(line: &str) -> Result<Self, String> {
+        let (text, expected) = match line.split_once(" → ") {
+            Some((text, expected)) => (text, Some(expected.to_owned())),
+            None => (line, None),
+        };
         let mut words = text.split_whitespace();
         let (Some(method), Some(url)) = (words.next(), words.next()) else {
             return Err(format!("{text:?} is not METHOD host/path"));
@@ -51,6 +57,7 @@ impl Ask {
         };
         let mut ask = Self {
             text: text.to_owned(),
+            expected,
             gateway: None,
             port: port.map(|port| port.parse().map_err(|error| format!("{port}: {error}"))).transpose()?,
             sni: None,
@@ -75,6 +82,17 @@ impl Ask {
     /// `request → answer`.
     pub(super) fn trace(&self, engine: &Engine) -> Value {
         json!(format!("{} → {}", self.text, self.answer(engine)))
+    }
+
+    /// Is the answer what the case expects?
+    pub(super) fn check(&self, engine: &Engine) -> Result<(), String> {
+        let Some(expected) = &self.expected else { return Ok(()) };
+        let answer = self.answer(engine);
+        let holds = |all: &str| all.split('&').all(|text| answer.contains(text.trim()));
+        if expected.split('|').any(holds) {
+            return Ok(());
+        }
+        Err(format!("{} → {answer}, where {expected} is expected", self.text))
     }
 
     fn answer(&self, engine: &Engine) -> String {

@@ -4,7 +4,7 @@
 //! # What the case shows, in sentences.
 //! # include: include/class.yaml              files of `golden/` that come first
 //! # settings: replacement=off, mode=cluster  see `setting`
-//! # show: LDS, edges                         what is shown in full: types, edges, statuses
+//! # show: LDS, edges                         what is shown in full: types, edges, statuses; or `brief`, no resources
 //! # ask: GET shop.example.com/cart x-a=1     a request whose way is traced through the answer, see `ask`
 //! # acknowledge                              Envoy acknowledges everything
 //! # step: a sentence                         what follows happens later
@@ -27,7 +27,7 @@ use super::ask::Ask;
 pub(super) struct Case {
     /// Settings of the engine.
     pub(super) settings: Settings,
-    /// What is shown in full: short names of xDS types, `edges`, `statuses`.
+    /// What is shown in full: short names of xDS types, `edges`, `statuses`; `brief` shows no resources.
     pub(super) show: BTreeSet<String>,
     /// Does Envoy acknowledge everything it is sent?
     pub(super) acknowledge: bool,

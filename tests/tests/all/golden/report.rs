@@ -35,6 +35,10 @@ pub(super) fn of(case: &Case) -> Result<Value, String> {
         }
         reports.push(report(case, step, &engine, &actions));
     }
+    let unexpected: Vec<String> = case.asks.iter().filter_map(|ask| ask.check(&engine).err()).collect();
+    if !unexpected.is_empty() {
+        return Err(unexpected.join("\n"));
+    }
     if reports.len() == 1 {
         return Ok(reports.remove(0));
     }
@@ -146,7 +150,14 @@ fn state(case: &Case, engine: &Engine) -> Value {
         }
         gateways.insert(view.name.to_string(), Value::Object(shown));
     }
-    fields.insert("gateways".into(), Value::Object(gateways));
+    if case.show.contains("brief") {
+        let attached = views.iter().flat_map(|view| view.listeners.iter().map(move |one| (view, one)));
+        let attached = attached.filter(|(_, one)| one.attached_routes > 0);
+        let lines: Vec<String> = attached.map(|(view, one)| format!("{} {}", view.name, listener(one))).collect();
+        fields.insert("listeners".into(), json!(lines));
+    } else {
+        fields.insert("gateways".into(), Value::Object(gateways));
+    }
     let mut put = |name: &str, values: Vec<Value>| {
         if !values.is_empty() {
             fields.insert(name.into(), Value::Array(values));
