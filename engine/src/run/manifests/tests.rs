@@ -195,10 +195,8 @@ fn an_object_that_loses_its_name_is_not_taken_for_deleted() {
     folder.write("a.yaml", class("a") + "---\n" + &class("b"));
     let mut manifests = folder.open();
     manifests.read();
-    for (round, broken) in
-        [class("a").replace("kind:", "knid:"), class("a").replace("k8s.io", "k8s.oi")].iter().enumerate()
-    {
-        folder.write("a.yaml", broken.clone() + "---\n" + &described("b", &format!("now {round}")));
+    for (broken, other) in [("kind:", "knid:"), ("k8s.io", "k8s.oi")] {
+        folder.write("a.yaml", class("a").replace(broken, other) + "---\n" + &described("b", &format!("{other:?}")));
         let reading = manifests.read();
         assert_eq!(events(&reading), ["+b"]);
         only(&reading.problems);
