@@ -1,4 +1,4 @@
-//! EndpointSlice: the addresses behind a Service. Addresses are kept as text; `features/endpoints` judges them.
+//! EndpointSlice: the addresses behind a Service. Addresses are kept as text; translation judges them.
 //!
 //! <https://kubernetes.io/docs/concepts/services-networking/endpoint-slices/>
 
