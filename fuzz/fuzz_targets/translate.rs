@@ -1,5 +1,5 @@
-//! Broken objects through decoding and translation: nothing panics, and incremental translation ends where one from
-//! scratch begins.
+//! Broken objects through decoding and translation: nothing panics, incremental translation ends where one from scratch
+//! begins, and what is not served as written is told.
 #![no_main]
 
 use std::collections::BTreeMap;
@@ -40,6 +40,7 @@ fuzz_target!(|data: &[u8]| {
     assert_eq!(testing::served(&engine), testing::served(&scratch));
     assert_eq!(engine.faults(), scratch.faults());
     assert_eq!(engine.statuses(), scratch.statuses());
+    assert_eq!(testing::untold(&engine), Vec::<String>::new());
 });
 
 fn key(event: &Event) -> Option<holdfast_graph::ObjectKey> {

@@ -2,6 +2,7 @@
 
 pub mod mutate;
 
+use holdfast_graph::ObjectKey;
 use holdfast_xds::ResourceType;
 use serde_json::Value;
 
@@ -60,6 +61,51 @@ pub fn served(engine: &Engine) -> Vec<(String, ResourceType, String, String, Vec
         }
     }
     served
+}
+
+/// What is not served as written and of which no fault tells; always empty where translation keeps its promise.
+pub fn untold(engine: &Engine) -> Vec<String> {
+    let faults = engine.faults();
+    let told = |object: &ObjectKey, field: &str| {
+        faults.iter().any(|fault| fault.object == *object && fault.field.starts_with(field))
+    };
+    let mut untold = Vec::new();
+    for replaced in engine.replacements() {
+        let field = format!("spec.{}", replaced.section);
+        if !told(&replaced.object, &field) && !told(&replaced.object, "spec.rules") {
+            untold.push(format!("{} {field} is replaced", replaced.object));
+        }
+    }
+    for status in engine.statuses() {
+        let mut bad = Vec::new();
+        conditions(&status.status, &mut bad);
+        // A Gateway that nobody has acknowledged yet is not at fault.
+        bad.retain(|kind| kind != "Programmed");
+        if !bad.is_empty() && !told(&status.object, "") {
+            untold.push(format!("{} is not {}", status.object, bad.join(", ")));
+        }
+    }
+    untold
+}
+
+/// Types of conditions that say that something is wrong.
+fn conditions(status: &Value, bad: &mut Vec<String>) {
+    match status {
+        Value::Object(fields) => {
+            let text = |name: &str| fields.get(name).and_then(Value::as_str).unwrap_or_default();
+            let wrong = match text("type") {
+                "Accepted" | "ResolvedRefs" | "Programmed" => text("status") == "False",
+                "Conflicted" | "PartiallyInvalid" => text("status") == "True",
+                _ => false,
+            };
+            if wrong {
+                bad.push(text("type").to_owned());
+            }
+            fields.values().for_each(|value| conditions(value, bad));
+        }
+        Value::Array(values) => values.iter().for_each(|value| conditions(value, bad)),
+        _ => {}
+    }
 }
 
 /// A Gateway with two listeners, a Service with an endpoint, an HTTPRoute (one rule good, one with a broken regex, one

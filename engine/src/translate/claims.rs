@@ -1,6 +1,6 @@
 //! What a route claims: at which listeners it stands, and for which hosts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use holdfast_graph::{Edge, ObjectKey, Role};
@@ -146,8 +146,33 @@ pub(super) fn claims(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'
         }
         claims.parents.push(Parent { reference: reference.clone(), index, gateway, accepted, attachments });
     }
+    hidden(key, hostnames, &mut claims, reader);
     claims.anothers &= claims.parents.is_empty() && claims.faults.iter().all(|fault| !is_about_parents(fault));
     Some(claims)
+}
+
+/// Tells of hosts that the route asks for and gets nowhere: at each of its listeners a more specific one of the port
+/// owns them, which it isn't attached to.
+fn hidden(key: &ObjectKey, hostnames: &[Arc<str>], claims: &mut Claims, reader: &mut Reader<'_>) {
+    let (mut wanted, mut got) = (BTreeSet::new(), BTreeSet::new());
+    for attachment in claims.attachments() {
+        let listener = &attachment.listener;
+        let plan = reader.plan(&listener.gateway);
+        let plan = plan.and_then(|plan| plan.listeners.iter().find(|known| known.name == listener.name));
+        if plan.is_some_and(|plan| plan.standing == Standing::Serving) {
+            wanted.extend(attachment.hosts.iter().cloned());
+            got.extend(attachment.owned.iter().cloned());
+        }
+    }
+    for host in wanted.difference(&got) {
+        let index = hostnames.iter().position(|hostname| **hostname == *host.domain());
+        let field = index.map_or_else(|| "spec.hostnames".to_owned(), |index| at("spec.hostnames", index));
+        let message = format!(
+            "requests for {:?} go to a more specific listener of the port, which the route is not attached to",
+            host.domain()
+        );
+        claims.faults.push(Fault::new(key, Class::Ignored, field, "HostOwnedByOtherListener", message));
+    }
 }
 
 fn is_about_parents(fault: &Fault) -> bool {

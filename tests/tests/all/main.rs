@@ -6,3 +6,6 @@
 
 mod golden;
 mod house;
+mod limits;
+mod processes;
+mod unknown_fields;

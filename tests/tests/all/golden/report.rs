@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use holdfast_engine::engine::{Action, Engine, Event};
 use holdfast_engine::report::ListenerView;
 use holdfast_engine::settings::{CONTROLLER_NAME, INVALID_ROUTE_RESPONSE_BODY};
+use holdfast_engine::testing;
 use holdfast_graph::{Edge, Node, ObjectKey};
 use holdfast_xds::{Answer, Outcome, ResourceType, Snapshot, to_json};
 use serde_json::{Map, Value, json};
@@ -70,8 +71,12 @@ fn without_repeats(earlier: &Value, later: &mut Value) {
     }
 }
 
-/// The outcome depends on the objects only: not on the order in which they came, nor on what was there before.
+/// What is not served as written is told; and the outcome depends on the objects only: not on the order in which they came, nor on what was there before.
 fn agree(case: &Case, engine: &Engine, world: &BTreeMap<ObjectKey, Event>) -> Result<(), String> {
+    let untold = testing::untold(engine);
+    if !untold.is_empty() {
+        return Err(format!("no fault tells that {}", untold.join("; ")));
+    }
     let expected = state(case, engine);
     let mut backwards = Engine::new(case.settings.clone());
     for event in world.values().rev() {

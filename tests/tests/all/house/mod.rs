@@ -1,6 +1,7 @@
 //! The rules of the house, as tests: what must not be in which room, and what every file owes its reader.
 
 mod arrows;
+mod documents;
 mod files;
 mod links;
 mod purity;

@@ -1,0 +1,67 @@
+//! What documents say of the code is so: tests that they name exist, kinds that are read are told.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use holdfast_engine::apis::KINDS;
+use regex::Regex;
+
+use super::{files, none, top};
+
+/// Names of functions anywhere in the sources.
+fn functions() -> BTreeSet<String> {
+    let definition = Regex::new(r"\bfn (\w+)").unwrap();
+    let rooms = ["graph", "store", "xds", "engine", "tests", "scenario-tests"];
+    let mut names = BTreeSet::new();
+    for path in rooms.into_iter().flat_map(|room| files(room, &[".rs"])) {
+        let text = fs::read_to_string(path).unwrap();
+        names.extend(definition.captures_iter(&text).map(|found| found[1].to_owned()));
+    }
+    names
+}
+
+#[test]
+fn every_invariant_names_tests_that_exist() {
+    let text = fs::read_to_string(top().join("docs/architecture.md")).unwrap();
+    let row = Regex::new(r"^\| (\d+) \| (.*) \| (.*) \|$").unwrap();
+    let name = Regex::new(r"`(?:\w+::)?([a-z][a-z0-9]*(?:_[a-z0-9]+)+)`").unwrap();
+    let known = functions();
+    let mut numbers = BTreeSet::new();
+    let mut offences = Vec::new();
+    for found in text.lines().filter_map(|line| row.captures(line)) {
+        numbers.insert(found[1].to_owned());
+        let named: Vec<String> = name.captures_iter(&found[3]).map(|found| found[1].to_owned()).collect();
+        if named.is_empty() && !found[3].contains("Comes with") {
+            offences.push(format!("invariant {} names no test", &found[1]));
+        }
+        offences.extend(named.iter().filter(|name| !known.contains(*name)).map(|name| format!("no test {name}")));
+    }
+    assert_eq!(numbers.len(), 11, "the invariants are numbered from 1 to 11");
+    none("invariants are held by tests", offences);
+}
+
+#[test]
+fn every_kind_is_in_the_reference() {
+    let text = fs::read_to_string(top().join("docs/reference/gateway-api.md")).unwrap();
+    let missing = KINDS.iter().filter(|kind| !text.contains(kind.kind)).map(|kind| kind.kind.to_owned());
+    none("kinds that the reference does not tell of", missing.collect());
+}
+
+#[test]
+fn every_decision_has_its_parts() {
+    let mut offences = Vec::new();
+    for path in files("docs/decisions", &[".md"]) {
+        let text = fs::read_to_string(&path).unwrap();
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        let numbered = name.len() > 5 && name.as_bytes()[..4].iter().all(u8::is_ascii_digit);
+        if !numbered {
+            offences.push(format!("{name} has no number"));
+        }
+        for part in ["\n## Context", "\n## Decision", "\n## What else was thought of"] {
+            if !text.contains(part) {
+                offences.push(format!("{name} lacks {:?}", part.trim()));
+            }
+        }
+    }
+    none("decision records", offences);
+}

@@ -1,0 +1,82 @@
+//! What is over a limit is answered or told, costs no more than the limit, and hurts nobody else.
+
+use std::fmt::Write;
+
+use holdfast_engine::engine::Engine;
+use holdfast_engine::settings::Settings;
+use holdfast_engine::testing;
+use holdfast_xds::{ResourceType, to_json};
+use serde_json::Value;
+
+const SHOP: &str = include_str!("../../golden/include/shop.yaml");
+
+/// The shop with a good route, and this one beside it.
+fn engine(rules: &str) -> Engine {
+    let route = |name: &str, rules: &str| {
+        format!(
+            "---\napiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata: {{name: {name}, namespace: shop}}\n\
+             spec: {{parentRefs: [{{name: public, namespace: infra}}], hostnames: [{name}.example.com], rules: [{rules}]}}\n"
+        )
+    };
+    let good = route("good", "{backendRefs: [{name: a, port: 80}]}");
+    testing::engine(&format!("{SHOP}{good}{}", route("large", rules)), Settings::standalone())
+}
+
+/// The routes of a host.
+fn routes(engine: &Engine, host: &str) -> Vec<Value> {
+    let snapshot = engine.fleet("infra/public").unwrap();
+    let table = to_json(ResourceType::Route, &snapshot.get(ResourceType::Route, "http/8080").unwrap().body);
+    let hosts = table["virtualHosts"].as_array().unwrap();
+    let found = hosts.iter().find(|known| known["name"] == host).unwrap();
+    found["routes"].as_array().unwrap().clone()
+}
+
+fn is_served(engine: &Engine) {
+    let good = routes(engine, "good.example.com");
+    assert_eq!(good[0]["route"]["cluster"], "service/shop/a/80");
+    assert_eq!(testing::untold(engine), Vec::<String>::new());
+}
+
+#[test]
+fn ten_thousand_matches_of_one_rule() {
+    let mut matches = String::new();
+    for index in 0..10_000 {
+        write!(matches, "{{path: {{value: /m{index}}}}},").unwrap();
+    }
+    let engine = engine(&format!("{{matches: [{matches}], backendRefs: [{{name: a, port: 80}}]}}"));
+    is_served(&engine);
+    let large = routes(&engine, "large.example.com");
+    assert_eq!(large.len(), 65, "as many as are allowed, and one for the rest");
+    assert!(large.iter().all(|route| route["directResponse"]["status"] == 404));
+    assert_eq!(large.last().unwrap()["match"]["prefix"], "/");
+    assert!(engine.faults().iter().any(|fault| fault.field == "spec.rules[0].matches"));
+}
+
+#[test]
+fn a_thousand_rules_of_one_route() {
+    let mut rules = String::new();
+    for index in 0..1000 {
+        write!(rules, "{{matches: [{{path: {{value: /r{index}}}}}], backendRefs: [{{name: a, port: 80}}]}},").unwrap();
+    }
+    let engine = engine(&rules);
+    is_served(&engine);
+    let large = routes(&engine, "large.example.com");
+    let forwarded = large.iter().filter(|route| route.get("route").is_some()).count();
+    assert_eq!(forwarded, 16);
+    assert_eq!(large.len(), 129, "as many matches as a route may have, and one for the rest");
+}
+
+#[test]
+fn nesting_as_deep_as_files_may_have_it() {
+    let deep = format!("{}{}", "[".repeat(50), "]".repeat(50));
+    let engine = engine(&format!("{{matches: {deep}, backendRefs: [{{name: a, port: 80}}]}}"));
+    is_served(&engine);
+}
+
+#[test]
+fn regular_expressions_that_grow() {
+    let rules = "{matches: [{path: {type: RegularExpression, value: '/((a{1,100}){1,100}){1,100}'}}], backendRefs: [{name: a, port: 80}]}";
+    let engine = engine(rules);
+    is_served(&engine);
+    assert_eq!(routes(&engine, "large.example.com")[0]["directResponse"]["status"], 404);
+}

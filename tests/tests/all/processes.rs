@@ -1,0 +1,46 @@
+//! The same objects give the same bytes in every process, whatever order its maps have there.
+
+use std::process::Command;
+
+use holdfast_engine::settings::Settings;
+use holdfast_engine::testing;
+
+/// Set in the process that is only asked.
+const ASKED: &str = "HOLDFAST_TEST_VERSIONS";
+/// Objects with all that is put into maps: per-route settings, protocol options, several certificates.
+const OBJECTS: [&str; 5] = [
+    include_str!("../../golden/include/shop.yaml"),
+    include_str!("../../golden/include/certificates.yaml"),
+    include_str!("../../golden/filters/cors.yaml"),
+    include_str!("../../golden/grpc/matches.yaml"),
+    include_str!("../../golden/tls/sni.yaml"),
+];
+
+fn versions() -> String {
+    let engine = testing::engine(&OBJECTS.join("\n---\n"), Settings::standalone());
+    let lines = testing::served(&engine)
+        .into_iter()
+        .map(|(gateway, kind, name, version, _)| format!("version {gateway} {} {name} {version}", kind.short_name()));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn versions_are_the_same_in_another_process() {
+    let own = versions();
+    if std::env::var_os(ASKED).is_some() {
+        println!("\n{own}");
+        return;
+    }
+    assert!(own.lines().count() > 10, "{own}");
+    let name = "processes::versions_are_the_same_in_another_process";
+    for _ in 0..3 {
+        let output = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", name, "--nocapture"])
+            .env(ASKED, "1")
+            .output()
+            .unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let told: Vec<&str> = text.lines().filter(|line| line.starts_with("version ")).collect();
+        assert_eq!(told.join("\n"), own);
+    }
+}

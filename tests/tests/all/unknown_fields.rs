@@ -1,0 +1,94 @@
+//! Nothing is dropped in silence: a field that nobody knows, put anywhere into an object, is told.
+//!
+//! Every object of every golden pair is tried, every map in it is given one field more. Names of fields that may be
+//! anything (labels, the data of a Secret) are not fields.
+
+use std::fs;
+use std::path::Path;
+
+use holdfast_engine::apis::{Decoded, decode};
+use holdfast_engine::testing;
+use serde_json::{Value, json};
+
+/// Maps whose keys are the user's.
+const FREE: [&str; 6] = ["labels", "annotations", "matchLabels", "options", "data", "stringData"];
+/// Kinds of which a part is read on purpose: the rest is no business of a gateway.
+const PARTLY_READ: [&str; 2] = ["Namespace", "Secret"];
+/// What is put in.
+const STRANGE: &str = "holdfastTestField";
+
+#[test]
+fn a_field_that_nobody_knows_is_told_wherever_it_stands() {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden");
+    let mut tried = 0;
+    for area in fs::read_dir(golden).unwrap().map(|entry| entry.unwrap().path()) {
+        for path in fs::read_dir(area).unwrap().map(|entry| entry.unwrap().path()) {
+            let name = path.to_str().unwrap();
+            if !name.ends_with(".yaml") || name.ends_with(".out.yaml") {
+                continue;
+            }
+            // A step begins a document.
+            let text = fs::read_to_string(&path).unwrap().replace("\n# step:", "\n--- # step:");
+            for document in testing::documents(&text) {
+                tried += try_document(name, &document);
+            }
+        }
+    }
+    assert!(tried > 2000, "only {tried} places were tried");
+}
+
+fn try_document(name: &str, document: &Value) -> usize {
+    let kind = document["kind"].as_str().unwrap_or_default();
+    let Decoded::Object(_, before) = decode(document.clone(), None) else { return 0 };
+    if PARTLY_READ.contains(&kind) {
+        return 0;
+    }
+    let mut places = Vec::new();
+    gather(document, String::new(), &mut places);
+    places.retain(|place| place.starts_with("/spec") || place.starts_with("/endpoints") || place.starts_with("/ports"));
+    for place in &places {
+        let mut changed = document.clone();
+        changed.pointer_mut(place).unwrap().as_object_mut().unwrap().insert(STRANGE.into(), json!(1));
+        let after = match decode(changed, None) {
+            Decoded::Object(_, faults) | Decoded::Unusable(_, faults) => faults,
+            Decoded::Foreign(why) | Decoded::Nameless(why) => panic!("{why}"),
+        };
+        let path = field_path(place);
+        // Where a part as a whole is told, nothing in it needs to be.
+        let told = |field: &str| field == format!("{path}.{STRANGE}") || (!field.is_empty() && is_in(&path, field));
+        let broken_part = before.iter().any(|fault| fault.is_error());
+        assert!(
+            after.iter().any(|fault| told(&fault.field)) || broken_part,
+            "{name}: {kind}: nothing tells of {path}.{STRANGE}: {after:?}"
+        );
+    }
+    places.len()
+}
+
+/// `/spec/rules/0/matches` as `spec.rules[0].matches`.
+fn field_path(place: &str) -> String {
+    place.split('/').skip(1).fold(String::new(), |path, part| match part.parse::<usize>() {
+        Ok(index) => format!("{path}[{index}]"),
+        Err(_) if path.is_empty() => part.to_owned(),
+        Err(_) => format!("{path}.{part}"),
+    })
+}
+
+fn is_in(path: &str, part: &str) -> bool {
+    path.strip_prefix(part).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+}
+
+fn gather(value: &Value, path: String, places: &mut Vec<String>) {
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields.iter().filter(|(name, _)| !FREE.contains(&name.as_str())) {
+                gather(value, format!("{path}/{}", name.replace('~', "~0").replace('/', "~1")), places);
+            }
+            places.push(path);
+        }
+        Value::Array(values) => {
+            values.iter().enumerate().for_each(|(index, value)| gather(value, format!("{path}/{index}"), places));
+        }
+        _ => {}
+    }
+}
