@@ -35,7 +35,8 @@ pub struct Settings {
     pub controller_name: Arc<str>,
     /// What stands in the place of an invalid route; `None` leaves invalid rules out (gate `InvalidRouteReplacement`).
     pub replacement: Option<Replacement>,
-    /// The answer of a route whose back end is missing; the code is always 500, as Gateway API requires.
+    /// The answer of a route whose back end is missing; the status is always what Gateway API requires (500; 503 to gRPC
+    /// calls, which makes it `UNAVAILABLE`).
     pub missing_backend_body: Arc<str>,
     /// May back ends be at loopback addresses? True in standalone mode.
     pub allow_loopback_backends: bool,

@@ -104,20 +104,22 @@ fn rules_of<R: Rule>(value: Option<Value>, found: &mut Found) -> Option<Vec<Rule
         } else if left > 0 {
             // Not served, but answered: its requests must not fall to a broader rule.
             let matches = first_matches(&value, &mut left);
-            rules.push(RuleEntry::Broken { name: name_of(&value), matches, why: TOO_MANY_RULES.into() });
+            rules.push(RuleEntry::Broken { name: name_of(&value), matches, why: too_many_rules().into() });
         }
     }
     let why = match (over, rules.is_empty()) {
-        (true, _) => TOO_MANY_RULES,
-        (false, true) => "there must be a rule; leave the field out for one that matches everything",
+        (true, _) => too_many_rules(),
+        (false, true) => "there must be a rule; leave the field out for one that matches everything".to_owned(),
         (false, false) => return Some(rules),
     };
-    found.invalid("spec.rules", why);
+    found.invalid("spec.rules", &why);
     rules.push(RuleEntry::Broken { name: None, matches: Vec::new(), why: why.into() });
     Some(rules)
 }
 
-const TOO_MANY_RULES: &str = "a route may have 16 rules; split it";
+fn too_many_rules() -> String {
+    format!("a route may have {RULES_MAX} rules; split it")
+}
 
 fn name_of(rule: &Value) -> Option<Arc<str>> {
     rule.get("name").and_then(Value::as_str).map(Arc::from)
