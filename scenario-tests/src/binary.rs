@@ -33,15 +33,13 @@ fn profile_folder() -> Result<PathBuf> {
     Ok(own.parent().and_then(Path::parent).context("this binary is not in cargo's target folder")?.to_owned())
 }
 
-/// With a test among what is asked for, cargo picks the features of `cargo test`: nothing but the binary is left to build.
+/// Asked for the tests as well, cargo picks the same features of dependencies as in `cargo test --workspace`, so that after
+/// that nothing but the binary is left to build. After a run of single tests it may have more to do, once.
 fn build(profile: &Path) -> Result<()> {
     let target = profile.parent().context("this binary is not in cargo's target folder")?;
     let cargo = env::var_os("CARGO").unwrap_or_else(|| env!("CARGO").into());
     let mut command = Command::new(cargo);
-    command
-        .args(["build", "--quiet", "--locked", "--workspace", "--bin", "holdfast", "--test", "stories"])
-        .arg("--target-dir")
-        .arg(target);
+    command.args(["build", "--quiet", "--locked", "--workspace", "--bins", "--tests"]).arg("--target-dir").arg(target);
     if profile.ends_with("release") {
         command.arg("--release");
     }
