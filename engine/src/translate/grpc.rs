@@ -10,8 +10,8 @@ use gateway_api::grpcroutes::{
 };
 use serde_json::Value;
 
+use super::conditions::{self, Of, Written};
 use super::filters::{self, Allowed};
-use super::http::{CONDITIONS_MAX, value};
 use super::narrow;
 use super::rule::{Ranked, ReadRule};
 use crate::apis::gateway::grpc_route::GrpcRule;
@@ -19,7 +19,7 @@ use crate::check;
 use crate::fault::at;
 use crate::features::Flaw;
 use crate::features::timeout::Timeouts;
-use crate::model::{Match, NamedMatch, PathMatch, PathRank};
+use crate::model::{Match, PathMatch, PathRank};
 use crate::settings::Settings;
 
 /// Longest name of a service or method (bytes), as in the CRD.
@@ -55,28 +55,12 @@ fn read_match(written: &GrpcRouteRulesMatches, field: &str, settings: &Settings,
         narrowed = true;
     };
     let (path, rank) = read_method(written, settings, &mut flaw);
-    let mut headers: Vec<NamedMatch> = Vec::new();
-    let entries = written.headers.as_deref().unwrap_or_default();
-    if entries.len() > CONDITIONS_MAX {
-        flaw("headers".into(), format!("must have at most {CONDITIONS_MAX} entries"));
-    }
-    for (index, header) in entries.iter().enumerate().take(CONDITIONS_MAX) {
-        let below = at("headers", index);
-        let name = match check::header::name(&header.name) {
-            Ok(name) => name,
-            Err(fault) => {
-                flaw(format!("{below}.name"), fault.to_string());
-                continue;
-            }
-        };
-        if headers.iter().any(|known| *known.name == *name) {
-            continue;
-        }
-        let regex = header.r#type == Some(HeaderType::RegularExpression);
-        let plain = check::header::value;
-        let value = value(&header.value, regex, plain, settings, |message| flaw(format!("{below}.value"), message));
-        headers.push(NamedMatch { name: name.into(), value });
-    }
+    let headers = written.headers.iter().flatten().map(|header| Written {
+        name: &header.name,
+        value: &header.value,
+        regex: header.r#type == Some(HeaderType::RegularExpression),
+    });
+    let headers = conditions::read(Of::Headers, headers, settings, &mut flaw);
     Ranked { matches: Match { path, method: None, headers, query: vec![], grpc: true }, rank, narrowed }
 }
 

@@ -10,6 +10,7 @@ use gateway_api::httproutes::{
 };
 use serde_json::Value;
 
+use super::conditions::{self, Of, Written};
 use super::filters::{self, Allowed};
 use super::narrow;
 use super::rule::{Ranked, ReadRule, rank};
@@ -18,11 +19,8 @@ use crate::check;
 use crate::fault::at;
 use crate::features::Flaw;
 use crate::features::timeout::Timeouts;
-use crate::model::{Match, NamedMatch, PathMatch, PathRank, ValueMatch};
+use crate::model::{Match, PathMatch, PathRank};
 use crate::settings::Settings;
-
-/// Headers or query parameters of one match; the CRD allows as many.
-pub(super) const CONDITIONS_MAX: usize = 16;
 
 /// Reads a rule.
 pub(super) fn read<'a>(index: usize, rule: &'a HttpRule, settings: &Settings) -> ReadRule<'a> {
@@ -68,48 +66,18 @@ fn read_match(written: &HttpRouteRulesMatches, field: &str, settings: &Settings,
         narrowed = true;
     };
     let (path, path_rank) = read_path(written, settings, &mut flaw);
-    let mut headers: Vec<NamedMatch> = Vec::new();
-    let written_headers = written.headers.as_deref().unwrap_or_default();
-    if written_headers.len() > CONDITIONS_MAX {
-        flaw("headers".into(), format!("must have at most {CONDITIONS_MAX} entries"));
-    }
-    for (index, header) in written_headers.iter().enumerate().take(CONDITIONS_MAX) {
-        let below = at("headers", index);
-        let name = match check::header::name(&header.name) {
-            Ok(name) => name,
-            Err(fault) => {
-                flaw(format!("{below}.name"), fault.to_string());
-                continue;
-            }
-        };
-        // Of entries with equal names only the first counts.
-        if headers.iter().any(|known| *known.name == *name) {
-            continue;
-        }
-        let regex = header.r#type == Some(HeaderType::RegularExpression);
-        let plain = check::header::value;
-        let value = value(&header.value, regex, plain, settings, |message| flaw(format!("{below}.value"), message));
-        headers.push(NamedMatch { name: name.into(), value });
-    }
-    let mut query: Vec<NamedMatch> = Vec::new();
-    let written_query = written.query_params.as_deref().unwrap_or_default();
-    if written_query.len() > CONDITIONS_MAX {
-        flaw("queryParams".into(), format!("must have at most {CONDITIONS_MAX} entries"));
-    }
-    for (index, parameter) in written_query.iter().enumerate().take(CONDITIONS_MAX) {
-        let below = at("queryParams", index);
-        if let Err(fault) = check::header::query_name(&parameter.name) {
-            flaw(format!("{below}.name"), fault.to_string());
-            continue;
-        }
-        if query.iter().any(|known| *known.name == *parameter.name) {
-            continue;
-        }
-        let regex = parameter.r#type == Some(QueryType::RegularExpression);
-        let plain = check::header::query_value;
-        let value = value(&parameter.value, regex, plain, settings, |message| flaw(format!("{below}.value"), message));
-        query.push(NamedMatch { name: parameter.name.as_str().into(), value });
-    }
+    let headers = written.headers.iter().flatten().map(|header| Written {
+        name: &header.name,
+        value: &header.value,
+        regex: header.r#type == Some(HeaderType::RegularExpression),
+    });
+    let headers = conditions::read(Of::Headers, headers, settings, &mut flaw);
+    let query = written.query_params.iter().flatten().map(|parameter| Written {
+        name: &parameter.name,
+        value: &parameter.value,
+        regex: parameter.r#type == Some(QueryType::RegularExpression),
+    });
+    let query = conditions::read(Of::QueryParams, query, settings, &mut flaw);
     let method = written.method.as_ref().and_then(|method| serde_json::to_value(method).ok());
     let method = method.as_ref().and_then(Value::as_str).map(Arc::from);
     Ranked { matches: Match { path, method, headers, query, grpc: false }, rank: path_rank, narrowed }
@@ -142,33 +110,6 @@ fn read_path(
     }
     let rank = rank(&path);
     (path, rank)
-}
-
-/// How a plain value is checked.
-type PlainCheck = fn(&str) -> Result<(), check::header::HeaderFault>;
-
-/// A header's or parameter's value; a value that cannot be used is narrowed to presence.
-pub(super) fn value(
-    text: &str,
-    regex: bool,
-    plain: PlainCheck,
-    settings: &Settings,
-    flaw: impl FnOnce(String),
-) -> ValueMatch {
-    if !regex {
-        if let Err(fault) = plain(text) {
-            flaw(fault.to_string());
-            return ValueMatch::Present;
-        }
-        return ValueMatch::Exact(text.into());
-    }
-    match check::re2::check(text, narrow::limits(settings)) {
-        Ok(_) => ValueMatch::Regex(text.into()),
-        Err(fault) => {
-            flaw(fault.to_string());
-            ValueMatch::Present
-        }
-    }
 }
 
 /// What can be told of the matches of a rule that did not decode.

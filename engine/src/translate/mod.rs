@@ -9,6 +9,7 @@
 
 mod backend;
 pub(crate) mod claims;
+mod conditions;
 mod conflicts;
 mod endpoints;
 mod filters;

@@ -1,0 +1,97 @@
+//! Conditions of a match on headers and query parameters, the same for every kind of route.
+
+use super::narrow;
+use crate::check;
+use crate::check::header::HeaderFault;
+use crate::fault::at;
+use crate::model::{NamedMatch, ValueMatch};
+use crate::settings::Settings;
+
+/// Headers or query parameters of one match; the CRD allows as many.
+pub(super) const CONDITIONS_MAX: usize = 16;
+
+/// What the conditions are on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Of {
+    /// Headers: names are in any case.
+    Headers,
+    /// Query parameters.
+    QueryParams,
+}
+
+impl Of {
+    fn field(self) -> &'static str {
+        match self {
+            Of::Headers => "headers",
+            Of::QueryParams => "queryParams",
+        }
+    }
+
+    fn name(self, name: &str) -> Result<String, HeaderFault> {
+        match self {
+            Of::Headers => check::header::name(name),
+            Of::QueryParams => check::header::query_name(name).map(|()| name.to_owned()),
+        }
+    }
+
+    fn plain_value(self, value: &str) -> Result<(), HeaderFault> {
+        match self {
+            Of::Headers => check::header::value(value),
+            Of::QueryParams => check::header::query_value(value),
+        }
+    }
+}
+
+/// A condition as written.
+pub(super) struct Written<'a> {
+    pub(super) name: &'a str,
+    pub(super) value: &'a str,
+    pub(super) regex: bool,
+}
+
+/// Reads the conditions of a match; what cannot be used is told to `flaw` with its field.
+pub(super) fn read<'a>(
+    of: Of,
+    written: impl Iterator<Item = Written<'a>>,
+    settings: &Settings,
+    flaw: &mut impl FnMut(String, String),
+) -> Vec<NamedMatch> {
+    let mut conditions: Vec<NamedMatch> = Vec::new();
+    for (index, condition) in written.enumerate() {
+        if index >= CONDITIONS_MAX {
+            flaw(of.field().into(), format!("must have at most {CONDITIONS_MAX} entries"));
+            break;
+        }
+        let below = at(of.field(), index);
+        let name = match of.name(condition.name) {
+            Ok(name) => name,
+            Err(fault) => {
+                flaw(format!("{below}.name"), fault.to_string());
+                continue;
+            }
+        };
+        // Of entries with equal names only the first counts.
+        if conditions.iter().any(|known| *known.name == *name) {
+            continue;
+        }
+        let value = value(of, &condition, settings, |message| flaw(format!("{below}.value"), message));
+        conditions.push(NamedMatch { name: name.into(), value });
+    }
+    conditions
+}
+
+/// A value; one that cannot be used is narrowed to presence.
+fn value(of: Of, written: &Written<'_>, settings: &Settings, flaw: impl FnOnce(String)) -> ValueMatch {
+    let checked = match written.regex {
+        true => check::re2::check(written.value, narrow::limits(settings)).err().map(|fault| fault.to_string()),
+        false => of.plain_value(written.value).err().map(|fault| fault.to_string()),
+    };
+    match checked {
+        Some(message) => {
+            flaw(message);
+            ValueMatch::Present
+        }
+        None if written.regex => ValueMatch::Regex(written.value.into()),
+        None => ValueMatch::Exact(written.value.into()),
+    }
+}
