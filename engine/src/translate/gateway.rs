@@ -96,7 +96,6 @@ fn serve(object: &Object, gateway: &Gateway, settings: &Settings, reader: &mut R
     let key = &object.key;
     reader.edge(key, "", &class_key(&gateway.class), Role::Attaches);
     let mut faults = Vec::new();
-    faults.extend(unread_parameters(&class_key(&gateway.class), reader));
     let address = address(key, gateway, settings, &mut faults);
     let mut listeners: Vec<ListenerPlan> = gateway
         .listeners
@@ -137,11 +136,12 @@ fn serve(object: &Object, gateway: &Gateway, settings: &Settings, reader: &mut R
 }
 
 /// A class's parameters, which nobody reads. Its Gateways go on: they ask for enough themselves.
-fn unread_parameters(class: &ObjectKey, reader: &mut Reader<'_>) -> Option<Fault> {
-    match &reader.object(class)?.body {
-        Body::GatewayClass(written) if written.has_parameters => {
+pub(super) fn unread_parameters(object: &Object, settings: &Settings) -> Option<Fault> {
+    match &object.body {
+        Body::GatewayClass(class) if class.has_parameters && class.controller_name == settings.controller_name => {
             let message = "parameters of this kind are not known to Holdfast";
-            Some(Fault::new(class, Class::Invalid, "spec.parametersRef", "InvalidParameters", message))
+            let field = "spec.parametersRef";
+            Some(Fault::new(&object.key, Class::Invalid, field, "InvalidParameters", message))
         }
         _ => None,
     }

@@ -62,7 +62,7 @@ pub(crate) struct Translator {
     settings: Settings,
     indexes: Indexes,
     plans: HashMap<ObjectKey, Arc<GatewayPlan>>,
-    /// What is told of Gateways that nobody serves.
+    /// What is told of classes, and of Gateways that nobody serves.
     strays: BTreeMap<ObjectKey, Fault>,
     claims: HashMap<ObjectKey, Arc<Claims>>,
     routes: HashMap<ObjectKey, Arc<RoutePlan>>,
@@ -113,6 +113,12 @@ impl Translator {
         let entered = new.and_then(|object| self.indexes.update(object, true));
         left.into_iter().chain(entered).for_each(|input| self.mark(&input));
         self.mark(&Input::Object(key.clone()));
+        if old.or(new).is_some_and(|object| matches!(object.body, Body::GatewayClass(_))) {
+            match new.and_then(|class| gateway::unread_parameters(class, &self.settings)) {
+                Some(fault) => self.strays.insert(key.clone(), fault),
+                None => self.strays.remove(key),
+            };
+        }
         let own = match old.or(new).map(|object| &object.body) {
             Some(Body::Gateway(_)) => Some(Unit::Gateway(key.clone())),
             Some(Body::HttpRoute(_) | Body::GrpcRoute(_)) => Some(Unit::Claims(key.clone())),

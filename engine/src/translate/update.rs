@@ -46,10 +46,16 @@ impl Translator {
         for secret in before.difference(&after) {
             if !self.fleets.values().any(|fleet| fleet.certificates().contains(secret)) {
                 self.secrets.remove(secret);
-                self.forget(&Unit::Secret(secret.clone()));
+                self.drop_unit(Unit::Secret(secret.clone()));
             }
         }
         self.mark(&Input::Plan(key.clone()));
+    }
+
+    /// Nobody asks for a piece any more, also where a change has just asked to do it again.
+    fn drop_unit(&mut self, unit: Unit) {
+        self.forget(&unit);
+        self.dirty.remove(&unit);
     }
 
     pub(super) fn set_claims(&mut self, key: &ObjectKey, claims: Option<(Claims, Age)>) {
@@ -109,6 +115,8 @@ impl Translator {
             }
         }
         let services = |plan: Option<&RoutePlan>| -> BTreeSet<ServicePort> {
+            // A route that stands nowhere asks for no endpoints.
+            let plan = plan.filter(|plan| !plan.places.is_empty());
             plan.into_iter().flat_map(|plan| plan.backends.iter().map(|backend| backend.service.clone())).collect()
         };
         let (before, after) = (services(old), services(new));
@@ -118,7 +126,7 @@ impl Translator {
             if !self.fleets.values().any(|fleet| fleet.uses(service)) {
                 self.endpoints.remove(service);
                 self.endpoint_faults.remove(service);
-                self.forget(&Unit::Endpoints(service.clone()));
+                self.drop_unit(Unit::Endpoints(service.clone()));
             }
         }
     }

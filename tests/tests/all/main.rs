@@ -7,5 +7,6 @@
 mod golden;
 mod house;
 mod limits;
+mod mutations;
 mod processes;
 mod unknown_fields;

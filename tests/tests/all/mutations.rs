@@ -1,0 +1,107 @@
+//! The golden cases, broken at random places: nothing panics, translation step by step ends where one from scratch
+//! begins, what is deleted leaves nothing behind, and what is not served as written is told.
+//!
+//! Seeded: a failure names its case and seed. `HOLDFAST_SEEDS=1000` tries more of them for each case.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use holdfast_engine::engine::{Engine, Event};
+use holdfast_engine::settings::Settings;
+use holdfast_engine::testing::{self, mutate};
+use holdfast_graph::ObjectKey;
+use serde_json::Value;
+
+/// Seeds for each case where nothing else is said.
+const SEEDS: u64 = 6;
+/// What happens after the case was taken in.
+const EVENTS: usize = 10;
+
+fn golden() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("golden")
+}
+
+/// The objects of a case with what it includes.
+fn documents(path: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(path).unwrap();
+    let included = text.lines().filter_map(|line| line.strip_prefix("# include: "));
+    let included = included.flat_map(|files| files.split(',').map(|file| golden().join(file.trim())));
+    let mut texts: Vec<String> = included.map(|file| fs::read_to_string(file).unwrap()).collect();
+    texts.push(text.replace("\n# step:", "\n--- # step:"));
+    texts.iter().flat_map(|text| testing::documents(text)).collect()
+}
+
+fn key(event: &Event) -> Option<ObjectKey> {
+    match event {
+        Event::Applied(object, _) => Some(object.key.clone()),
+        Event::Unusable(key, _) | Event::Deleted(key) => Some(key.clone()),
+        Event::Answered(_) => None,
+    }
+}
+
+#[test]
+fn broken_cases() {
+    let seeds = std::env::var("HOLDFAST_SEEDS").map_or(SEEDS, |seeds| seeds.parse().unwrap());
+    let mut cases = 0;
+    for area in fs::read_dir(golden()).unwrap().map(|entry| entry.unwrap().path()) {
+        let area_name = area.file_name().unwrap().to_str().unwrap().to_owned();
+        if ["include", "upstream"].contains(&&*area_name) {
+            continue;
+        }
+        for path in fs::read_dir(&area).unwrap().map(|entry| entry.unwrap().path()) {
+            let name = path.to_str().unwrap();
+            if !name.ends_with(".out.yaml") {
+                let documents = documents(&path);
+                (1..=seeds).for_each(|seed| break_case(name, &documents, seed));
+                cases += 1;
+            }
+        }
+    }
+    assert!(cases > 50, "only {cases} cases were found");
+}
+
+fn break_case(name: &str, documents: &[Value], seed: u64) {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    let mut choose = |below: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        if below == 0 { 0 } else { usize::try_from(state >> 33).unwrap() % below }
+    };
+    let settings = if choose(2) == 0 { Settings::standalone() } else { Settings::default() };
+    let mut engine = Engine::new(settings.clone());
+    let mut present: BTreeMap<ObjectKey, Event> = BTreeMap::new();
+    let mut happen = |engine: &mut Engine, event: Event| {
+        let Some(key) = key(&event) else { return };
+        match &event {
+            Event::Deleted(_) => present.remove(&key),
+            other => present.insert(key, other.clone()),
+        };
+        engine.handle(vec![event]);
+    };
+    for document in documents {
+        testing::event(document.clone()).into_iter().for_each(|event| happen(&mut engine, event));
+    }
+    for _ in 0..EVENTS {
+        let event = if choose(5) == 0 {
+            let keys: Vec<ObjectKey> = engine.objects().sorted().iter().map(|object| object.key.clone()).collect();
+            keys.get(choose(keys.len())).cloned().map(Event::Deleted)
+        } else {
+            testing::event(mutate::mutated(documents, &mut choose))
+        };
+        event.into_iter().for_each(|event| happen(&mut engine, event));
+    }
+    let mut scratch = Engine::new(settings);
+    scratch.handle(present.values().cloned().collect());
+    let at = format!("{name}, seed {seed}");
+    assert_eq!(testing::served(&engine), testing::served(&scratch), "{at}");
+    assert_eq!(engine.faults(), scratch.faults(), "{at}");
+    assert_eq!(engine.statuses(), scratch.statuses(), "{at}");
+    assert_eq!(engine.replacements(), scratch.replacements(), "{at}");
+    assert_eq!(engine.graph().edges(), scratch.graph().edges(), "{at}");
+    assert_eq!(testing::untold(&engine), Vec::<String>::new(), "{at}");
+    for key in present.keys() {
+        engine.handle(vec![Event::Deleted(key.clone())]);
+    }
+    assert!(engine.gateways().is_empty() && engine.faults().is_empty(), "{at}: something is left");
+    assert_eq!(engine.graph().edge_count(), 0, "{at}: edges are left");
+}
