@@ -11,7 +11,9 @@ use envoy_types::pb::envoy::service::discovery::v3::{
 };
 use envoy_types::pb::google::rpc;
 use holdfast_graph::Origins;
-use holdfast_xds::{Address, Answer, Bound, Fleets, Listen, Resource, ResourceType, ServeError, Snapshot, bind};
+use holdfast_xds::{
+    Address, Answer, Bound, Fleets, Listen, Notice, Offers, Resource, ResourceType, ServeError, Snapshot, bind,
+};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio_stream::wrappers::ReceiverStream;
@@ -48,7 +50,7 @@ pub(crate) fn snapshot(resources: &[(ResourceType, &str, &[u8])]) -> Snapshot {
 /// A server on loopback; stops when it is dropped.
 pub(crate) struct Server {
     pub(crate) fleets: Fleets,
-    pub(crate) answers: mpsc::Receiver<Answer>,
+    pub(crate) notices: mpsc::Receiver<Notice>,
     pub(crate) address: Address,
     stop: Option<oneshot::Sender<()>>,
     pub(crate) ended: JoinHandle<Result<(), ServeError>>,
@@ -62,12 +64,12 @@ impl Server {
     pub(crate) fn on(bound: Bound) -> Self {
         let fleets = Fleets::new();
         let address = bound.address().clone();
-        let (sender, answers) = mpsc::channel(1024);
+        let (sender, notices) = mpsc::channel(1024);
         let (stop, stopped) = oneshot::channel::<()>();
         let ended = tokio::spawn(bound.run(fleets.clone(), sender, async {
             let _ = stopped.await;
         }));
-        Self { fleets, answers, address, stop: Some(stop), ended }
+        Self { fleets, notices, address, stop: Some(stop), ended }
     }
 
     pub(crate) fn stop(&mut self) {
@@ -83,8 +85,22 @@ impl Server {
         DeltaClient::open(self.channel().await, node, "infra/public").await
     }
 
+    /// All Envoys of a fleet should have this.
+    pub(crate) fn publish(&self, fleet: &str, snapshot: Snapshot) {
+        self.fleets.publish(fleet, Offers::everyone(snapshot));
+    }
+
+    pub(crate) async fn notice(&mut self) -> Notice {
+        soon(self.notices.recv()).await.unwrap()
+    }
+
+    /// The next answer, whoever comes and goes meanwhile.
     pub(crate) async fn answer(&mut self) -> Answer {
-        soon(self.answers.recv()).await.unwrap()
+        loop {
+            if let Notice::Answered(answer) = self.notice().await {
+                return answer;
+            }
+        }
     }
 }
 

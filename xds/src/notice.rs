@@ -1,0 +1,90 @@
+//! What is told of Envoys, and by whom: each stream tells when it begins, what was answered on it, and that it ended.
+
+use std::collections::VecDeque;
+
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
+use tracing::debug;
+
+use crate::{Answer, EnvoyId};
+
+/// What happened to an Envoy.
+///
+/// Notices of one stream come in order: first that it connected, then its answers, at last that it disconnected. Each
+/// stream gives its own pair. An Envoy that reconnects before its old stream is known to be broken has two streams for a
+/// while, so that it connects twice before it disconnects for the first time: who wants to know whether it is there
+/// counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// A stream began. True where its first message reports versions: the Envoy has a configuration already.
+    Connected(EnvoyId, bool),
+    /// A stream ended, however it ended.
+    Disconnected(EnvoyId),
+    /// An Envoy answered to what it was sent.
+    Answered(Answer),
+}
+
+/// Tells the notices of one stream. They wait while the channel is full; none is lost, not even where the stream's task
+/// is dropped meanwhile, as long as the runtime lives.
+pub(crate) struct Teller {
+    notices: mpsc::Sender<Notice>,
+    envoy: EnvoyId,
+    waiting: VecDeque<Notice>,
+}
+
+impl Teller {
+    /// Tells that a stream began; that it ended is told when this is dropped.
+    pub(crate) async fn begin(notices: mpsc::Sender<Notice>, envoy: EnvoyId, resumes: bool) -> Self {
+        // One that is dropped while it waits here has told nothing, and will tell nothing.
+        if notices.send(Notice::Connected(envoy.clone(), resumes)).await.is_err() {
+            debug!("nobody listens to notices");
+        }
+        Self { notices, envoy, waiting: VecDeque::new() }
+    }
+
+    /// To be told next.
+    pub(crate) fn add(&mut self, answer: Answer) {
+        self.waiting.push_back(Notice::Answered(answer));
+    }
+
+    /// Waits until all is told; until nobody listens.
+    pub(crate) async fn tell(&mut self) {
+        while !self.waiting.is_empty() {
+            let Ok(place) = self.notices.reserve().await else { return self.waiting.clear() };
+            if let Some(notice) = self.waiting.pop_front() {
+                place.send(notice);
+            }
+        }
+    }
+}
+
+impl Drop for Teller {
+    fn drop(&mut self) {
+        let mut waiting = std::mem::take(&mut self.waiting);
+        waiting.push_back(Notice::Disconnected(self.envoy.clone()));
+        while let Some(notice) = waiting.pop_front() {
+            match self.notices.try_send(notice) {
+                Ok(()) => {}
+                Err(TrySendError::Closed(_)) => return,
+                Err(TrySendError::Full(notice)) => {
+                    waiting.push_front(notice);
+                    return tell_later(self.notices.clone(), waiting);
+                }
+            }
+        }
+    }
+}
+
+/// No more of these wait than streams have begun, which wait for a place themselves.
+fn tell_later(notices: mpsc::Sender<Notice>, waiting: VecDeque<Notice>) {
+    // Without a runtime nobody listens any more.
+    let Ok(runtime) = Handle::try_current() else { return };
+    runtime.spawn(async move {
+        for notice in waiting {
+            if notices.send(notice).await.is_err() {
+                return;
+            }
+        }
+    });
+}
