@@ -111,3 +111,136 @@ fn replace_all(
 fn next(editions: &AtomicU64) -> u64 {
     editions.fetch_add(1, Relaxed) + 1
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+mod tests {
+    use holdfast_graph::Origins;
+
+    use super::*;
+    use crate::{Resource, ResourceType};
+
+    const ROUTE: ResourceType = ResourceType::Route;
+    const BUILDS: [&str; 3] = ["x", "y", "z"];
+    const NODES: [&str; 3] = ["1", "2", "3"];
+
+    fn snapshot(routes: &[(&str, &str)]) -> Snapshot {
+        let mut snapshot = Snapshot::default();
+        for (name, content) in routes {
+            let resource = Resource::new(*name, content.as_bytes().to_vec(), Origins::default());
+            snapshot.insert(ROUTE, Arc::new(resource));
+        }
+        snapshot
+    }
+
+    fn envoy(build: &str, node: &str) -> EnvoyId {
+        EnvoyId { fleet: Arc::from("a/b"), node: Arc::from(node), build: Arc::from(build) }
+    }
+
+    /// The same numbers each time.
+    struct Choices(u64);
+
+    impl Choices {
+        fn of(&mut self, count: usize) -> usize {
+            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (self.0 >> 33) as usize % count
+        }
+
+        /// Changes a snapshot: the one before, the one of everyone, or one from scratch.
+        fn change(&mut self, before: Option<&Snapshot>, everyone: &Snapshot) -> Snapshot {
+            let mut changed = match (self.of(4), before) {
+                (0, _) => Snapshot::default(),
+                (1 | 2, Some(before)) => before.clone(),
+                _ => everyone.clone(),
+            };
+            for _ in 0..self.of(3) {
+                let name = ["a", "b", "c", "d"][self.of(4)];
+                match self.of(4) {
+                    0 => changed.remove(ROUTE, name),
+                    number => {
+                        let body = vec![number as u8];
+                        changed.insert(ROUTE, Arc::new(Resource::new(name, body, Origins::default())));
+                    }
+                }
+            }
+            changed
+        }
+
+        fn change_some(&mut self, entries: &mut BTreeMap<Arc<str>, Snapshot>, names: &[&str], everyone: &Snapshot) {
+            for name in names {
+                match self.of(4) {
+                    0 => drop(entries.remove(*name)),
+                    1 => {
+                        let changed = self.change(entries.get(*name), everyone);
+                        entries.insert(Arc::from(*name), changed);
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn whatever_is_published_each_envoy_is_offered_its_own_and_only_where_it_is_another() {
+        for seed in 0..200 {
+            let mut choices = Choices(seed);
+            let editions = AtomicU64::new(0);
+            let mut offers = Offers::default();
+            let mut audiences = Audiences::new(offers.clone(), &editions);
+            let mut envoys: Vec<(EnvoyId, Option<Edition>, Snapshot)> = Vec::new();
+            for (build, node) in BUILDS.iter().flat_map(|build| NODES.map(|node| (*build, node))) {
+                envoys.push((envoy(build, node), None, Snapshot::default()));
+            }
+            for _ in 0..40 {
+                let everyone = offers.everyone.clone();
+                if choices.of(3) == 0 {
+                    offers.everyone = choices.change(Some(&everyone), &everyone);
+                }
+                choices.change_some(&mut offers.builds, &BUILDS[..2], &everyone);
+                choices.change_some(&mut offers.nodes, &NODES[..2], &everyone);
+                offers.fresh_only = choices.of(8) == 0;
+                let wakes = audiences.replace(offers.clone(), &editions);
+                for (envoy, seen, has) in &mut envoys {
+                    let wanted = offers.of(&envoy.build, &envoy.node);
+                    match audiences.offer(envoy, *seen) {
+                        Some(offer) => {
+                            assert!(wakes || seen.is_none(), "seed {seed}: nobody would have looked");
+                            assert_eq!(offer.edition.fresh_only, offers.fresh_only);
+                            *seen = Some(offer.edition);
+                            *has = offer.snapshot;
+                        }
+                        None => assert_eq!(seen.map(|seen| seen.fresh_only), Some(offers.fresh_only)),
+                    }
+                    assert_eq!(has, wanted, "seed {seed}: {envoy:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn who_moves_shares_all_that_is_the_same() {
+        let editions = AtomicU64::new(0);
+        let anew = || snapshot(&[("a", "1"), ("b", "1")]);
+        let mut audiences = Audiences::new(Offers::everyone(anew()), &editions);
+        let first = audiences.offer(&envoy("x", "1"), None).unwrap();
+        // Made from scratch, and yet nothing to compare and nothing to be told.
+        let mut offers = Offers::everyone(anew());
+        offers.nodes.insert(Arc::from("1"), anew());
+        audiences.replace(offers, &editions);
+        assert!(audiences.offer(&envoy("x", "1"), Some(first.edition)).is_none());
+        let of_node = audiences.offer(&envoy("x", "1"), None).unwrap();
+        assert!(of_node.snapshot.of(ROUTE).ptr_eq(first.snapshot.of(ROUTE)));
+    }
+
+    #[test]
+    fn a_change_for_one_node_is_no_news_for_others() {
+        let editions = AtomicU64::new(0);
+        let mut offers = Offers::everyone(snapshot(&[("a", "1")]));
+        let mut audiences = Audiences::new(offers.clone(), &editions);
+        let other = audiences.offer(&envoy("x", "2"), None).unwrap().edition;
+        offers.nodes.insert(Arc::from("1"), snapshot(&[("a", "2")]));
+        assert!(audiences.replace(offers.clone(), &editions));
+        assert!(audiences.offer(&envoy("x", "2"), Some(other)).is_none());
+        assert!(!audiences.replace(offers, &editions), "the same again wakes nobody");
+    }
+}

@@ -88,3 +88,69 @@ fn tell_later(notices: mpsc::Sender<Notice>, waiting: VecDeque<Notice>) {
         }
     });
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::{Outcome, ResourceType};
+
+    fn envoy() -> EnvoyId {
+        EnvoyId { fleet: Arc::from("a/b"), node: Arc::from("e"), build: Arc::from("") }
+    }
+
+    fn answer(message: &str) -> Answer {
+        let EnvoyId { fleet, node, build } = envoy();
+        let outcome = Outcome::Refused { message: message.to_owned() };
+        Answer { fleet, node, build, kind: ResourceType::Route, outcome, resources: Vec::new() }
+    }
+
+    #[tokio::test]
+    async fn what_waits_is_told_in_order_also_where_the_stream_is_dropped_while_it_waits() {
+        let (notices, mut heard) = mpsc::channel(1);
+        let task = tokio::spawn(async move {
+            let mut teller = Teller::begin(notices, envoy(), true).await;
+            teller.add(answer("1"));
+            teller.add(answer("2"));
+            teller.tell().await;
+        });
+        tokio::task::yield_now().await;
+        task.abort();
+        assert!(task.await.unwrap_err().is_cancelled());
+        let mut told = Vec::new();
+        while let Some(notice) = heard.recv().await {
+            told.push(notice);
+        }
+        let expected = [
+            Notice::Connected(envoy(), true),
+            Notice::Answered(answer("1")),
+            Notice::Answered(answer("2")),
+            Notice::Disconnected(envoy()),
+        ];
+        assert_eq!(told, expected);
+    }
+
+    #[tokio::test]
+    async fn who_was_not_told_to_have_come_is_not_told_to_have_gone() {
+        let (notices, mut heard) = mpsc::channel(1);
+        notices.send(Notice::Answered(answer("before"))).await.unwrap();
+        let task = tokio::spawn(async move { drop(Teller::begin(notices, envoy(), false).await) });
+        tokio::task::yield_now().await;
+        task.abort();
+        assert!(task.await.unwrap_err().is_cancelled());
+        assert_eq!(heard.recv().await, Some(Notice::Answered(answer("before"))));
+        assert_eq!(heard.recv().await, None);
+    }
+
+    #[tokio::test]
+    async fn where_nobody_listens_nothing_waits() {
+        let (notices, heard) = mpsc::channel(1);
+        drop(heard);
+        let mut teller = Teller::begin(notices, envoy(), false).await;
+        teller.add(answer("1"));
+        teller.tell().await;
+        assert!(teller.waiting.is_empty());
+    }
+}

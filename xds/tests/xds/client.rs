@@ -62,9 +62,14 @@ impl Server {
     }
 
     pub(crate) fn on(bound: Bound) -> Self {
+        Self::with_room(bound, 1024)
+    }
+
+    /// One where so many notices may wait.
+    pub(crate) fn with_room(bound: Bound, room: usize) -> Self {
         let fleets = Fleets::new();
         let address = bound.address().clone();
-        let (sender, notices) = mpsc::channel(1024);
+        let (sender, notices) = mpsc::channel(room);
         let (stop, stopped) = oneshot::channel::<()>();
         let ended = tokio::spawn(bound.run(fleets.clone(), sender, async {
             let _ = stopped.await;
@@ -122,8 +127,12 @@ pub(crate) struct DeltaClient {
 
 impl DeltaClient {
     pub(crate) async fn open(channel: Channel, id: &str, fleet: &str) -> Self {
+        Self::open_with(channel, DeltaDiscoveryRequest { node: node(id, fleet), ..Default::default() }).await
+    }
+
+    pub(crate) async fn open_with(channel: Channel, first: DeltaDiscoveryRequest) -> Self {
         let (requests, receiver) = mpsc::channel(1024);
-        requests.send(DeltaDiscoveryRequest { node: node(id, fleet), ..Default::default() }).await.unwrap();
+        requests.send(first).await.unwrap();
         let mut client = AggregatedDiscoveryServiceClient::new(channel).max_decoding_message_size(usize::MAX);
         let responses = client.delta_aggregated_resources(ReceiverStream::new(receiver)).await.unwrap().into_inner();
         Self { requests, responses }
