@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use holdfast_graph::{Graph, ObjectKey};
-use holdfast_xds::{Answer, Snapshot};
+use holdfast_xds::{Answer, EnvoyId, Snapshot};
 
 use crate::fault::Fault;
 use crate::hold::{Hold, Refusal};
@@ -24,6 +24,10 @@ pub enum Event {
     Deleted(ObjectKey),
     /// An Envoy answered.
     Answered(Answer),
+    /// A stream of an Envoy began; true where the Envoy has a configuration already.
+    Connected(EnvoyId, bool),
+    /// A stream of an Envoy ended.
+    Disconnected(EnvoyId),
 }
 
 /// Something that is to be done outside.
@@ -81,6 +85,8 @@ impl Engine {
                 Event::Unusable(key, faults) => self.remove(&key, faults),
                 Event::Deleted(key) => self.remove(&key, Vec::new()),
                 Event::Answered(answer) => answers.push(answer),
+                Event::Connected(..) => {}
+                Event::Disconnected(_) => {}
             }
         }
         let mut actions = self.translate();

@@ -1,17 +1,17 @@
-//! The dependency graph: edges as translation read them, and who is affected when an object breaks.
+//! The dependency graph: edges as translation read them. Who is reached by what is asked elsewhere.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use petgraph::Direction;
 use petgraph::stable_graph::{NodeIndex, StableDiGraph};
 use petgraph::visit::EdgeRef;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{ObjectKey, Role};
 
 /// An object, or a section of it (a rule, a listener); effects travel by section.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Node {
     /// The object.
     pub key: ObjectKey,
@@ -42,17 +42,6 @@ pub struct Edge {
     pub role: Role,
 }
 
-/// Somebody whom the breaking of an object reaches.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Affected {
-    /// Who is reached.
-    pub node: Node,
-    /// The role of the last edge on the way.
-    pub role: Role,
-    /// The node through which it was reached first: following it leads back to the cause.
-    pub through: Node,
-}
-
 /// All edges of the current snapshot.
 ///
 /// Edges belong to the object that read them: `replace` puts all edges of one reader in the place of those it
@@ -60,7 +49,7 @@ pub struct Affected {
 #[derive(Debug, Default)]
 pub struct Graph {
     graph: StableDiGraph<Node, Role>,
-    index: HashMap<Node, NodeIndex>,
+    index: HashMap<ObjectKey, BTreeMap<Arc<str>, NodeIndex>>,
     readers: HashMap<ObjectKey, Vec<Edge>>,
 }
 
@@ -85,16 +74,16 @@ impl Graph {
     }
 
     fn node(&mut self, node: &Node) -> NodeIndex {
-        if let Some(found) = self.index.get(node) {
-            return *found;
+        if let Some(found) = self.find(node) {
+            return found;
         }
         let added = self.graph.add_node(node.clone());
-        self.index.insert(node.clone(), added);
+        self.index.entry(node.key.clone()).or_default().insert(node.section.clone(), added);
         added
     }
 
     fn unlink(&mut self, edge: &Edge) {
-        let (Some(&from), Some(&to)) = (self.index.get(&edge.from), self.index.get(&edge.to)) else { return };
+        let (Some(from), Some(to)) = (self.find(&edge.from), self.find(&edge.to)) else { return };
         let found = self.graph.edges_connecting(from, to).find(|e| *e.weight() == edge.role).map(|e| e.id());
         if let Some(found) = found {
             self.graph.remove_edge(found);
@@ -102,7 +91,7 @@ impl Graph {
         for (node, name) in [(from, &edge.from), (to, &edge.to)] {
             if self.graph.neighbors_undirected(node).next().is_none() {
                 self.graph.remove_node(node);
-                self.index.remove(name);
+                self.forget(name);
             }
         }
     }
@@ -117,64 +106,44 @@ impl Graph {
         self.graph.edge_count()
     }
 
-    /// Who is affected when `key` breaks, nearest first: everybody whom closing reaches, with the way back.
-    ///
-    /// The object itself is not in the answer. Its sections count as broken with it. Cycles end the walk.
-    pub fn affected(&self, key: &ObjectKey) -> Vec<Affected> {
-        let mut seen: BTreeMap<Node, Option<Affected>> = BTreeMap::new();
-        let mut queue: VecDeque<NodeIndex> = VecDeque::new();
-        for index in self.nodes_of(key) {
-            seen.insert(self.graph[index].clone(), None);
-            queue.push_back(index);
+    fn forget(&mut self, node: &Node) {
+        let Some(sections) = self.index.get_mut(&node.key) else { return };
+        sections.remove(&node.section);
+        if sections.is_empty() {
+            self.index.remove(&node.key);
         }
-        let mut found = Vec::new();
-        while let Some(at) = queue.pop_front() {
-            for next in self.dependants(at) {
-                if seen.contains_key(&next.node) {
-                    continue;
-                }
-                seen.insert(next.node.clone(), Some(next.clone()));
-                if let Some(&index) = self.index.get(&next.node) {
-                    queue.push_back(index);
-                }
-                // What depends on the object as a whole depends on each of its sections.
-                if !next.node.section.is_empty()
-                    && let Some(&whole) = self.index.get(&Node::whole(next.node.key.clone()))
-                    && !seen.contains_key(&self.graph[whole])
-                {
-                    queue.push_back(whole);
-                }
-                found.push(next);
-            }
-        }
-        found
     }
 
-    fn nodes_of(&self, key: &ObjectKey) -> Vec<NodeIndex> {
-        // Sections are found through the edges of the object itself; the whole through the index.
-        let own = self.readers.get(key).into_iter().flatten().map(|edge| &edge.from);
-        let whole = Node::whole(key.clone());
-        let mut nodes: BTreeSet<&Node> = own.filter(|node| node.key == *key).collect();
-        nodes.insert(&whole);
-        nodes.into_iter().filter_map(|node| self.index.get(node).copied()).collect()
+    /// Where a node stands, if any edge begins or ends at it.
+    pub(crate) fn find(&self, node: &Node) -> Option<NodeIndex> {
+        self.index.get(&node.key)?.get(&node.section).copied()
     }
 
-    fn dependants(&self, at: NodeIndex) -> BTreeSet<Affected> {
-        self.graph
-            .edges_directed(at, Direction::Incoming)
-            .filter(|edge| edge.weight().closing_travels())
-            .map(|edge| Affected {
-                node: self.graph[edge.source()].clone(),
-                role: *edge.weight(),
-                through: self.graph[at].clone(),
-            })
-            .collect()
+    /// The object as a whole and all of its sections at which edges begin or end.
+    pub(crate) fn nodes_of(&self, key: &ObjectKey) -> impl Iterator<Item = NodeIndex> {
+        self.index.get(key).into_iter().flat_map(|sections| sections.values().copied())
+    }
+
+    /// The node at a place; none where the place is free.
+    pub(crate) fn at(&self, index: NodeIndex) -> Option<&Node> {
+        self.graph.node_weight(index)
+    }
+
+    /// Who depends on a node, and how.
+    pub(crate) fn dependants(&self, index: NodeIndex) -> impl Iterator<Item = (NodeIndex, Role)> {
+        self.graph.edges_directed(index, Direction::Incoming).map(|edge| (edge.source(), *edge.weight()))
+    }
+
+    /// On what a node depends, and how.
+    pub(crate) fn dependencies(&self, index: NodeIndex) -> impl Iterator<Item = (NodeIndex, Role)> {
+        self.graph.edges_directed(index, Direction::Outgoing).map(|edge| (edge.target(), *edge.weight()))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Affected;
 
     fn key(kind: &str, name: &str) -> ObjectKey {
         ObjectKey::new("g", kind, "ns", name)
@@ -198,17 +167,17 @@ mod tests {
                 edge(("Route", "cart", "rules[1]"), ("Service", "b"), Role::Requires),
             ],
         );
-        assert_eq!(names(&graph.affected(&key("Service", "a"))), ["cart/rules[0]"]);
+        assert_eq!(names(&graph.affected(&Node::whole(key("Service", "a")))), ["cart/rules[0]"]);
     }
 
     #[test]
     fn mentions_do_not_travel_and_cycles_end() {
         let mut graph = Graph::default();
         graph.replace(&key("P", "root"), vec![edge(("P", "root", ""), ("P", "child"), Role::Mentions)]);
-        assert!(graph.affected(&key("P", "child")).is_empty());
+        assert!(graph.affected(&Node::whole(key("P", "child"))).is_empty());
         graph.replace(&key("P", "a"), vec![edge(("P", "a", ""), ("P", "b"), Role::Requires)]);
         graph.replace(&key("P", "b"), vec![edge(("P", "b", ""), ("P", "a"), Role::Requires)]);
-        assert_eq!(names(&graph.affected(&key("P", "a"))), ["b/"]);
+        assert_eq!(names(&graph.affected(&Node::whole(key("P", "a")))), ["b/"]);
     }
 
     #[test]
@@ -218,7 +187,7 @@ mod tests {
         graph.replace(&key("Route", "cart"), edges.clone());
         graph.replace(&key("Route", "other"), vec![edge(("Route", "other", ""), ("Service", "a"), Role::Requires)]);
         graph.replace(&key("Route", "cart"), vec![]);
-        assert_eq!(names(&graph.affected(&key("Service", "a"))), ["other/"]);
+        assert_eq!(names(&graph.affected(&Node::whole(key("Service", "a")))), ["other/"]);
         graph.replace(&key("Route", "other"), vec![]);
         assert_eq!((graph.edge_count(), graph.index.len()), (0, 0));
         graph.replace(&key("Route", "cart"), edges);
@@ -230,7 +199,7 @@ mod tests {
         let mut graph = Graph::default();
         graph.replace(&key("Policy", "p"), vec![edge(("Policy", "p", ""), ("Extension", "x"), Role::Requires)]);
         graph.replace(&key("Route", "r"), vec![edge(("Route", "r", "rules[0]"), ("Policy", "p"), Role::Modifies)]);
-        let found = graph.affected(&key("Extension", "x"));
+        let found = graph.affected(&Node::whole(key("Extension", "x")));
         assert_eq!(names(&found), ["p/", "r/rules[0]"]);
         assert_eq!(found[1].through, Node::whole(key("Policy", "p")));
     }

@@ -1,15 +1,29 @@
-//! Relates objects: who they are, what came from whom, and who is affected when one breaks.
+//! Relates objects: who they are, what came from whom, who is affected when one breaks, and what to do about it.
 //!
 //! This is the floor of the house: every other crate may use it, it uses none of them.
 //! It names no Kubernetes kind, does no I/O, reads no clock and knows nothing of Envoy.
 
+pub mod affected;
+mod causes;
+mod closing;
 pub mod graph;
+mod hold_down;
 pub mod key;
 pub mod origins;
+pub mod plan;
+pub mod quarantine;
 pub mod render;
 pub mod role;
+pub mod verdict;
+mod versions;
+pub mod world;
 
-pub use graph::{Affected, Edge, Graph, Node};
+pub use affected::Affected;
+pub use graph::{Edge, Graph, Node};
 pub use key::ObjectKey;
 pub use origins::Origins;
+pub use plan::{Decision, Plan, Step};
+pub use quarantine::Quarantine;
 pub use role::Role;
+pub use verdict::{Content, Detected, Verdict};
+pub use world::{Gates, World};

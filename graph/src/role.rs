@@ -23,4 +23,9 @@ impl Role {
     pub fn closing_travels(self) -> bool {
         !matches!(self, Role::Mentions)
     }
+
+    /// Does the version of the far end (backfill) reach the dependant, so that it goes back together with it?
+    pub fn version_travels(self) -> bool {
+        matches!(self, Role::Requires | Role::Modifies)
+    }
 }

@@ -32,7 +32,7 @@ use envoy_types::pb::google::protobuf::Any;
 use futures::{Stream, StreamExt};
 use holdfast_graph::Origins;
 use holdfast_xds::connection::{Connection, Protocol};
-use holdfast_xds::{Fleets, Listen, Resource, ResourceType, Snapshot, bind};
+use holdfast_xds::{Fleets, Listen, Notice, Offers, Resource, ResourceType, Snapshot, bind};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
@@ -114,11 +114,11 @@ async fn fan_out(count: usize) {
     let bound = bind(Listen::Tcp(([127, 0, 0, 1], 0).into())).unwrap();
     let address = bound.address().tcp().unwrap();
     let fleets = Fleets::new();
-    let (answers, mut received) = mpsc::channel(1024);
+    let (notices, mut received) = mpsc::channel(1024);
     tokio::spawn(async move { while received.recv().await.is_some() {} });
-    let server = tokio::spawn(bound.run(fleets.clone(), answers, std::future::pending()));
+    let server = tokio::spawn(bound.run(fleets.clone(), notices, std::future::pending()));
     let mut contents = snapshot(1);
-    fleets.publish(FLEET, contents.clone());
+    fleets.publish(FLEET, Offers::everyone(contents.clone()));
     let before = resident();
     let mut clients = Clients::start(count, address);
     clients.wait();
@@ -132,7 +132,7 @@ async fn fan_out(count: usize) {
     for round in 1..=ROUNDS {
         contents.insert(CLUSTER, resource("cluster-000000", round));
         let start = Instant::now();
-        fleets.publish(FLEET, contents.clone());
+        fleets.publish(FLEET, Offers::everyone(contents.clone()));
         tokio::task::block_in_place(|| clients.wait());
         ours.push(start.elapsed().as_secs_f64() * 1000.0);
 
@@ -304,10 +304,10 @@ async fn bytes_on_the_wire(count: usize) -> (u64, usize) {
     let bound = bind(Listen::Tcp(([127, 0, 0, 1], 0).into())).unwrap();
     let address = bound.address().tcp().unwrap();
     let fleets = Fleets::new();
-    let (answers, mut received) = mpsc::channel(1024);
-    let server = tokio::spawn(bound.run(fleets.clone(), answers, std::future::pending()));
+    let (notices, mut received) = mpsc::channel(1024);
+    let server = tokio::spawn(bound.run(fleets.clone(), notices, std::future::pending()));
     let mut contents = snapshot(count);
-    fleets.publish(FLEET, contents.clone());
+    fleets.publish(FLEET, Offers::everyone(contents.clone()));
     let read = Arc::new(AtomicU64::new(0));
     let counter = read.clone();
     let connector = service_fn(move |_: Uri| {
@@ -319,7 +319,7 @@ async fn bytes_on_the_wire(count: usize) -> (u64, usize) {
     let mut resources = 0;
     while resources < count {
         resources += client.take().await.unwrap().resources.len();
-        received.recv().await.unwrap();
+        while !matches!(received.recv().await.unwrap(), Notice::Answered(_)) {}
     }
     // What HTTP/2 says about the requests comes by itself; wait until it is said.
     tokio::time::sleep(Duration::from_millis(300)).await;
@@ -327,7 +327,7 @@ async fn bytes_on_the_wire(count: usize) -> (u64, usize) {
     let changed = resource("cluster-000500", 1);
     let size = changed.body.len() + changed.name.len();
     contents.insert(CLUSTER, changed);
-    fleets.publish(FLEET, contents);
+    fleets.publish(FLEET, Offers::everyone(contents));
     client.responses.message().await.unwrap().unwrap();
     let bytes = read.load(SeqCst) - before;
     server.abort();
@@ -366,7 +366,7 @@ impl AsyncWrite for Counted {
 fn state_machine(count: usize) -> (f64, f64) {
     let mut contents = snapshot(count);
     let fleets = Fleets::new();
-    fleets.publish(FLEET, contents.clone());
+    fleets.publish(FLEET, Offers::everyone(contents.clone()));
     let mut connection = Connection::new(Protocol::Delta);
     connection.on_snapshot(contents.clone());
     let request = |nonce: &str| DeltaDiscoveryRequest {
@@ -387,7 +387,7 @@ fn state_machine(count: usize) -> (f64, f64) {
         contents.insert(CLUSTER, resource(&format!("cluster-{:06}", (round * 7919) % count), round));
         let snapshot = contents.clone();
         let start = Instant::now();
-        fleets.publish(FLEET, snapshot.clone());
+        fleets.publish(FLEET, Offers::everyone(snapshot.clone()));
         publishing += start.elapsed();
         let start = Instant::now();
         connection.on_snapshot(snapshot);

@@ -11,7 +11,7 @@ pub struct Answer {
     pub fleet: Arc<str>,
     /// Its `node.id`.
     pub node: Arc<str>,
-    /// Its version as in `node.user_agent_build_version`, for example `1.40.0`; empty where it told none.
+    /// Its build, as in [`EnvoyId`](crate::EnvoyId).
     pub build: Arc<str>,
     /// The type of the resources.
     pub kind: ResourceType,

@@ -81,6 +81,10 @@ pub struct Connection {
     /// The endpoints of clusters that were sent before the client asked for any endpoints.
     unasked_endpoints: BTreeSet<String>,
     nonce: u64,
+    /// The client reported versions with the first request of some type: it has a configuration already.
+    resumes: bool,
+    /// What it should have is not known yet; what there is, is only for those that have nothing.
+    fresh_only: bool,
 }
 
 impl Connection {
@@ -94,6 +98,8 @@ impl Connection {
             routed: 0,
             unasked_endpoints: BTreeSet::new(),
             nonce: 0,
+            resumes: false,
+            fresh_only: false,
         }
     }
 
@@ -118,6 +124,30 @@ impl Connection {
 
     /// What the client should have is now this.
     pub fn on_snapshot(&mut self, snapshot: Snapshot) {
+        let was_held = self.is_held();
+        self.fresh_only = false;
+        self.take_in(snapshot);
+        if was_held {
+            // What was meant for others may have been taken in before it was known that this one has something: of
+            // that no listener and no route may go out any more.
+            self.route_to_newest();
+        }
+    }
+
+    /// This is for a client that has nothing yet: one that resumes is sent nothing at all until
+    /// [`on_snapshot`](Self::on_snapshot).
+    pub fn on_fresh_snapshot(&mut self, snapshot: Snapshot) {
+        self.fresh_only = true;
+        if !self.is_held() {
+            self.take_in(snapshot);
+        }
+    }
+
+    fn is_held(&self) -> bool {
+        self.fresh_only && self.resumes
+    }
+
+    fn take_in(&mut self, snapshot: Snapshot) {
         self.now += 1;
         for kind in [ResourceType::Cluster, ResourceType::Endpoints, ResourceType::Secret] {
             let now = self.now;
@@ -137,6 +167,7 @@ impl Connection {
         let verdicts = self.on_answer(kind, &request.response_nonce, error);
         let now = self.now;
         let is_first = !self.cursor(kind).asked;
+        self.resumes |= is_first && !initial.is_empty();
         delta::ask(self.cursor_mut(kind), request, now);
         self.asked(kind, is_first);
         Ok(verdicts)
@@ -151,6 +182,7 @@ impl Connection {
         let verdicts = self.on_answer(kind, &request.response_nonce, error);
         let now = self.now;
         let is_first = !self.cursor(kind).asked;
+        self.resumes |= is_first && !request.version_info.is_empty();
         // The list of a request with a stale nonce is still the client's newest.
         sotw::ask(self.cursor_mut(kind), request, now);
         self.asked(kind, is_first);
@@ -184,6 +216,9 @@ impl Connection {
 
     /// The next response to send, if there is one now.
     pub fn next_response(&mut self) -> Option<Response> {
+        if self.is_held() {
+            return None;
+        }
         self.route();
         // What is let go may never have been sent, and then is told not to exist: a change like others.
         let response = self.next_change().or_else(|| self.next_removal()).or_else(|| self.next_change())?;
@@ -264,13 +299,20 @@ impl Connection {
             .into_iter()
             .all(|kind| self.cursor(kind).has_nothing_to_send());
         if is_idle || self.clusters_are_answered(self.now) {
-            // What differs came with any of the snapshots since the last one that was taken; with the first at worst.
-            let since = self.routed + 1;
-            self.routed = self.now;
-            for kind in [ResourceType::Listener, ResourceType::Route] {
-                let resources = self.newest.of(kind).clone();
-                self.cursor_mut(kind).advance(&resources, since);
-            }
+            self.route_to_newest();
+        }
+    }
+
+    fn route_to_newest(&mut self) {
+        if self.routed == self.now {
+            return;
+        }
+        // What differs came with any of the snapshots since the last one that was taken; with the first at worst.
+        let since = self.routed + 1;
+        self.routed = self.now;
+        for kind in [ResourceType::Listener, ResourceType::Route] {
+            let resources = self.newest.of(kind).clone();
+            self.cursor_mut(kind).advance(&resources, since);
         }
     }
 

@@ -50,7 +50,8 @@ fn respond(fleets: &Fleets, request: &ClientStatusRequest) -> Result<ClientStatu
 }
 
 fn client(stream: &StreamState) -> ClientConfig {
-    let node = Node { id: stream.peer.node.to_string(), cluster: stream.peer.fleet.to_string(), ..Default::default() };
+    let node =
+        Node { id: stream.envoy.node.to_string(), cluster: stream.envoy.fleet.to_string(), ..Default::default() };
     let resources = view::resources(&stream.connection());
     ClientConfig {
         node: Some(node),

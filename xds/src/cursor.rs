@@ -225,7 +225,8 @@ impl Cursor {
         let mut due = if let Some(due) = self.changes.take(name).or_else(|| self.parked.take(name)) {
             due
         } else if let Some(due) = self.removals.take(name) {
-            self.due(due.held, now)
+            // One that was refused in company is still to be tried alone, should it be back with the same content.
+            Due { since: now, ..due }
         } else {
             let held = match old {
                 Some(old) => self.held(old),

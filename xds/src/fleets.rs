@@ -5,14 +5,14 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
+use tracing::warn;
 
+use crate::audiences::{Audiences, Edition, Offer};
 use crate::connection::{Connection, Protocol};
 use crate::counts::{FleetCounters, PushCounts};
-use crate::identity::Peer;
 use crate::limits::REFUSED_MAX;
-use crate::published::Published;
 use crate::view::EnvoyView;
-use crate::{ResourceType, Snapshot, Version};
+use crate::{EnvoyId, Offers, ResourceType, Version};
 
 /// What each fleet should have; all clones are one.
 ///
@@ -28,11 +28,13 @@ struct Inner {
     streams: Mutex<BTreeMap<u64, Arc<StreamState>>>,
     opened: AtomicU64,
     encodes: AtomicU64,
+    /// The number of the newest content that any fleet was offered.
+    editions: AtomicU64,
 }
 
 #[derive(Debug)]
 struct Fleet {
-    snapshot: watch::Sender<Option<Published>>,
+    offers: watch::Sender<Option<Audiences>>,
     counters: Arc<FleetCounters>,
     refused_secrets: Arc<Mutex<RefusedSecrets>>,
 }
@@ -42,11 +44,11 @@ struct Fleet {
 /// An Envoy that is sent the same refused secret once more acknowledges it without using it, on another stream too. So
 /// what a node refused is not sent to it again when it comes back, unless it comes back as another build.
 #[derive(Debug, Default)]
-struct RefusedSecrets(VecDeque<(Peer, Arc<str>, Version)>);
+struct RefusedSecrets(VecDeque<(EnvoyId, Arc<str>, Version)>);
 
 impl RefusedSecrets {
-    fn add(&mut self, peer: &Peer, name: &Arc<str>, version: Version) {
-        let refused = (peer.clone(), name.clone(), version);
+    fn add(&mut self, envoy: &EnvoyId, name: &Arc<str>, version: Version) {
+        let refused = (envoy.clone(), name.clone(), version);
         if !self.0.contains(&refused) {
             self.0.push_back(refused);
         }
@@ -60,7 +62,7 @@ impl RefusedSecrets {
 #[derive(Debug)]
 pub(crate) struct StreamState {
     pub(crate) number: u64,
-    pub(crate) peer: Peer,
+    pub(crate) envoy: EnvoyId,
     pub(crate) protocol: Protocol,
     connection: Mutex<Connection>,
 }
@@ -83,17 +85,22 @@ impl Fleets {
         Self::default()
     }
 
-    /// Replaces what a fleet should have, and wakes its Envoys where any content differs.
+    /// Replaces what the Envoys of a fleet should have, and wakes them where any content differs.
     ///
-    /// Costs what differs from the snapshot before if this one was made from it, one comparison per resource if it was
-    /// made from scratch. Never waits: an Envoy that is slow gets the newest snapshot when it comes to it.
-    pub fn publish(&self, fleet: &str, snapshot: Snapshot) {
+    /// Costs, for each audience, what differs from the snapshot before if this one was made from it, one comparison per
+    /// resource if it was made from scratch. Never waits: an Envoy that is slow gets the newest when it comes to it.
+    /// One that moves to another audience is sent only what differs there from what it has.
+    pub fn publish(&self, fleet: &str, mut offers: Offers) {
+        let left_out = offers.limit();
+        if left_out > 0 {
+            warn!(fleet, left_out, "more builds or nodes have a configuration of their own than can be");
+        }
         let mut fleets = lock(&self.0.fleets);
         let fleet = fleets.entry(Arc::from(fleet)).or_insert_with(Fleet::new);
-        fleet.snapshot.send_if_modified(|current| match current {
-            Some(current) => current.replace(snapshot),
+        fleet.offers.send_if_modified(|current| match current {
+            Some(current) => current.replace(offers, &self.0.editions),
             None => {
-                *current = Some(Published::new(snapshot));
+                *current = Some(Audiences::new(offers, &self.0.editions));
                 true
             }
         });
@@ -103,11 +110,11 @@ impl Fleets {
     pub fn withdraw(&self, fleet: &str) {
         let mut fleets = lock(&self.0.fleets);
         if let Some(found) = fleets.get(fleet) {
-            found.snapshot.send_if_modified(|current| {
+            found.offers.send_if_modified(|current| {
                 *current = None;
                 false
             });
-            if found.snapshot.receiver_count() == 0 {
+            if found.offers.receiver_count() == 0 {
                 fleets.remove(fleet);
             }
         }
@@ -122,7 +129,7 @@ impl Fleets {
     pub fn connected(&self) -> BTreeMap<String, usize> {
         let mut connected = BTreeMap::new();
         for stream in lock(&self.0.streams).values() {
-            *connected.entry(stream.peer.fleet.to_string()).or_default() += 1;
+            *connected.entry(stream.envoy.fleet.to_string()).or_default() += 1;
         }
         connected
     }
@@ -140,7 +147,8 @@ impl Fleets {
     /// The streams in the order in which they are shown.
     pub(crate) fn streams(&self) -> Vec<Arc<StreamState>> {
         let mut streams: Vec<_> = lock(&self.0.streams).values().cloned().collect();
-        streams.sort_by(|a, b| (&a.peer.fleet, &a.peer.node, a.number).cmp(&(&b.peer.fleet, &b.peer.node, b.number)));
+        streams
+            .sort_by(|a, b| (&a.envoy.fleet, &a.envoy.node, a.number).cmp(&(&b.envoy.fleet, &b.envoy.node, b.number)));
         streams
     }
 
@@ -149,29 +157,29 @@ impl Fleets {
     }
 
     /// A stream told who it is.
-    pub(crate) fn join(&self, peer: Peer, protocol: Protocol) -> Membership {
+    pub(crate) fn join(&self, envoy: EnvoyId, protocol: Protocol) -> Membership {
         let number = self.0.opened.fetch_add(1, Relaxed);
         let mut fleets = lock(&self.0.fleets);
-        let fleet = fleets.entry(peer.fleet.clone()).or_insert_with(Fleet::new);
-        let (mut snapshots, counters) = (fleet.snapshot.subscribe(), fleet.counters.clone());
+        let fleet = fleets.entry(envoy.fleet.clone()).or_insert_with(Fleet::new);
+        let (mut offers, counters) = (fleet.offers.subscribe(), fleet.counters.clone());
         let refused_secrets = fleet.refused_secrets.clone();
         drop(fleets);
         // The first look must see what is there already.
-        snapshots.mark_changed();
+        offers.mark_changed();
         let mut connection = Connection::new(protocol);
-        for (_, name, version) in lock(&refused_secrets).0.iter().filter(|(by, _, _)| *by == peer) {
+        for (_, name, version) in lock(&refused_secrets).0.iter().filter(|(by, _, _)| *by == envoy) {
             connection.was_refused(ResourceType::Secret, name, *version);
         }
         let connection = Mutex::new(connection);
-        let state = Arc::new(StreamState { number, peer, protocol, connection });
+        let state = Arc::new(StreamState { number, envoy, protocol, connection });
         lock(&self.0.streams).insert(number, state.clone());
-        Membership { fleets: self.clone(), state, counters, refused_secrets, snapshots: Some(snapshots) }
+        Membership { fleets: self.clone(), state, counters, refused_secrets, offers: Some(offers), seen: None }
     }
 }
 
 impl Fleet {
     fn new() -> Self {
-        Self { snapshot: watch::Sender::new(None), counters: Arc::default(), refused_secrets: Arc::default() }
+        Self { offers: watch::Sender::new(None), counters: Arc::default(), refused_secrets: Arc::default() }
     }
 }
 
@@ -181,7 +189,9 @@ pub(crate) struct Membership {
     pub(crate) state: Arc<StreamState>,
     pub(crate) counters: Arc<FleetCounters>,
     refused_secrets: Arc<Mutex<RefusedSecrets>>,
-    snapshots: Option<watch::Receiver<Option<Published>>>,
+    offers: Option<watch::Receiver<Option<Audiences>>>,
+    /// What it was offered last.
+    seen: Option<Edition>,
 }
 
 impl Membership {
@@ -191,17 +201,20 @@ impl Membership {
 
     /// The Envoy refused a secret.
     pub(crate) fn secret_refused(&self, name: &Arc<str>, version: Version) {
-        lock(&self.refused_secrets).add(&self.state.peer, name, version);
+        lock(&self.refused_secrets).add(&self.state.envoy, name, version);
     }
 
-    /// Waits for the fleet to get another snapshot; of several the newest.
-    pub(crate) async fn next_snapshot(&mut self) -> Snapshot {
+    /// Waits for the Envoy to be offered something else; of several offers the newest.
+    pub(crate) async fn next_offer(&mut self) -> Offer {
         loop {
-            let Some(snapshots) = &mut self.snapshots else { return std::future::pending().await };
-            if snapshots.changed().await.is_err() {
-                self.snapshots = None;
-            } else if let Some(published) = &*snapshots.borrow_and_update() {
-                return published.snapshot().clone();
+            let Some(offers) = &mut self.offers else { return std::future::pending().await };
+            if offers.changed().await.is_err() {
+                self.offers = None;
+            } else if let Some(audiences) = &*offers.borrow_and_update()
+                && let Some(offer) = audiences.offer(&self.state.envoy, self.seen)
+            {
+                self.seen = Some(offer.edition);
+                return offer;
             }
         }
     }
@@ -209,13 +222,13 @@ impl Membership {
 
 impl Drop for Membership {
     fn drop(&mut self) {
-        self.snapshots = None;
+        self.offers = None;
         lock(&self.fleets.0.streams).remove(&self.state.number);
         // What nobody has published and nobody waits for needs no place.
         let mut fleets = lock(&self.fleets.0.fleets);
-        let is_abandoned = |fleet: &Fleet| fleet.snapshot.receiver_count() == 0 && fleet.snapshot.borrow().is_none();
-        if fleets.get(&self.state.peer.fleet).is_some_and(is_abandoned) {
-            fleets.remove(&self.state.peer.fleet);
+        let is_abandoned = |fleet: &Fleet| fleet.offers.receiver_count() == 0 && fleet.offers.borrow().is_none();
+        if fleets.get(&self.state.envoy.fleet).is_some_and(is_abandoned) {
+            fleets.remove(&self.state.envoy.fleet);
         }
     }
 }
@@ -226,9 +239,9 @@ mod tests {
     use holdfast_graph::Origins;
 
     use super::*;
-    use crate::Resource;
+    use crate::{Resource, Snapshot};
 
-    fn snapshot(names: &[&str]) -> Snapshot {
+    fn everyone(names: &[&str]) -> Offers {
         let mut snapshot = Snapshot::default();
         for name in names {
             snapshot.insert(
@@ -236,49 +249,49 @@ mod tests {
                 Arc::new(Resource::new(*name, name.as_bytes().to_vec(), Origins::default())),
             );
         }
-        snapshot
+        Offers::everyone(snapshot)
     }
 
-    fn peer(fleet: &str, node: &str) -> Peer {
-        Peer { fleet: Arc::from(fleet), node: Arc::from(node), build: Arc::from("") }
+    fn envoy(fleet: &str, node: &str) -> EnvoyId {
+        EnvoyId { fleet: Arc::from(fleet), node: Arc::from(node), build: Arc::from("") }
     }
 
     #[tokio::test]
     async fn publishing_the_same_content_again_wakes_nobody() {
         let fleets = Fleets::new();
-        fleets.publish("a/b", snapshot(&["x"]));
-        let mut member = fleets.join(peer("a/b", "e"), Protocol::Delta);
-        assert_eq!(member.next_snapshot().await, snapshot(&["x"]));
-        fleets.publish("a/b", snapshot(&["x"]));
-        assert!(!member.snapshots.as_ref().unwrap().has_changed().unwrap());
-        fleets.publish("a/b", snapshot(&["x", "y"]));
-        assert_eq!(member.next_snapshot().await.len(), 2);
+        fleets.publish("a/b", everyone(&["x"]));
+        let mut member = fleets.join(envoy("a/b", "e"), Protocol::Delta);
+        assert_eq!(member.next_offer().await.snapshot, everyone(&["x"]).everyone);
+        fleets.publish("a/b", everyone(&["x"]));
+        assert!(!member.offers.as_ref().unwrap().has_changed().unwrap());
+        fleets.publish("a/b", everyone(&["x", "y"]));
+        assert_eq!(member.next_offer().await.snapshot.len(), 2);
     }
 
     #[tokio::test]
     async fn a_withdrawn_fleet_takes_nothing_from_who_is_connected_and_gives_nothing_to_who_comes() {
         let fleets = Fleets::new();
-        fleets.publish("a/b", snapshot(&["x"]));
-        let mut member = fleets.join(peer("a/b", "e"), Protocol::Delta);
-        member.next_snapshot().await;
+        fleets.publish("a/b", everyone(&["x"]));
+        let mut member = fleets.join(envoy("a/b", "e"), Protocol::Delta);
+        member.next_offer().await;
         fleets.withdraw("a/b");
-        assert!(!member.snapshots.as_ref().unwrap().has_changed().unwrap());
-        let late = fleets.join(peer("a/b", "late"), Protocol::Delta);
-        assert!(late.snapshots.as_ref().unwrap().borrow().is_none());
-        fleets.publish("a/b", snapshot(&["y"]));
-        assert_eq!(member.next_snapshot().await, snapshot(&["y"]));
+        assert!(!member.offers.as_ref().unwrap().has_changed().unwrap());
+        let late = fleets.join(envoy("a/b", "late"), Protocol::Delta);
+        assert!(late.offers.as_ref().unwrap().borrow().is_none());
+        fleets.publish("a/b", everyone(&["y"]));
+        assert_eq!(member.next_offer().await.snapshot, everyone(&["y"]).everyone);
     }
 
     #[tokio::test]
     async fn fleets_nobody_published_leave_nothing_behind() {
         let fleets = Fleets::new();
-        let first = fleets.join(peer("no/such", "e1"), Protocol::Sotw);
-        let second = fleets.join(peer("no/such", "e2"), Protocol::Delta);
+        let first = fleets.join(envoy("no/such", "e1"), Protocol::Sotw);
+        let second = fleets.join(envoy("no/such", "e2"), Protocol::Delta);
         assert_eq!(fleets.connected(), BTreeMap::from([("no/such".to_owned(), 2)]));
         drop((first, second));
         assert!(fleets.connected().is_empty());
         assert!(lock(&fleets.0.fleets).is_empty());
-        fleets.publish("a/b", snapshot(&[]));
+        fleets.publish("a/b", everyone(&[]));
         fleets.withdraw("a/b");
         assert!(lock(&fleets.0.fleets).is_empty());
     }
@@ -287,7 +300,7 @@ mod tests {
     async fn envoys_are_shown_by_fleet_then_node_then_age() {
         let fleets = Fleets::new();
         let members = [("b/b", "e1"), ("a/a", "e2"), ("a/a", "e1"), ("a/a", "e1")]
-            .map(|(fleet, node)| fleets.join(peer(fleet, node), Protocol::Delta));
+            .map(|(fleet, node)| fleets.join(envoy(fleet, node), Protocol::Delta));
         let shown: Vec<_> = fleets
             .envoys()
             .into_iter()

@@ -4,17 +4,24 @@ use std::sync::Arc;
 
 use envoy_types::pb::envoy::config::core::v3::Node;
 use envoy_types::pb::envoy::config::core::v3::node::UserAgentVersionType;
+use envoy_types::pb::google::protobuf::value::Kind;
 
-use crate::limits::{FLEET_BYTES_MAX, NODE_ID_BYTES_MAX};
+use crate::limits::{FLAGS_BYTES_MAX, FLEET_BYTES_MAX, NODE_ID_BYTES_MAX};
 
-/// Who is at the other end of a stream; never changes while the stream lasts.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Peer {
+/// The field of `node.metadata` with the flags of the bootstrap that change what an Envoy takes and refuses.
+pub const FLAGS_FIELD: &str = "holdfast.dev/flags";
+
+/// The Envoy at the other end of a stream; never changes while the stream lasts.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EnvoyId {
     /// The fleet it belongs to, `namespace/name` of its Gateway.
     pub fleet: Arc<str>,
     /// Its `node.id`.
     pub node: Arc<str>,
-    /// Its version, as in `1.40.0`; empty where it told none.
+    /// Its build: the version as in `node.user_agent_build_version`, empty where it told none, and behind a `+` the
+    /// flags of its bootstrap, where it told any. For example `1.40.0+re2=10000`.
+    ///
+    /// Two Envoys of one build take and refuse the same.
     pub build: Arc<str>,
 }
 
@@ -59,8 +66,8 @@ pub enum IdentityError {
     Changed,
 }
 
-impl Peer {
-    /// The peer that a stream's first message tells of.
+impl EnvoyId {
+    /// The Envoy that a stream's first message tells of.
     pub fn of(node: Option<&Node>, identity: &dyn Identity) -> Result<Self, IdentityError> {
         let node = node.ok_or(IdentityError::NoNode)?;
         if node.id.len() > NODE_ID_BYTES_MAX || node.cluster.len() > FLEET_BYTES_MAX {
@@ -72,7 +79,7 @@ impl Peer {
         Ok(Self { fleet: identity.fleet(node)?, node: Arc::from(node.id.as_str()), build: build(node) })
     }
 
-    /// Checks that a later message tells of the same peer; most don't carry a node at all.
+    /// Checks that a later message tells of the same Envoy; most don't carry a node at all.
     pub fn check(&self, node: Option<&Node>, identity: &dyn Identity) -> Result<(), IdentityError> {
         match node {
             None => Ok(()),
@@ -87,7 +94,19 @@ fn build(node: &Node) -> Arc<str> {
         Some(UserAgentVersionType::UserAgentBuildVersion(build)) => build.version.as_ref(),
         _ => None,
     };
-    version.map_or(Arc::from(""), |v| Arc::from(format!("{}.{}.{}", v.major_number, v.minor_number, v.patch)))
+    let version = version.map(|v| format!("{}.{}.{}", v.major_number, v.minor_number, v.patch)).unwrap_or_default();
+    match flags(node) {
+        Some(flags) => Arc::from(format!("{version}+{flags}")),
+        None => Arc::from(version),
+    }
+}
+
+/// What the bootstrap says of its flags; what cannot be such is passed over, since it stands in logs and pages.
+fn flags(node: &Node) -> Option<&str> {
+    let Some(Kind::StringValue(flags)) = &node.metadata.as_ref()?.fields.get(FLAGS_FIELD)?.kind else { return None };
+    let is_short = (1..=FLAGS_BYTES_MAX).contains(&flags.len());
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._=,-".contains(&byte);
+    (is_short && flags.bytes().all(is_plain)).then_some(flags)
 }
 
 #[cfg(test)]
@@ -95,6 +114,7 @@ fn build(node: &Node) -> Arc<str> {
 mod tests {
     use envoy_types::pb::envoy::config::core::v3::BuildVersion;
     use envoy_types::pb::envoy::r#type::v3::SemanticVersion;
+    use envoy_types::pb::google::protobuf::{Struct, Value};
 
     use super::*;
 
@@ -108,22 +128,39 @@ mod tests {
         let version = SemanticVersion { major_number: 1, minor_number: 40, patch: 0 };
         let build = BuildVersion { version: Some(version), ..Default::default() };
         claimed.user_agent_version_type = Some(UserAgentVersionType::UserAgentBuildVersion(build));
-        let peer = Peer::of(Some(&claimed), &ClaimedFleet).unwrap();
-        assert_eq!((&*peer.fleet, &*peer.node, &*peer.build), ("infra/public", "e1", "1.40.0"));
-        assert_eq!(peer.check(None, &ClaimedFleet), Ok(()));
-        assert_eq!(peer.check(Some(&claimed), &ClaimedFleet), Ok(()));
-        assert_eq!(peer.check(Some(&node("e1", "infra/other")), &ClaimedFleet), Err(IdentityError::Changed));
-        assert_eq!(peer.check(Some(&node("e2", "infra/public")), &ClaimedFleet), Err(IdentityError::Changed));
+        let envoy = EnvoyId::of(Some(&claimed), &ClaimedFleet).unwrap();
+        assert_eq!((&*envoy.fleet, &*envoy.node, &*envoy.build), ("infra/public", "e1", "1.40.0"));
+        assert_eq!(envoy.check(None, &ClaimedFleet), Ok(()));
+        assert_eq!(envoy.check(Some(&claimed), &ClaimedFleet), Ok(()));
+        assert_eq!(envoy.check(Some(&node("e1", "infra/other")), &ClaimedFleet), Err(IdentityError::Changed));
+        assert_eq!(envoy.check(Some(&node("e2", "infra/public")), &ClaimedFleet), Err(IdentityError::Changed));
+    }
+
+    #[test]
+    fn flags_of_the_bootstrap_are_part_of_the_build() {
+        let build_with = |kind: Kind| {
+            let mut claimed = node("e1", "infra/public");
+            let fields = [(FLAGS_FIELD.to_owned(), Value { kind: Some(kind) })].into();
+            claimed.metadata = Some(Struct { fields });
+            EnvoyId::of(Some(&claimed), &ClaimedFleet).unwrap().build
+        };
+        let text = |text: &str| build_with(Kind::StringValue(text.to_owned()));
+        assert_eq!(&*text("re2=10000,x_y.z-1"), "+re2=10000,x_y.z-1");
+        assert_eq!(text(&"f".repeat(FLAGS_BYTES_MAX)).len(), FLAGS_BYTES_MAX + 1);
+        for unusable in ["", "a b", "a+b", "a\n", "ä", &"f".repeat(FLAGS_BYTES_MAX + 1)] {
+            assert_eq!(&*text(unusable), "", "{unusable:?}");
+        }
+        assert_eq!(&*build_with(Kind::NumberValue(1.0)), "");
     }
 
     #[test]
     fn anything_but_namespace_and_name_is_refused() {
         for cluster in ["", "public", "/public", "infra/", "a/b/c"] {
-            assert_eq!(Peer::of(Some(&node("e", cluster)), &ClaimedFleet), Err(IdentityError::NotAFleet));
+            assert_eq!(EnvoyId::of(Some(&node("e", cluster)), &ClaimedFleet), Err(IdentityError::NotAFleet));
         }
-        assert_eq!(Peer::of(None, &ClaimedFleet), Err(IdentityError::NoNode));
-        assert_eq!(Peer::of(Some(&node("e\n2", "a/b")), &ClaimedFleet), Err(IdentityError::NotPrintable));
+        assert_eq!(EnvoyId::of(None, &ClaimedFleet), Err(IdentityError::NoNode));
+        assert_eq!(EnvoyId::of(Some(&node("e\n2", "a/b")), &ClaimedFleet), Err(IdentityError::NotPrintable));
         let long = node(&"e".repeat(NODE_ID_BYTES_MAX + 1), "a/b");
-        assert_eq!(Peer::of(Some(&long), &ClaimedFleet), Err(IdentityError::TooLong));
+        assert_eq!(EnvoyId::of(Some(&long), &ClaimedFleet), Err(IdentityError::TooLong));
     }
 }

@@ -3,11 +3,13 @@
 //! The protocol is a state machine without I/O; `server.rs` and its siblings alone are tonic around it.
 //! This crate names no Kubernetes kind and decides nothing about blame: it carries origins along and reports answers.
 //!
-//! The way through: [`Fleets::publish`] takes a [`Snapshot`]; each stream's [`connection::Connection`] compares it with
-//! the one it saw last and hands out [`response::Response`]s; [`serve`] writes them and reports each [`Answer`].
+//! The way through: [`Fleets::publish`] takes [`Offers`], a [`Snapshot`] for each audience; each stream's
+//! [`connection::Connection`] compares the one that is offered to it with the one it saw last and hands out
+//! [`response::Response`]s; [`serve`] writes them and reports in [`Notice`]s who comes and goes and each [`Answer`].
 
 mod ads;
 mod answer;
+mod audiences;
 mod blame;
 pub mod connection;
 mod counts;
@@ -23,6 +25,8 @@ mod json;
 pub mod limits;
 mod lingering;
 mod listen;
+mod notice;
+mod offers;
 mod published;
 mod reflection;
 mod refusals;
@@ -40,8 +44,11 @@ mod wire;
 pub use answer::{Answer, Outcome};
 pub use counts::{PushCount, PushCounts};
 pub use fleets::Fleets;
+pub use identity::EnvoyId;
 pub use json::to_json;
 pub use listen::{Address, Listen, ServeError};
+pub use notice::Notice;
+pub use offers::Offers;
 pub use resource::{Resource, ResourceType, Version};
 pub use scrub::scrub;
 pub use server::{Bound, bind, serve};

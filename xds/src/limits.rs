@@ -8,6 +8,15 @@ pub const NODE_ID_BYTES_MAX: usize = 512;
 /// Longest `node.cluster` (the fleet), in bytes: two Kubernetes names and a slash fit.
 pub const FLEET_BYTES_MAX: usize = 512;
 
+/// Longest text about the flags of an Envoy's bootstrap, in bytes; a longer one is passed over.
+pub const FLAGS_BYTES_MAX: usize = 64;
+
+/// Most builds of one fleet that are offered something of their own; the first in the order of their names are.
+pub const OFFERED_BUILDS_MAX: usize = 64;
+
+/// Most nodes of one fleet that are offered something of their own; the first in the order of their names are.
+pub const OFFERED_NODES_MAX: usize = 256;
+
 /// Longest resource name in a request, in bytes.
 pub const NAME_BYTES_MAX: usize = 2048;
 

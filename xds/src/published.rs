@@ -1,4 +1,4 @@
-//! What a fleet was published last, kept so that comparing two snapshots costs what differs.
+//! What an audience of a fleet was published last, kept so that comparing two snapshots costs what differs.
 //!
 //! Whoever publishes may change the snapshot it published before, or make each one from scratch. Either way
 //! clients compare snapshots that share all that is the same: the comparison in full, where one is needed, is done
@@ -9,7 +9,7 @@ use imbl::ordmap::DiffItem;
 use crate::{ResourceType, Snapshot};
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Published {
     /// As it was given: the next one probably shares with this.
     given: Snapshot,

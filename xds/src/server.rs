@@ -16,16 +16,16 @@ use crate::identity::{ClaimedFleet, Identity};
 use crate::limits::{KEEPALIVE, KEEPALIVE_TIMEOUT, STREAMS_PER_CONNECTION_MAX};
 use crate::listen::{Address, Listen, ServeError, Socket, open};
 use crate::stream::Context;
-use crate::{Answer, Fleets, reflection};
+use crate::{Fleets, Notice, reflection};
 
 /// Listens and serves until `shutdown` ends; see [`bind`] where the address must be known.
 pub async fn serve(
     listen: Listen,
     fleets: Fleets,
-    answers: mpsc::Sender<Answer>,
+    notices: mpsc::Sender<Notice>,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), ServeError> {
-    bind(listen)?.run(fleets, answers, shutdown).await
+    bind(listen)?.run(fleets, notices, shutdown).await
 }
 
 /// Starts to listen. Connections wait until [`Bound::run`]. Needs a running tokio runtime.
@@ -55,16 +55,16 @@ impl Bound {
 
     /// Serves until `shutdown` ends; then every stream is ended, so that Envoys look for another server at once.
     ///
-    /// Every answer of an Envoy goes to `answers`. A stream waits while that channel is full. Once nobody receives any
-    /// more, answers are dropped and serving goes on.
+    /// Every Envoy that comes or goes and every answer goes to `notices`. A stream waits while that channel is full. Once
+    /// nobody receives any more, notices are dropped and serving goes on.
     pub async fn run(
         self,
         fleets: Fleets,
-        answers: mpsc::Sender<Answer>,
+        notices: mpsc::Sender<Notice>,
         shutdown: impl Future<Output = ()>,
     ) -> Result<(), ServeError> {
         let (stop, stopping) = watch::channel(false);
-        let context = Context { fleets: fleets.clone(), identity: self.identity, answers, stopping };
+        let context = Context { fleets: fleets.clone(), identity: self.identity, notices, stopping };
         let router = router(context, fleets).await;
         let shutdown = async {
             shutdown.await;

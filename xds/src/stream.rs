@@ -1,4 +1,4 @@
-//! Runs one ADS stream: reads requests, waits for snapshots, writes responses, reports answers.
+//! Runs one ADS stream: reads requests, waits for what its Envoy is offered, writes responses, tells what happened.
 
 use std::sync::Arc;
 
@@ -6,20 +6,23 @@ use envoy_types::pb::envoy::config::core::v3::Node;
 use envoy_types::pb::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DiscoveryRequest};
 use tokio::sync::{mpsc, watch};
 use tonic::{Status, Streaming};
-use tracing::{debug, info, warn};
+use tracing::{info, warn};
 
 use crate::connection::{Connection, Protocol, Verdict, Violation};
 use crate::counts::PushCount;
 use crate::fleets::{Fleets, Membership};
-use crate::identity::{Identity, Peer};
+use crate::identity::Identity;
 use crate::limits::FIRST_MESSAGE_TIMEOUT;
+use crate::notice::Teller;
 use crate::wire::{Message, write};
-use crate::{Answer, Outcome, ResourceType, Version};
+use crate::{Answer, EnvoyId, Notice, Outcome, ResourceType, Version};
 
 /// A request of one of the two variants.
 pub(crate) trait Request: prost::Message + Default + 'static {
     const PROTOCOL: Protocol;
     fn node(&self) -> Option<&Node>;
+    /// Does it tell of something that the client has, as the first message of a stream?
+    fn reports_versions(&self) -> bool;
     fn apply(&self, connection: &mut Connection) -> Result<Vec<Verdict>, Violation>;
 }
 
@@ -27,6 +30,9 @@ impl Request for DeltaDiscoveryRequest {
     const PROTOCOL: Protocol = Protocol::Delta;
     fn node(&self) -> Option<&Node> {
         self.node.as_ref()
+    }
+    fn reports_versions(&self) -> bool {
+        !self.initial_resource_versions.is_empty()
     }
     fn apply(&self, connection: &mut Connection) -> Result<Vec<Verdict>, Violation> {
         connection.on_delta_request(self)
@@ -38,6 +44,9 @@ impl Request for DiscoveryRequest {
     fn node(&self) -> Option<&Node> {
         self.node.as_ref()
     }
+    fn reports_versions(&self) -> bool {
+        !self.version_info.is_empty()
+    }
     fn apply(&self, connection: &mut Connection) -> Result<Vec<Verdict>, Violation> {
         connection.on_sotw_request(self)
     }
@@ -48,7 +57,7 @@ impl Request for DiscoveryRequest {
 pub(crate) struct Context {
     pub(crate) fleets: Fleets,
     pub(crate) identity: Arc<dyn Identity>,
-    pub(crate) answers: mpsc::Sender<Answer>,
+    pub(crate) notices: mpsc::Sender<Notice>,
     /// Becomes true when the server stops.
     pub(crate) stopping: watch::Receiver<bool>,
 }
@@ -79,15 +88,18 @@ async fn converse<R: Request>(
         .await
         .map_err(|_| Status::deadline_exceeded("no first message"))?;
     let Some(first) = first? else { return Ok(()) };
-    let peer = Peer::of(first.node(), &*context.identity).map_err(|error| {
+    let envoy = EnvoyId::of(first.node(), &*context.identity).map_err(|error| {
         info!(%error, "stream refused");
         Status::invalid_argument(error.to_string())
     })?;
-    let mut stream = Stream { member: context.fleets.join(peer, R::PROTOCOL), context };
-    let Peer { fleet, node, build } = &stream.member.state.peer;
+    let EnvoyId { fleet, node, build } = &envoy;
     info!(%fleet, %node, %build, protocol = ?R::PROTOCOL, "Envoy connected");
+    let mut stream = Stream {
+        member: context.fleets.join(envoy.clone(), R::PROTOCOL),
+        teller: Teller::begin(context.notices, envoy.clone(), first.reports_versions()).await,
+        identity: context.identity,
+    };
     let ended = stream.serve(first, requests, outbound).await;
-    let Peer { fleet, node, .. } = &stream.member.state.peer;
     match &ended {
         Ok(()) => info!(%fleet, %node, "Envoy disconnected"),
         Err(status) => info!(%fleet, %node, reason = status.message(), "Envoy's stream ended"),
@@ -95,9 +107,11 @@ async fn converse<R: Request>(
     ended
 }
 
+/// In the order in which it is given up: who is told to be gone is in no list any more.
 struct Stream {
     member: Membership,
-    context: Context,
+    teller: Teller,
+    identity: Arc<dyn Identity>,
 }
 
 impl Stream {
@@ -118,7 +132,13 @@ impl Stream {
                     Some(request) => self.take_in(request).await?,
                     None => return Ok(()),
                 },
-                snapshot = self.member.next_snapshot() => self.member.state.connection().on_snapshot(snapshot),
+                offer = self.member.next_offer() => {
+                    let mut connection = self.member.state.connection();
+                    match offer.edition.fresh_only {
+                        true => connection.on_fresh_snapshot(offer.snapshot),
+                        false => connection.on_snapshot(offer.snapshot),
+                    }
+                }
                 permit = outbound.reserve(), if may_send => {
                     let Ok(permit) = permit else { return Ok(()) };
                     // Made only now that it can be sent: an Envoy that is slow gets what is newest then.
@@ -133,12 +153,12 @@ impl Stream {
         }
     }
 
-    async fn take_in<R: Request>(&self, request: R) -> Result<(), Status> {
-        let Context { identity, answers, .. } = &self.context;
-        let Peer { fleet, node, build } = &self.member.state.peer;
+    async fn take_in<R: Request>(&mut self, request: R) -> Result<(), Status> {
+        let state = self.member.state.clone();
+        let EnvoyId { fleet, node, build } = &state.envoy;
         let invalid = |error: &dyn std::fmt::Display| Status::invalid_argument(error.to_string());
-        self.member.state.peer.check(request.node(), &**identity).map_err(|error| invalid(&error))?;
-        let verdicts = request.apply(&mut self.member.state.connection());
+        state.envoy.check(request.node(), &*self.identity).map_err(|error| invalid(&error))?;
+        let verdicts = request.apply(&mut state.connection());
         for Verdict { kind, outcome, resources } in verdicts.map_err(|error| invalid(&error))? {
             self.count(&outcome, kind);
             if let Outcome::Refused { message } = &outcome {
@@ -147,11 +167,10 @@ impl Stream {
                 warn!(%fleet, %node, kind = kind.short_name(), count = resources.len(), ?names, message, "refused by Envoy");
             }
             let [fleet, node, build] = [fleet, node, build].map(Arc::clone);
-            // Answers are never dropped: the stream waits for who decides. None is waited for once nobody listens.
-            if answers.send(Answer { fleet, node, build, kind, outcome, resources }).await.is_err() {
-                debug!("nobody listens to answers");
-            }
+            self.teller.add(Answer { fleet, node, build, kind, outcome, resources });
         }
+        // Answers are never dropped: the stream waits for who decides. None is waited for once nobody listens.
+        self.teller.tell().await;
         Ok(())
     }
 

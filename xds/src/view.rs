@@ -18,7 +18,7 @@ pub struct EnvoyView {
     pub fleet: Arc<str>,
     /// Its `node.id`.
     pub node: Arc<str>,
-    /// Its version, empty where it told none.
+    /// Its build: version and flags of the bootstrap, empty where it told none.
     pub build: Arc<str>,
     /// The variant of the protocol it speaks.
     pub protocol: Protocol,
@@ -73,9 +73,9 @@ impl EnvoyView {
             .map(|kind| (kind.short_name(), TypeView::of(connection.cursor(kind))))
             .collect();
         Self {
-            fleet: stream.peer.fleet.clone(),
-            node: stream.peer.node.clone(),
-            build: stream.peer.build.clone(),
+            fleet: stream.envoy.fleet.clone(),
+            node: stream.envoy.node.clone(),
+            build: stream.envoy.build.clone(),
             protocol: stream.protocol,
             stream: stream.number,
             types,

@@ -3,6 +3,7 @@
 //! The limits follow Envoy's page on edge proxies; what belongs to listeners stands in the listeners that are served.
 //! <https://www.envoyproxy.io/docs/envoy/latest/configuration/best_practices/edge>
 
+use holdfast_xds::identity::FLAGS_FIELD;
 use serde_json::{Value, json};
 
 use super::arguments::{Listen, Target};
@@ -54,7 +55,12 @@ impl Bootstrap {
     /// The configuration, as Envoy reads it from JSON and YAML.
     pub fn to_json(&self) -> Value {
         let mut all = json!({
-            "node": { "cluster": self.gateway, "id": self.node_id },
+            "node": {
+                "cluster": self.gateway,
+                "id": self.node_id,
+                // An Envoy of the same version that takes other expressions is another build.
+                "metadata": { FLAGS_FIELD: format!("re2={RE2_PROGRAM_SIZE_MAX}") },
+            },
             "dynamic_resources": self.dynamic_resources(),
             "static_resources": { "clusters": [self.xds_cluster()] },
             "layered_runtime": layered_runtime(),

@@ -132,6 +132,6 @@ fn key_of(event: &Event) -> holdfast_graph::ObjectKey {
     match event {
         Event::Applied(object, _) => object.key.clone(),
         Event::Unusable(key, _) | Event::Deleted(key) => key.clone(),
-        Event::Answered(_) => panic!("no answers here"),
+        Event::Answered(_) | Event::Connected(..) | Event::Disconnected(_) => panic!("no Envoys here"),
     }
 }

@@ -36,7 +36,7 @@ fn key(event: &Event) -> Option<ObjectKey> {
     match event {
         Event::Applied(object, _) => Some(object.key.clone()),
         Event::Unusable(key, _) | Event::Deleted(key) => Some(key.clone()),
-        Event::Answered(_) => None,
+        Event::Answered(_) | Event::Connected(..) | Event::Disconnected(_) => None,
     }
 }
 

@@ -11,7 +11,9 @@ use envoy_types::pb::envoy::service::discovery::v3::{
 };
 use envoy_types::pb::google::rpc;
 use holdfast_graph::Origins;
-use holdfast_xds::{Address, Answer, Bound, Fleets, Listen, Resource, ResourceType, ServeError, Snapshot, bind};
+use holdfast_xds::{
+    Address, Answer, Bound, Fleets, Listen, Notice, Offers, Resource, ResourceType, ServeError, Snapshot, bind,
+};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio_stream::wrappers::ReceiverStream;
@@ -48,7 +50,7 @@ pub(crate) fn snapshot(resources: &[(ResourceType, &str, &[u8])]) -> Snapshot {
 /// A server on loopback; stops when it is dropped.
 pub(crate) struct Server {
     pub(crate) fleets: Fleets,
-    pub(crate) answers: mpsc::Receiver<Answer>,
+    pub(crate) notices: mpsc::Receiver<Notice>,
     pub(crate) address: Address,
     stop: Option<oneshot::Sender<()>>,
     pub(crate) ended: JoinHandle<Result<(), ServeError>>,
@@ -60,14 +62,19 @@ impl Server {
     }
 
     pub(crate) fn on(bound: Bound) -> Self {
+        Self::with_room(bound, 1024)
+    }
+
+    /// One where so many notices may wait.
+    pub(crate) fn with_room(bound: Bound, room: usize) -> Self {
         let fleets = Fleets::new();
         let address = bound.address().clone();
-        let (sender, answers) = mpsc::channel(1024);
+        let (sender, notices) = mpsc::channel(room);
         let (stop, stopped) = oneshot::channel::<()>();
         let ended = tokio::spawn(bound.run(fleets.clone(), sender, async {
             let _ = stopped.await;
         }));
-        Self { fleets, answers, address, stop: Some(stop), ended }
+        Self { fleets, notices, address, stop: Some(stop), ended }
     }
 
     pub(crate) fn stop(&mut self) {
@@ -83,8 +90,22 @@ impl Server {
         DeltaClient::open(self.channel().await, node, "infra/public").await
     }
 
+    /// All Envoys of a fleet should have this.
+    pub(crate) fn publish(&self, fleet: &str, snapshot: Snapshot) {
+        self.fleets.publish(fleet, Offers::everyone(snapshot));
+    }
+
+    pub(crate) async fn notice(&mut self) -> Notice {
+        soon(self.notices.recv()).await.unwrap()
+    }
+
+    /// The next answer, whoever comes and goes meanwhile.
     pub(crate) async fn answer(&mut self) -> Answer {
-        soon(self.answers.recv()).await.unwrap()
+        loop {
+            if let Notice::Answered(answer) = self.notice().await {
+                return answer;
+            }
+        }
     }
 }
 
@@ -106,8 +127,12 @@ pub(crate) struct DeltaClient {
 
 impl DeltaClient {
     pub(crate) async fn open(channel: Channel, id: &str, fleet: &str) -> Self {
+        Self::open_with(channel, DeltaDiscoveryRequest { node: node(id, fleet), ..Default::default() }).await
+    }
+
+    pub(crate) async fn open_with(channel: Channel, first: DeltaDiscoveryRequest) -> Self {
         let (requests, receiver) = mpsc::channel(1024);
-        requests.send(DeltaDiscoveryRequest { node: node(id, fleet), ..Default::default() }).await.unwrap();
+        requests.send(first).await.unwrap();
         let mut client = AggregatedDiscoveryServiceClient::new(channel).max_decoding_message_size(usize::MAX);
         let responses = client.delta_aggregated_resources(ReceiverStream::new(receiver)).await.unwrap().into_inner();
         Self { requests, responses }

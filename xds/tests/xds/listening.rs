@@ -26,7 +26,7 @@ async fn a_socket_that_listens_already_is_taken_over() {
     let bound = bind(Listen::Socket(socket)).unwrap();
     assert_eq!(bound.address().tcp(), Some(address));
     let server = Server::on(bound);
-    server.fleets.publish("infra/public", snapshot(&[(ResourceType::Cluster, "a", b"")]));
+    server.publish("infra/public", snapshot(&[(ResourceType::Cluster, "a", b"")]));
     let mut client = server.delta("e").await;
     client.subscribe(ResourceType::Cluster, &[]).await;
     assert_eq!(client.take().await.resources.len(), 1);
@@ -41,7 +41,7 @@ async fn a_unix_socket_is_for_its_user_alone_and_goes_with_its_server() {
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
 
-    server.fleets.publish("infra/public", snapshot(&[(ResourceType::Cluster, "a", b"")]));
+    server.publish("infra/public", snapshot(&[(ResourceType::Cluster, "a", b"")]));
     let to = path.clone();
     let connector = service_fn(move |_: Uri| {
         let to = to.clone();

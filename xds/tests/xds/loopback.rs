@@ -27,7 +27,7 @@ const FLEET: &str = "infra/public";
 #[tokio::test]
 async fn an_incremental_client_is_sent_what_changes_and_its_answers_are_reported() {
     let mut server = Server::start();
-    server.fleets.publish(FLEET, snapshot(&[(ROUTE, "r", b"one"), (ROUTE, "s", b"one")]));
+    server.publish(FLEET, snapshot(&[(ROUTE, "r", b"one"), (ROUTE, "s", b"one")]));
     let mut client = server.delta("envoy-1").await;
     client.subscribe(ROUTE, &["r", "s"]).await;
     let (first, second) = (client.next().await, client.next().await);
@@ -45,7 +45,7 @@ async fn an_incremental_client_is_sent_what_changes_and_its_answers_are_reported
     assert_eq!(answer.outcome, Outcome::Refused { message: "missing ]: [".to_owned() });
     assert_eq!(answer.resources, [(Arc::from("s"), Some(Version::of(b"one")))]);
 
-    server.fleets.publish(FLEET, snapshot(&[(ROUTE, "r", b"two"), (ROUTE, "s", b"one")]));
+    server.publish(FLEET, snapshot(&[(ROUTE, "r", b"two"), (ROUTE, "s", b"one")]));
     let third = client.take().await;
     assert_eq!(third.resources.len(), 1);
     assert_eq!(third.resources[0].version, Version::of(b"two").to_string());
@@ -57,14 +57,14 @@ async fn an_incremental_client_is_sent_what_changes_and_its_answers_are_reported
 #[tokio::test]
 async fn a_state_of_the_world_client_is_served_too() {
     let mut server = Server::start();
-    server.fleets.publish(FLEET, snapshot(&[(CLUSTER, "a", b""), (CLUSTER, "b", b"")]));
+    server.publish(FLEET, snapshot(&[(CLUSTER, "a", b""), (CLUSTER, "b", b"")]));
     let mut client = SotwClient::open(server.channel().await, "envoy-1", FLEET).await;
     client.subscribe(CLUSTER, &[]).await;
     let first = client.next().await;
     assert_eq!((first.resources.len(), first.type_url.as_str()), (2, CLUSTER.url()));
     client.answer(&first, &[], None).await;
     assert_eq!(server.answer().await.resources.len(), 2);
-    server.fleets.publish(FLEET, snapshot(&[(CLUSTER, "a", b"")]));
+    server.publish(FLEET, snapshot(&[(CLUSTER, "a", b"")]));
     let second = client.next().await;
     assert_eq!(second.resources.len(), 1);
     assert_ne!(first.version_info, second.version_info);
@@ -78,7 +78,7 @@ async fn a_state_of_the_world_client_is_served_too() {
 async fn one_that_comes_back_with_everything_is_sent_nothing() {
     let server = Server::start();
     let contents = snapshot(&[(CLUSTER, "a", b""), (ROUTE, "r", b"one")]);
-    server.fleets.publish(FLEET, contents.clone());
+    server.publish(FLEET, contents.clone());
     let mut client = server.delta("envoy-1").await;
     client.subscribe(CLUSTER, &[]).await;
     client.take().await;
@@ -92,8 +92,8 @@ async fn one_that_comes_back_with_everything_is_sent_nothing() {
     client.resume(CLUSTER, &[], &had(CLUSTER)).await;
     client.resume(ROUTE, &["r"], &had(ROUTE)).await;
     // The same content made anew is the same content.
-    server.fleets.publish(FLEET, snapshot(&[(CLUSTER, "a", b""), (ROUTE, "r", b"one")]));
-    server.fleets.publish(FLEET, snapshot(&[(CLUSTER, "a", b""), (ROUTE, "r", b"two")]));
+    server.publish(FLEET, snapshot(&[(CLUSTER, "a", b""), (ROUTE, "r", b"one")]));
+    server.publish(FLEET, snapshot(&[(CLUSTER, "a", b""), (ROUTE, "r", b"two")]));
     assert_eq!(client.take().await.resources[0].version, Version::of(b"two").to_string());
     assert_eq!(server.fleets.pushes().total().resources, sent + 1);
 }
@@ -102,7 +102,7 @@ async fn one_that_comes_back_with_everything_is_sent_nothing() {
 async fn a_secret_that_an_envoy_refused_is_not_sent_to_it_when_it_comes_back() {
     let mut server = Server::start();
     let secret = ResourceType::Secret;
-    server.fleets.publish(FLEET, snapshot(&[(secret, "s", b"bad"), (secret, "t", b"good")]));
+    server.publish(FLEET, snapshot(&[(secret, "s", b"bad"), (secret, "t", b"good")]));
     let mut client = server.delta("envoy-1").await;
     client.subscribe(secret, &["s"]).await;
     let response = client.next().await;
@@ -116,7 +116,7 @@ async fn a_secret_that_an_envoy_refused_is_not_sent_to_it_when_it_comes_back() {
     let mut other = server.delta("envoy-2").await;
     other.subscribe(secret, &["s"]).await;
     assert_eq!(other.take().await.resources[0].name, "s");
-    server.fleets.publish(FLEET, snapshot(&[(secret, "s", b"mended"), (secret, "t", b"good")]));
+    server.publish(FLEET, snapshot(&[(secret, "s", b"mended"), (secret, "t", b"good")]));
     assert_eq!(client.take().await.resources[0].name, "s");
 }
 
@@ -127,7 +127,7 @@ async fn a_fleet_nobody_published_waits_and_is_served_when_it_is() {
     client.resume(CLUSTER, &[], &BTreeMap::from([("old".to_owned(), "v".to_owned())])).await;
     until(|| server.fleets.envoys().iter().any(|envoy| envoy.types.contains_key("CDS"))).await;
     assert_eq!(server.fleets.pushes().total().responses, 0);
-    server.fleets.publish(FLEET, snapshot(&[(CLUSTER, "new", b"")]));
+    server.publish(FLEET, snapshot(&[(CLUSTER, "new", b"")]));
     assert_eq!(client.take().await.resources[0].name, "new");
     assert_eq!(client.take().await.removed_resources, ["old"]);
 }
@@ -135,7 +135,7 @@ async fn a_fleet_nobody_published_waits_and_is_served_when_it_is() {
 #[tokio::test]
 async fn a_withdrawn_fleet_keeps_what_it_has() {
     let server = Server::start();
-    server.fleets.publish(FLEET, snapshot(&[(CLUSTER, "a", b""), (ROUTE, "r", b"1")]));
+    server.publish(FLEET, snapshot(&[(CLUSTER, "a", b""), (ROUTE, "r", b"1")]));
     let mut client = server.delta("envoy-1").await;
     client.subscribe(CLUSTER, &[]).await;
     client.take().await;
@@ -153,8 +153,8 @@ async fn a_withdrawn_fleet_keeps_what_it_has() {
 #[tokio::test]
 async fn fleets_are_kept_apart() {
     let server = Server::start();
-    server.fleets.publish("infra/public", snapshot(&[(CLUSTER, "public", b"")]));
-    server.fleets.publish("infra/internal", snapshot(&[(CLUSTER, "internal", b"")]));
+    server.publish("infra/public", snapshot(&[(CLUSTER, "public", b"")]));
+    server.publish("infra/internal", snapshot(&[(CLUSTER, "internal", b"")]));
     for fleet in ["public", "internal"] {
         let mut client = DeltaClient::open(server.channel().await, "e", &format!("infra/{fleet}")).await;
         client.subscribe(CLUSTER, &[]).await;
@@ -167,7 +167,7 @@ async fn fleets_are_kept_apart() {
 #[tokio::test]
 async fn who_claims_to_be_another_in_the_middle_of_a_stream_is_cut_off() {
     let server = Server::start();
-    server.fleets.publish("infra/secret", snapshot(&[(CLUSTER, "secret", b"")]));
+    server.publish("infra/secret", snapshot(&[(CLUSTER, "secret", b"")]));
     for (id, fleet) in [("envoy-1", "infra/secret"), ("envoy-2", FLEET)] {
         let client = server.delta("envoy-1").await;
         let type_url = CLUSTER.url().to_owned();
@@ -203,7 +203,7 @@ async fn large_resources_and_many_of_them_arrive_whole() {
         let body = n.to_le_bytes().repeat(if n % 100 == 0 { 300_000 } else { 1 + n as usize });
         contents.insert(ROUTE, Arc::new(Resource::new(format!("r{n}"), body, Origins::default())));
     }
-    server.fleets.publish(FLEET, contents.clone());
+    server.publish(FLEET, contents.clone());
     let mut client = server.delta("e").await;
     let names: Vec<String> = (0..500).map(|n| format!("r{n}")).collect();
     client.subscribe(ROUTE, &names.iter().map(String::as_str).collect::<Vec<_>>()).await;
@@ -222,7 +222,7 @@ async fn a_client_that_does_not_answer_is_sent_the_newest_in_the_end_and_no_queu
     let mut client = server.delta("e").await;
     client.subscribe(ROUTE, &["r"]).await;
     for n in 0..5000u32 {
-        server.fleets.publish(FLEET, snapshot(&[(ROUTE, "r", n.to_string().as_bytes())]));
+        server.publish(FLEET, snapshot(&[(ROUTE, "r", n.to_string().as_bytes())]));
         tokio::task::yield_now().await;
     }
     let mut last = client.take().await;
@@ -236,12 +236,12 @@ async fn a_client_that_does_not_answer_is_sent_the_newest_in_the_end_and_no_queu
 #[tokio::test]
 async fn nobody_listening_to_answers_stops_nothing() {
     let mut server = Server::start();
-    server.answers.close();
-    server.fleets.publish(FLEET, snapshot(&[(ROUTE, "r", b"1")]));
+    server.notices.close();
+    server.publish(FLEET, snapshot(&[(ROUTE, "r", b"1")]));
     let mut client = server.delta("e").await;
     client.subscribe(ROUTE, &["r"]).await;
     client.take().await;
-    server.fleets.publish(FLEET, snapshot(&[(ROUTE, "r", b"2")]));
+    server.publish(FLEET, snapshot(&[(ROUTE, "r", b"2")]));
     client.take().await;
 }
 
@@ -308,7 +308,7 @@ async fn client_status_tells_what_each_envoy_has_without_contents() {
     let mut server = Server::start();
     let secret = ResourceType::Secret;
     let canary = b"PRIVATE KEY canary";
-    server.fleets.publish(FLEET, snapshot(&[(CLUSTER, "a", b""), (secret, "s", canary), (secret, "t", canary)]));
+    server.publish(FLEET, snapshot(&[(CLUSTER, "a", b""), (secret, "s", canary), (secret, "t", canary)]));
     let mut client = server.delta("envoy-1").await;
     client.subscribe(CLUSTER, &[]).await;
     client.take().await;

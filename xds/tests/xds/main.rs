@@ -2,11 +2,13 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod audiences;
 mod client;
 mod delta;
 mod listening;
 mod loopback;
 mod model;
+mod notices;
 mod order;
 mod refusal;
 mod seeded;

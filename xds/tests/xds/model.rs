@@ -3,12 +3,15 @@
 //! Whatever the bytes say, these must hold:
 //!
 //! - nothing comes before the fleet is published, nothing that was not asked for, nothing in more company than allowed;
+//! - one that comes with something is sent nothing while only those are served that have nothing;
 //! - what was refused is never sent again on that stream, and no more responses are unanswered than allowed;
 //! - what is reported as acknowledged was applied, what is reported as refused was not;
 //! - no route that is applied names a cluster that the Envoy does not have;
 //! - endpoints come again after their cluster was changed;
 //! - once everything is answered the Envoy has exactly what it should have, but for what it refused, after a bounded
 //!   number of responses; publishing that again, or coming back with it, sends nothing.
+//!
+//! What it should have is what its node, its build or everyone is offered, and it moves between these at any time.
 //!
 //! Used by the seeded test of this folder and by the fuzz target `xds_stream`.
 
@@ -20,13 +23,17 @@ use holdfast_graph::Origins;
 use holdfast_xds::connection::{Connection, Protocol, Verdict};
 use holdfast_xds::limits::UNANSWERED_MAX;
 use holdfast_xds::response::{Form, Response};
-use holdfast_xds::{Outcome, Resource, ResourceType, Snapshot, Version};
+use holdfast_xds::{Offers, Outcome, Resource, ResourceType, Snapshot, Version};
 
 // Beside this file also where the fuzz target includes it.
 #[path = "contents.rs"]
 mod contents;
 
 use contents::{EDS, cluster_of, content, good_content, is_bad_content, key, listed, status, tell};
+
+/// Who the Envoy is.
+const BUILD: &str = "1.40.0";
+const NODE: &str = "envoy-1";
 
 const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 
@@ -77,7 +84,11 @@ struct Play {
     protocol: Protocol,
     connection: Connection,
     is_published: bool,
+    /// What all are offered; the target is this one's.
+    offers: Offers,
     target: Snapshot,
+    /// It came with something.
+    resumes: bool,
     envoy: BTreeMap<ResourceType, Subscription>,
     /// What this stream's server knows to be refused.
     refused: BTreeSet<(ResourceType, String, Version)>,
@@ -112,7 +123,9 @@ impl Play {
             protocol,
             connection: Connection::new(protocol),
             is_published: false,
+            offers: Offers::default(),
             target: Snapshot::default(),
+            resumes: false,
             envoy: ResourceType::ALL.into_iter().map(|kind| (kind, Subscription::default())).collect(),
             refused: BTreeSet::new(),
             ever_refused: BTreeSet::new(),
@@ -135,8 +148,12 @@ impl Play {
             }
             10..=13 => self.answer(choose),
             14 => self.talk_nonsense(choose),
-            _ if choose(8) == 0 => self.reconnect(),
-            _ => self.publish_again(choose),
+            _ => match choose(16) {
+                0 => self.reconnect(),
+                1 => self.start_anew(choose),
+                2..=7 => self.move_to_another_audience(choose),
+                _ => self.publish_again(choose),
+            },
         }
     }
 
@@ -191,13 +208,60 @@ impl Play {
         }
         let bad = clusters.values().filter(|cluster| is_bad_content(cluster.version));
         self.bad_clusters.extend(bad.map(|cluster| cluster.name.to_string()));
+        self.forget_routes_that_are_gone();
+        self.is_published = true;
+        self.offer_target();
+        self.on_snapshot();
+    }
+
+    /// The audience that it is of is offered the target.
+    fn offer_target(&mut self) {
+        let Offers { everyone, builds, nodes, fresh_only } = &mut self.offers;
+        *fresh_only = false;
+        let audience = nodes.get_mut(NODE).or_else(|| builds.get_mut(BUILD)).unwrap_or(everyone);
+        *audience = self.target.clone();
+    }
+
+    /// Its node or its build is offered something of its own, or nothing of its own any more.
+    fn move_to_another_audience(&mut self, choose: &mut dyn FnMut(usize) -> usize) {
+        if !self.is_published {
+            return;
+        }
+        let Offers { everyone, builds, nodes, fresh_only } = &mut self.offers;
+        *fresh_only = false;
+        let now = self.target.clone();
+        match choose(8) {
+            0 => drop(nodes.insert(NODE.into(), now)),
+            1 => drop(builds.insert(BUILD.into(), now)),
+            2 => drop(nodes.insert(NODE.into(), everyone.clone())),
+            3 => drop(builds.insert(BUILD.into(), everyone.clone())),
+            4 => *everyone = now,
+            5 | 6 => drop(nodes.remove(NODE)),
+            _ => drop(builds.remove(BUILD)),
+        }
+        self.target = self.offers.of(BUILD, NODE).clone();
+        self.story.push("is of another audience".to_owned());
+        self.forget_routes_that_are_gone();
+        self.on_snapshot();
+    }
+
+    /// The server starts with what it stored, which is what some audience has: for those that have nothing.
+    fn start_anew(&mut self, choose: &mut dyn FnMut(usize) -> usize) {
+        if !self.is_published {
+            return;
+        }
+        let stored = [&self.offers.everyone, self.offers.of(BUILD, ""), self.offers.of("", NODE)][choose(3)].clone();
+        self.target = stored.clone();
+        self.offers = Offers { fresh_only: true, ..Offers::everyone(stored) };
+        self.reconnect();
+    }
+
+    /// State of the world never takes a route back; its listener, which goes, made the Envoy forget it.
+    fn forget_routes_that_are_gone(&mut self) {
         if self.protocol == Protocol::Sotw {
-            // State of the world never takes a route back; its listener, which goes, made the Envoy forget it.
             let routes = self.target.of(ResourceType::Route).clone();
             self.subscription(ResourceType::Route).has.retain(|name, _| routes.contains_key(name.as_str()));
         }
-        self.is_published = true;
-        self.on_snapshot();
     }
 
     fn on_snapshot(&mut self) {
@@ -206,7 +270,10 @@ impl Play {
             told.extend(self.target.of(kind).values().map(|resource| tell(kind, resource)));
         }
         self.story.push(format!("! {}", told.join(" ")));
-        self.connection.on_snapshot(self.target.clone());
+        match self.offers.fresh_only {
+            true => self.connection.on_fresh_snapshot(self.target.clone()),
+            false => self.connection.on_snapshot(self.target.clone()),
+        }
     }
 
     fn route(&mut self, name: &str, choose: &mut dyn FnMut(usize) -> usize) -> Arc<Resource> {
@@ -231,6 +298,7 @@ impl Play {
             }
             self.target = anew;
         }
+        self.offer_target();
         self.on_snapshot();
     }
 
@@ -501,6 +569,7 @@ impl Play {
         let kind = response.kind;
         let subscription = &self.envoy[&kind];
         assert!(self.is_published, "a response before the fleet was published");
+        assert!(!(self.offers.fresh_only && self.resumes), "it has something, and this is for those that have nothing");
         assert!(subscription.asked, "{kind:?} was not asked for");
         let limit = match self.protocol {
             Protocol::Delta => UNANSWERED_MAX,
@@ -593,6 +662,7 @@ impl Play {
     fn reconnect(&mut self) {
         self.has_reconnected = true;
         self.connection = Connection::new(self.protocol);
+        self.resumes = false;
         self.refused.clear();
         self.cold.clear();
         self.story.push("reconnects".to_owned());
@@ -620,6 +690,7 @@ impl Play {
                         subscription.asked = false;
                         continue;
                     }
+                    self.resumes |= !subscription.has.is_empty();
                     self.send_delta(DeltaDiscoveryRequest {
                         type_url: kind.url().to_owned(),
                         resource_names_subscribe: names,
@@ -633,6 +704,8 @@ impl Play {
                         subscription.asked = false;
                         continue;
                     }
+                    let has_version = !subscription.version.is_empty();
+                    self.resumes |= has_version;
                     self.send_sotw(kind, None);
                 }
             }
@@ -690,6 +763,11 @@ impl Play {
         if !self.is_published {
             assert!(self.connection.next_response().is_none());
             return;
+        }
+        if self.offers.fresh_only {
+            self.settle();
+            self.offer_target();
+            self.on_snapshot();
         }
         self.settle();
         self.check_same(true);

@@ -101,6 +101,24 @@ fn of_several_listeners_those_are_refused_that_envoy_names() {
 }
 
 #[test]
+fn what_was_refused_in_company_is_tried_alone_also_when_it_was_gone_in_between() {
+    delta(
+        "! CDS x=1; LDS a=1 b=1
+         > CDS init=x:1
+         > LDS
+         < 1 LDS +a=1 +b=1
+         ! CDS x=2; LDS a=1
+         < 2 CDS +x=2
+         > LDS n=1 err=no
+         ! CDS x=2; LDS a=1 b=1
+         > CDS n=2
+         = ACK CDS x=2
+         < 3 LDS +a=1
+         < 4 LDS +b=1",
+    );
+}
+
+#[test]
 fn where_envoy_names_nobody_each_is_tried_alone_and_the_innocent_are_served() {
     delta(
         "! LDS a=1 b=1 c=1

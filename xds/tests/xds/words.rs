@@ -1,7 +1,10 @@
 //! The protocol written down as a talk, one line each:
 //!
 //! ```text
-//! ! CDS a=1 b=eds1; RDS r=1       the fleet is published with exactly this (content by name)
+//! ! CDS a=1 b=eds1; RDS r=1       everyone is offered exactly this (content by name)
+//! !build CDS a=2                  so is this client's build; !node its node, !others another build and node
+//! !-build                         the build is offered nothing of its own any more; so !-node
+//! !fresh CDS a=1                  everyone who has nothing yet is offered this, until the next `!`
 //! > CDS                           a request; add=a,b del=a,b init=a:1,b:2 in delta; names=a,b version= in SotW, where
 //!                                 `same` is the version of another client that has it all
 //! > CDS n=1 err=why not           the answer to response 1; err= goes to the end of the line
@@ -22,8 +25,12 @@ use envoy_types::pb::google::rpc::Status;
 use holdfast_graph::Origins;
 use holdfast_xds::connection::{Connection, Protocol, Verdict};
 use holdfast_xds::response::{Form, Response};
-use holdfast_xds::{Outcome, Resource, ResourceType, Snapshot, Version};
+use holdfast_xds::{Offers, Outcome, Resource, ResourceType, Snapshot, Version};
 use prost::Message;
+
+/// Who the client is.
+const BUILD: &str = "1.40.0";
+const NODE: &str = "envoy-1";
 
 /// Holds a talk in the incremental variant.
 pub(crate) fn delta(script: &str) {
@@ -58,7 +65,7 @@ pub(crate) fn kind(short: &str) -> ResourceType {
 
 struct Talk {
     connection: Connection,
-    snapshot: Snapshot,
+    offers: Offers,
     /// Contents by version, so that responses can be told in words.
     words: HashMap<Version, String>,
     told: VecDeque<String>,
@@ -67,20 +74,20 @@ struct Talk {
 impl Talk {
     fn new(protocol: Protocol) -> Self {
         let connection = Connection::new(protocol);
-        Self { connection, snapshot: Snapshot::default(), words: HashMap::new(), told: VecDeque::new() }
+        Self { connection, offers: Offers::default(), words: HashMap::new(), told: VecDeque::new() }
     }
 
     fn hold(&mut self, script: &str) {
         for line in script.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
             let (sign, words) = line.split_at(1);
-            let words = words.trim();
             match sign {
                 "!" | ">" => {
                     assert!(self.told.is_empty(), "before `{line}` nobody expected {:?}", self.told);
                     if sign == "!" {
-                        self.publish(words)
+                        let (audience, words) = words.split_once(' ').unwrap_or((words, ""));
+                        self.publish(audience, words)
                     } else {
-                        self.ask(words)
+                        self.ask(words.trim())
                     }
                     while let Some(response) = self.connection.next_response() {
                         let response = self.response(&response);
@@ -97,7 +104,30 @@ impl Talk {
         assert!(self.told.is_empty(), "at the end nobody expected {:?}", self.told);
     }
 
-    fn publish(&mut self, words: &str) {
+    fn publish(&mut self, audience: &str, words: &str) {
+        let snapshot = self.snapshot(words);
+        let Offers { everyone, builds, nodes, fresh_only } = &mut self.offers;
+        *fresh_only = audience == "fresh";
+        match audience {
+            "" | "fresh" => *everyone = snapshot,
+            "build" => drop(builds.insert(BUILD.into(), snapshot)),
+            "node" => drop(nodes.insert(NODE.into(), snapshot)),
+            "others" => {
+                builds.insert("another".into(), snapshot.clone());
+                nodes.insert("another".into(), snapshot);
+            }
+            "-build" => drop(builds.remove(BUILD)),
+            "-node" => drop(nodes.remove(NODE)),
+            _ => panic!("who is `{audience}`?"),
+        }
+        let snapshot = self.offers.of(BUILD, NODE).clone();
+        match self.offers.fresh_only {
+            true => self.connection.on_fresh_snapshot(snapshot),
+            false => self.connection.on_snapshot(snapshot),
+        }
+    }
+
+    fn snapshot(&mut self, words: &str) -> Snapshot {
         let mut snapshot = Snapshot::default();
         for part in words.split(';').map(str::trim).filter(|part| !part.is_empty()) {
             let mut words = part.split_whitespace();
@@ -109,8 +139,7 @@ impl Talk {
                 snapshot.insert(kind, resource);
             }
         }
-        self.snapshot = snapshot.clone();
-        self.connection.on_snapshot(snapshot);
+        snapshot
     }
 
     fn ask(&mut self, words: &str) {
@@ -163,7 +192,7 @@ impl Talk {
     /// The version that another client has which was sent all of the current snapshot.
     fn version_of_another(&self, kind: ResourceType, names: Vec<String>) -> String {
         let mut connection = Connection::new(Protocol::Sotw);
-        connection.on_snapshot(self.snapshot.clone());
+        connection.on_snapshot(self.offers.of(BUILD, NODE).clone());
         let type_url = kind.url().to_owned();
         let request = DiscoveryRequest { type_url, resource_names: names, ..Default::default() };
         connection.on_sotw_request(&request).unwrap();

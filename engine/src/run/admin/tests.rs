@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::Request;
-use holdfast_xds::{Answer, Fleets, Outcome, ResourceType};
+use holdfast_xds::{Answer, Fleets, Notice, Outcome, ResourceType};
 use http_body_util::BodyExt;
 use serde_json::Value;
 use tokio::sync::{mpsc, watch};
@@ -46,7 +46,7 @@ spec:
 struct Loop {
     state: State,
     readings: mpsc::Sender<Reading>,
-    answers: mpsc::Sender<Answer>,
+    notices: mpsc::Sender<Notice>,
     end: watch::Sender<bool>,
     task: tokio::task::JoinHandle<()>,
 }
@@ -59,11 +59,11 @@ impl Loop {
         let state =
             State { asker, metrics: metrics.clone(), health: health.clone(), fleets: fleets.clone(), envoys: None };
         let (readings, readings_out) = mpsc::channel(4);
-        let (answers, answers_out) = mpsc::channel(4);
+        let (notices, notices_out) = mpsc::channel(4);
         let (end, ending) = watch::channel(false);
         let core = Core::new(Engine::new(Settings::standalone()), Outputs::new(fleets, None), metrics, health);
-        let inputs = Inputs { readings: readings_out, answers: answers_out, questions, ending };
-        Self { state, readings, answers, end, task: tokio::spawn(core.run(inputs)) }
+        let inputs = Inputs { readings: readings_out, notices: notices_out, questions, ending };
+        Self { state, readings, notices, end, task: tokio::spawn(core.run(inputs)) }
     }
 
     async fn debug(&self, path: &str) -> (u16, String) {
@@ -167,8 +167,8 @@ async fn metrics_count_translations_answers_and_replacements() {
         outcome,
         resources: vec![(name.as_str().into(), None)],
     };
-    it.answers.send(answer(Outcome::Acknowledged)).await.unwrap();
-    it.answers.send(answer(Outcome::Refused { message: "no".into() })).await.unwrap();
+    it.notices.send(Notice::Answered(answer(Outcome::Acknowledged))).await.unwrap();
+    it.notices.send(Notice::Answered(answer(Outcome::Refused { message: "no".into() }))).await.unwrap();
     let page = it.comes_to_say("/metrics", r#"holdfast_nacks_total{gateway="infra/web",type="RDS"} 1"#).await;
     assert!(page.contains("holdfast_configuration_push_total{success=\"true\"} 1"), "{page}");
     assert!(page.contains("holdfast_configuration_push_total{success=\"false\"} 1"), "{page}");

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use holdfast_graph::ObjectKey;
-use holdfast_xds::{Answer, Snapshot};
+use holdfast_xds::{Notice, Snapshot};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::block_in_place;
 use tokio::time::{Instant as Deadline, sleep_until};
@@ -26,8 +26,8 @@ use crate::run::manifests::{Problem, Reading};
 
 /// How many readings, and how many questions, may wait; who sends more waits too.
 pub const QUEUE_MAX: usize = 64;
-/// How many answers of Envoys are taken in at once.
-const ANSWERS_AT_ONCE: usize = 1024;
+/// How many notices of Envoys are taken in at once.
+const NOTICES_AT_ONCE: usize = 1024;
 /// How long after a change what is wrong is looked through, which costs more than most changes do.
 const TELL_AFTER: Duration = Duration::from_millis(50);
 
@@ -80,8 +80,8 @@ pub struct Core {
 pub struct Inputs {
     /// From the manifests.
     pub readings: mpsc::Receiver<Reading>,
-    /// From Envoys.
-    pub answers: mpsc::Receiver<Answer>,
+    /// Of Envoys.
+    pub notices: mpsc::Receiver<Notice>,
     /// From whoever wants to know.
     pub questions: mpsc::Receiver<Question>,
     /// True when the product is to end.
@@ -107,7 +107,7 @@ impl Core {
     pub async fn run(mut self, mut inputs: Inputs) {
         let mut hold_off = HoldOff::default();
         let mut due = Due::default();
-        let (mut answers, mut answering) = (Vec::new(), true);
+        let (mut notices, mut noticing) = (Vec::new(), true);
         loop {
             tokio::select! {
                 biased;
@@ -119,9 +119,9 @@ impl Core {
                     hold_off.translated(Instant::now());
                     due.tell.get_or_insert_with(|| Deadline::now() + TELL_AFTER);
                 }
-                count = inputs.answers.recv_many(&mut answers, ANSWERS_AT_ONCE), if answering => {
-                    answering = count > 0;
-                    block_in_place(|| self.hear(answers.drain(..)));
+                count = inputs.notices.recv_many(&mut notices, NOTICES_AT_ONCE), if noticing => {
+                    noticing = count > 0;
+                    block_in_place(|| self.hear(notices.drain(..)));
                     due.tell.get_or_insert_with(|| Deadline::now() + TELL_AFTER);
                 }
                 () = at(due.tell) => {
@@ -160,9 +160,16 @@ impl Core {
         }
     }
 
-    fn hear(&mut self, answers: impl Iterator<Item = Answer>) {
-        let answers = answers.inspect(|answer| self.metrics.answered(answer, self.published.get(&answer.fleet)));
-        let events: Vec<Event> = answers.map(Event::Answered).collect();
+    fn hear(&mut self, notices: impl Iterator<Item = Notice>) {
+        let events = notices.map(|notice| match notice {
+            Notice::Connected(envoy, resumes) => Event::Connected(envoy, resumes),
+            Notice::Disconnected(envoy) => Event::Disconnected(envoy),
+            Notice::Answered(answer) => {
+                self.metrics.answered(&answer, self.published.get(&answer.fleet));
+                Event::Answered(answer)
+            }
+        });
+        let events: Vec<Event> = events.collect();
         if let Some((actions, _)) = self.handle(events) {
             actions.into_iter().for_each(|action| self.act(action));
         }

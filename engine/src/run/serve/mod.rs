@@ -28,8 +28,8 @@ use super::manifests::{Incarnations, Manifests, watch as manifest_watch};
 use crate::engine::Engine;
 use crate::settings::Settings;
 
-/// How many answers of Envoys may wait; a stream whose answer finds no place waits too.
-const ANSWERS_MAX: usize = 4096;
+/// How many notices of Envoys may wait; a stream whose notice finds no place waits too.
+const NOTICES_MAX: usize = 4096;
 /// How long streams may take to end.
 const STREAMS_END_MAX: Duration = Duration::from_secs(2);
 
@@ -82,10 +82,10 @@ async fn serve(args: RunArgs) -> Result<(), Failure> {
     if let Some(listener) = metrics_listener {
         servers.spawn(admin::serve(listener, admin::metrics_pages(state), ending.clone()));
     }
-    let (answers_in, answers) = mpsc::channel(ANSWERS_MAX);
+    let (notices_in, notices) = mpsc::channel(NOTICES_MAX);
     tracing::info!(address = %xds.address(), "serving xDS");
     let (end_xds, xds_ending) = watch::channel(false);
-    let mut xds = tokio::spawn(xds.run(fleets.clone(), answers_in, ended(xds_ending)));
+    let mut xds = tokio::spawn(xds.run(fleets.clone(), notices_in, ended(xds_ending)));
     Health::pass(&health.xds);
 
     let incarnations =
@@ -96,7 +96,7 @@ async fn serve(args: RunArgs) -> Result<(), Failure> {
     let folders: Vec<_> = args.manifests.iter().map(|path| path.display().to_string()).collect();
     let engine = Engine::new(settings(&args));
     let core = Core::new(engine, Outputs::new(fleets, keeper), metrics, health.clone());
-    let mut core = tokio::spawn(core.run(Inputs { readings, answers, questions, ending }));
+    let mut core = tokio::spawn(core.run(Inputs { readings, notices, questions, ending }));
     tracing::info!(manifests = folders.join(" "), data = %data.path().display(), "started");
 
     let failure = tokio::select! {

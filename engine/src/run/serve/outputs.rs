@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use holdfast_xds::{Fleets, Snapshot};
+use holdfast_xds::{Fleets, Offers, Snapshot};
 
 use crate::run::envoy::Keeper;
 
@@ -23,7 +23,7 @@ impl Outputs {
 
     /// The Envoys of a Gateway are to have this from now on.
     pub fn publish(&mut self, gateway: &Arc<str>, snapshot: &Snapshot) {
-        self.fleets.publish(gateway, snapshot.clone());
+        self.fleets.publish(gateway, Offers::everyone(snapshot.clone()));
         if let Some(keeper) = &mut self.keeper {
             keeper.start(gateway);
         }

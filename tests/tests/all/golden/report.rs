@@ -27,7 +27,7 @@ pub(super) fn of(case: &Case) -> Result<Value, String> {
                 Event::Applied(object, _) => world.insert(object.key.clone(), event.clone()),
                 Event::Unusable(key, _) => world.insert(key.clone(), event.clone()),
                 Event::Deleted(key) => world.remove(key),
-                Event::Answered(_) => None,
+                Event::Answered(_) | Event::Connected(..) | Event::Disconnected(_) => None,
             };
         }
         agree(case, &engine, &world)?;

@@ -1,0 +1,127 @@
+//! A verdict: which translated content is at fault, by whose word, since when, and together with what.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Node;
+
+/// Hash of the translated content of a part: what is refused, whatever object it comes from.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct Content(pub [u8; 16]);
+
+/// 32 hexadecimal digits.
+impl fmt::Display for Content {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// As it is displayed.
+impl fmt::Debug for Content {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl From<Content> for String {
+    fn from(content: Content) -> Self {
+        content.to_string()
+    }
+}
+
+impl TryFrom<String> for Content {
+    type Error = Unreadable;
+
+    fn try_from(text: String) -> Result<Self, Unreadable> {
+        text.parse()
+    }
+}
+
+/// Reads 32 hexadecimal digits.
+impl FromStr for Content {
+    type Err = Unreadable;
+
+    fn from_str(text: &str) -> Result<Self, Unreadable> {
+        // A sign would pass as part of a number.
+        if text.len() != 32 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Err(Unreadable::Content);
+        }
+        let number = u128::from_str_radix(text, 16).map_err(|_| Unreadable::Content)?;
+        Ok(Self(number.to_be_bytes()))
+    }
+}
+
+/// By whose word something is at fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Detected {
+    /// Translation found it.
+    Translation,
+    /// The probe Envoy refused it.
+    Probe,
+    /// An Envoy of the fleet refused it.
+    Nack,
+    /// One of several that may have been refused; not convicted, and readmitted by trial.
+    Suspected,
+}
+
+/// As it is serialized.
+impl fmt::Display for Detected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Detected::Translation => "translation",
+            Detected::Probe => "probe",
+            Detected::Nack => "nack",
+            Detected::Suspected => "suspected",
+        })
+    }
+}
+
+/// Reads what is displayed.
+impl FromStr for Detected {
+    type Err = Unreadable;
+
+    fn from_str(text: &str) -> Result<Self, Unreadable> {
+        match text {
+            "translation" => Ok(Detected::Translation),
+            "probe" => Ok(Detected::Probe),
+            "nack" => Ok(Detected::Nack),
+            "suspected" => Ok(Detected::Suspected),
+            _ => Err(Unreadable::Detected),
+        }
+    }
+}
+
+/// Why a text could not be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unreadable {
+    /// Not the hash of a content.
+    #[error("a content is 32 hexadecimal digits")]
+    Content,
+    /// Not one of the words for who found it.
+    #[error("who found it is one of translation, probe, nack, suspected")]
+    Detected,
+}
+
+/// That a content is at fault.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// Whose content it was when it was found.
+    pub node: Node,
+    /// The generation of that object then.
+    pub generation: i64,
+    /// By whose word.
+    pub detected: Detected,
+    /// The field, as a path; empty where it is not known.
+    pub field: Arc<str>,
+    /// What was said of it.
+    pub message: Arc<str>,
+    /// Since when, in seconds of Unix time.
+    pub since: i64,
+    /// The contents together with which it was refused; none where it is refused alone.
+    pub witnesses: Vec<Content>,
+}

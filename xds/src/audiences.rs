@@ -1,0 +1,246 @@
+//! What a fleet was offered last, by audience: everyone, a build or a node.
+//!
+//! Each audience has its own [`Published`], so that what is compared in full is compared once for all its clients. A new
+//! one branches off from what everyone has: a client that moves from one to the other pays for what differs, too.
+//!
+//! An edition is the number of a content. Who has seen an edition needs no look at it again, whatever the audience.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::published::Published;
+use crate::{EnvoyId, Offers, Snapshot};
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Audiences {
+    everyone: Audience,
+    builds: BTreeMap<Arc<str>, Audience>,
+    nodes: BTreeMap<Arc<str>, Audience>,
+    fresh_only: bool,
+}
+
+#[derive(Debug)]
+struct Audience {
+    published: Published,
+    edition: u64,
+}
+
+/// What one client is offered.
+pub(crate) struct Offer {
+    pub(crate) edition: Edition,
+    pub(crate) snapshot: Snapshot,
+}
+
+/// What tells one offer from another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Edition {
+    number: u64,
+    pub(crate) fresh_only: bool,
+}
+
+impl Audiences {
+    /// `editions` is the number of the newest edition, and shared by all that a client may ever be offered.
+    pub(crate) fn new(offers: Offers, editions: &AtomicU64) -> Self {
+        let published = Published::new(offers.everyone);
+        let mut audiences = Self {
+            everyone: Audience { published, edition: next(editions) },
+            builds: BTreeMap::new(),
+            nodes: BTreeMap::new(),
+            fresh_only: offers.fresh_only,
+        };
+        replace_all(&mut audiences.builds, offers.builds, &audiences.everyone, editions);
+        replace_all(&mut audiences.nodes, offers.nodes, &audiences.everyone, editions);
+        audiences
+    }
+
+    /// Takes the next offers; says whether any client may have to be told.
+    pub(crate) fn replace(&mut self, offers: Offers, editions: &AtomicU64) -> bool {
+        let mut differs = self.fresh_only != offers.fresh_only;
+        self.fresh_only = offers.fresh_only;
+        differs |= self.everyone.replace(offers.everyone, editions);
+        differs |= replace_all(&mut self.builds, offers.builds, &self.everyone, editions);
+        differs |= replace_all(&mut self.nodes, offers.nodes, &self.everyone, editions);
+        differs
+    }
+
+    /// What this Envoy is offered, unless it is what it has seen.
+    pub(crate) fn offer(&self, envoy: &EnvoyId, seen: Option<Edition>) -> Option<Offer> {
+        let of_build = || self.builds.get(&envoy.build);
+        let audience = self.nodes.get(&envoy.node).or_else(of_build).unwrap_or(&self.everyone);
+        let edition = Edition { number: audience.edition, fresh_only: self.fresh_only };
+        (seen != Some(edition)).then(|| Offer { edition, snapshot: audience.published.snapshot().clone() })
+    }
+}
+
+impl Audience {
+    fn replace(&mut self, snapshot: Snapshot, editions: &AtomicU64) -> bool {
+        let differs = self.published.replace(snapshot);
+        if differs {
+            self.edition = next(editions);
+        }
+        differs
+    }
+
+    /// Another audience that starts with what this one has.
+    fn branch(&self) -> Self {
+        Self { published: self.published.clone(), edition: self.edition }
+    }
+}
+
+fn replace_all(
+    audiences: &mut BTreeMap<Arc<str>, Audience>,
+    offered: BTreeMap<Arc<str>, Snapshot>,
+    everyone: &Audience,
+    editions: &AtomicU64,
+) -> bool {
+    let before = audiences.len();
+    audiences.retain(|name, _| offered.contains_key(name));
+    let mut differs = audiences.len() != before;
+    for (name, snapshot) in offered {
+        let audience = audiences.entry(name).or_insert_with(|| {
+            differs = true;
+            everyone.branch()
+        });
+        differs |= audience.replace(snapshot, editions);
+    }
+    differs
+}
+
+fn next(editions: &AtomicU64) -> u64 {
+    editions.fetch_add(1, Relaxed) + 1
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+mod tests {
+    use holdfast_graph::Origins;
+
+    use super::*;
+    use crate::{Resource, ResourceType};
+
+    const ROUTE: ResourceType = ResourceType::Route;
+    const BUILDS: [&str; 3] = ["x", "y", "z"];
+    const NODES: [&str; 3] = ["1", "2", "3"];
+
+    fn snapshot(routes: &[(&str, &str)]) -> Snapshot {
+        let mut snapshot = Snapshot::default();
+        for (name, content) in routes {
+            let resource = Resource::new(*name, content.as_bytes().to_vec(), Origins::default());
+            snapshot.insert(ROUTE, Arc::new(resource));
+        }
+        snapshot
+    }
+
+    fn envoy(build: &str, node: &str) -> EnvoyId {
+        EnvoyId { fleet: Arc::from("a/b"), node: Arc::from(node), build: Arc::from(build) }
+    }
+
+    /// The same numbers each time.
+    struct Choices(u64);
+
+    impl Choices {
+        fn of(&mut self, count: usize) -> usize {
+            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (self.0 >> 33) as usize % count
+        }
+
+        /// Changes a snapshot: the one before, the one of everyone, or one from scratch.
+        fn change(&mut self, before: Option<&Snapshot>, everyone: &Snapshot) -> Snapshot {
+            let mut changed = match (self.of(4), before) {
+                (0, _) => Snapshot::default(),
+                (1 | 2, Some(before)) => before.clone(),
+                _ => everyone.clone(),
+            };
+            for _ in 0..self.of(3) {
+                let name = ["a", "b", "c", "d"][self.of(4)];
+                match self.of(4) {
+                    0 => changed.remove(ROUTE, name),
+                    number => {
+                        let body = vec![number as u8];
+                        changed.insert(ROUTE, Arc::new(Resource::new(name, body, Origins::default())));
+                    }
+                }
+            }
+            changed
+        }
+
+        fn change_some(&mut self, entries: &mut BTreeMap<Arc<str>, Snapshot>, names: &[&str], everyone: &Snapshot) {
+            for name in names {
+                match self.of(4) {
+                    0 => drop(entries.remove(*name)),
+                    1 => {
+                        let changed = self.change(entries.get(*name), everyone);
+                        entries.insert(Arc::from(*name), changed);
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn whatever_is_published_each_envoy_is_offered_its_own_and_only_where_it_is_another() {
+        for seed in 0..200 {
+            let mut choices = Choices(seed);
+            let editions = AtomicU64::new(0);
+            let mut offers = Offers::default();
+            let mut audiences = Audiences::new(offers.clone(), &editions);
+            let mut envoys: Vec<(EnvoyId, Option<Edition>, Snapshot)> = Vec::new();
+            for (build, node) in BUILDS.iter().flat_map(|build| NODES.map(|node| (*build, node))) {
+                envoys.push((envoy(build, node), None, Snapshot::default()));
+            }
+            for _ in 0..40 {
+                let everyone = offers.everyone.clone();
+                if choices.of(3) == 0 {
+                    offers.everyone = choices.change(Some(&everyone), &everyone);
+                }
+                choices.change_some(&mut offers.builds, &BUILDS[..2], &everyone);
+                choices.change_some(&mut offers.nodes, &NODES[..2], &everyone);
+                offers.fresh_only = choices.of(8) == 0;
+                let wakes = audiences.replace(offers.clone(), &editions);
+                for (envoy, seen, has) in &mut envoys {
+                    let wanted = offers.of(&envoy.build, &envoy.node);
+                    match audiences.offer(envoy, *seen) {
+                        Some(offer) => {
+                            assert!(wakes || seen.is_none(), "seed {seed}: nobody would have looked");
+                            assert_eq!(offer.edition.fresh_only, offers.fresh_only);
+                            *seen = Some(offer.edition);
+                            *has = offer.snapshot;
+                        }
+                        None => assert_eq!(seen.map(|seen| seen.fresh_only), Some(offers.fresh_only)),
+                    }
+                    assert_eq!(has, wanted, "seed {seed}: {envoy:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn who_moves_shares_all_that_is_the_same() {
+        let editions = AtomicU64::new(0);
+        let anew = || snapshot(&[("a", "1"), ("b", "1")]);
+        let mut audiences = Audiences::new(Offers::everyone(anew()), &editions);
+        let first = audiences.offer(&envoy("x", "1"), None).unwrap();
+        // Made from scratch, and yet nothing to compare and nothing to be told.
+        let mut offers = Offers::everyone(anew());
+        offers.nodes.insert(Arc::from("1"), anew());
+        audiences.replace(offers, &editions);
+        assert!(audiences.offer(&envoy("x", "1"), Some(first.edition)).is_none());
+        let of_node = audiences.offer(&envoy("x", "1"), None).unwrap();
+        assert!(of_node.snapshot.of(ROUTE).ptr_eq(first.snapshot.of(ROUTE)));
+    }
+
+    #[test]
+    fn a_change_for_one_node_is_no_news_for_others() {
+        let editions = AtomicU64::new(0);
+        let mut offers = Offers::everyone(snapshot(&[("a", "1")]));
+        let mut audiences = Audiences::new(offers.clone(), &editions);
+        let other = audiences.offer(&envoy("x", "2"), None).unwrap().edition;
+        offers.nodes.insert(Arc::from("1"), snapshot(&[("a", "2")]));
+        assert!(audiences.replace(offers.clone(), &editions));
+        assert!(audiences.offer(&envoy("x", "2"), Some(other)).is_none());
+        assert!(!audiences.replace(offers, &editions), "the same again wakes nobody");
+    }
+}

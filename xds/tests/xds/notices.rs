@@ -1,0 +1,196 @@
+//! Over loopback: who comes and goes is told, and each Envoy is served what its node, its build or everyone should have.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use envoy_types::pb::envoy::config::core::v3::node::UserAgentVersionType;
+use envoy_types::pb::envoy::config::core::v3::{BuildVersion, Node};
+use envoy_types::pb::envoy::service::discovery::v3::DeltaDiscoveryRequest;
+use envoy_types::pb::envoy::r#type::v3::SemanticVersion;
+use envoy_types::pb::google::protobuf::value::Kind;
+use envoy_types::pb::google::protobuf::{Struct, Value};
+use holdfast_xds::identity::FLAGS_FIELD;
+use holdfast_xds::{EnvoyId, Listen, Notice, Offers, ResourceType, Snapshot, bind};
+
+use crate::client::{DeltaClient, Server, node, snapshot, until};
+
+const CLUSTER: ResourceType = ResourceType::Cluster;
+const FLEET: &str = "infra/public";
+
+fn envoy(node: &str, build: &str) -> EnvoyId {
+    EnvoyId { fleet: Arc::from(FLEET), node: Arc::from(node), build: Arc::from(build) }
+}
+
+/// What an Envoy of version 1.40.0 says of itself.
+fn node_with_flags(id: &str, flags: &str) -> Option<Node> {
+    let version = SemanticVersion { major_number: 1, minor_number: 40, patch: 0 };
+    let build = BuildVersion { version: Some(version), ..Default::default() };
+    let fields = [(FLAGS_FIELD.to_owned(), Value { kind: Some(Kind::StringValue(flags.to_owned())) })].into();
+    Some(Node {
+        user_agent_version_type: Some(UserAgentVersionType::UserAgentBuildVersion(build)),
+        metadata: Some(Struct { fields }),
+        ..node(id, FLEET).unwrap()
+    })
+}
+
+fn clusters(content: &str) -> Snapshot {
+    snapshot(&[(CLUSTER, "a", content.as_bytes()), (CLUSTER, "b", b"same")])
+}
+
+fn is_answer(notice: &Notice) -> bool {
+    matches!(notice, Notice::Answered(answer) if &*answer.node == "envoy-1")
+}
+
+#[tokio::test]
+async fn a_stream_tells_that_it_began_then_its_answers_then_that_it_ended() {
+    let mut server = Server::start();
+    server.publish(FLEET, clusters("1"));
+    let first = DeltaDiscoveryRequest { node: node_with_flags("envoy-1", "re2=7"), ..Default::default() };
+    let mut client = DeltaClient::open_with(server.channel().await, first).await;
+    client.subscribe(CLUSTER, &[]).await;
+    client.take().await;
+    let id = envoy("envoy-1", "1.40.0+re2=7");
+    assert_eq!(server.notice().await, Notice::Connected(id.clone(), false));
+    assert!(is_answer(&server.notice().await));
+    drop(client);
+    assert_eq!(server.notice().await, Notice::Disconnected(id));
+    assert!(server.fleets.envoys().is_empty(), "it is in no list any more");
+}
+
+#[tokio::test]
+async fn a_stream_tells_whether_its_envoy_has_something() {
+    let mut server = Server::start();
+    let first = DeltaDiscoveryRequest {
+        node: node("envoy-1", FLEET),
+        type_url: CLUSTER.url().to_owned(),
+        initial_resource_versions: [("a".to_owned(), "1".to_owned())].into(),
+        ..Default::default()
+    };
+    let _client = DeltaClient::open_with(server.channel().await, first).await;
+    assert_eq!(server.notice().await, Notice::Connected(envoy("envoy-1", ""), true));
+}
+
+#[tokio::test]
+async fn each_stream_of_a_node_tells_for_itself() {
+    let mut server = Server::start();
+    let id = envoy("envoy-1", "");
+    let old = server.delta("envoy-1").await;
+    assert_eq!(server.notice().await, Notice::Connected(id.clone(), false));
+    let new = server.delta("envoy-1").await;
+    assert_eq!(server.notice().await, Notice::Connected(id.clone(), false));
+    drop(old);
+    assert_eq!(server.notice().await, Notice::Disconnected(id.clone()));
+    assert_eq!(server.fleets.connected().get(FLEET), Some(&1));
+    drop(new);
+    assert_eq!(server.notice().await, Notice::Disconnected(id));
+}
+
+#[tokio::test]
+async fn a_stream_that_was_never_let_in_tells_nothing() {
+    let mut server = Server::start();
+    let client = DeltaClient::open(server.channel().await, "envoy-1", "no-slash").await;
+    assert!(client.end().await.is_err());
+    let _client = server.delta("envoy-2").await;
+    assert_eq!(server.notice().await, Notice::Connected(envoy("envoy-2", ""), false));
+}
+
+#[tokio::test]
+async fn a_server_that_stops_tells_that_its_streams_ended() {
+    let mut server = Server::start();
+    let client = server.delta("envoy-1").await;
+    assert!(matches!(server.notice().await, Notice::Connected(..)));
+    server.stop();
+    assert!(client.end().await.is_err());
+    assert_eq!(server.notice().await, Notice::Disconnected(envoy("envoy-1", "")));
+}
+
+#[tokio::test]
+async fn nothing_is_lost_while_nobody_has_time_to_listen() {
+    let mut server = Server::with_room(bind(Listen::Tcp(([127, 0, 0, 1], 0).into())).unwrap(), 1);
+    server.publish(FLEET, clusters("1"));
+    // Its answer waits behind the news that it came, and the news that it went behind both.
+    let mut client = server.delta("envoy-1").await;
+    client.subscribe(CLUSTER, &[]).await;
+    client.take().await;
+    until(|| server.fleets.pushes().of(FLEET, CLUSTER).acknowledged == 1).await;
+    drop(client);
+    until(|| server.fleets.connected().is_empty()).await;
+    let id = envoy("envoy-1", "");
+    assert_eq!(server.notice().await, Notice::Connected(id.clone(), false));
+    assert!(is_answer(&server.notice().await));
+    assert_eq!(server.notice().await, Notice::Disconnected(id));
+}
+
+#[tokio::test]
+async fn each_envoy_is_served_what_its_node_its_build_or_everyone_should_have() {
+    let server = Server::start();
+    let mut offers = Offers::everyone(clusters("everyone"));
+    offers.builds.insert("1.40.0+re2=7".into(), clusters("build"));
+    offers.nodes.insert("envoy-1".into(), clusters("node"));
+    server.fleets.publish(FLEET, offers.clone());
+    let mut clients = BTreeMap::new();
+    for (id, flags, expected) in
+        [("envoy-1", "re2=7", "node"), ("envoy-2", "re2=7", "build"), ("envoy-3", "", "everyone")]
+    {
+        let first = DeltaDiscoveryRequest {
+            node: node_with_flags(id, flags),
+            type_url: CLUSTER.url().to_owned(),
+            ..Default::default()
+        };
+        let mut client = DeltaClient::open_with(server.channel().await, first).await;
+        let response = client.take().await;
+        assert_eq!(response.resources.len(), 2);
+        assert_eq!(response.resources[0].resource.as_ref().unwrap().value, expected.as_bytes());
+        clients.insert(id, client);
+    }
+    let sent = server.fleets.pushes().of(FLEET, CLUSTER).resources;
+    offers.nodes.clear();
+    server.fleets.publish(FLEET, offers.clone());
+    let moved = clients.get_mut("envoy-1").unwrap().take().await;
+    assert_eq!(moved.resources.len(), 1);
+    assert_eq!(moved.resources[0].resource.as_ref().unwrap().value, b"build");
+    // Nobody else was sent anything: the next thing that each is told is the next thing that was said.
+    offers.everyone = clusters("all");
+    offers.builds.clear();
+    server.fleets.publish(FLEET, offers);
+    for client in clients.values_mut() {
+        let response = client.take().await;
+        assert_eq!(response.resources.len(), 1);
+        assert_eq!(response.resources[0].resource.as_ref().unwrap().value, b"all");
+    }
+    assert_eq!(server.fleets.pushes().of(FLEET, CLUSTER).resources, sent + 4);
+}
+
+#[tokio::test]
+async fn what_is_for_fresh_envoys_is_kept_from_who_has_something_until_it_is_for_all() {
+    let server = Server::start();
+    let stored = Offers { fresh_only: true, ..Offers::everyone(clusters("stored")) };
+    server.fleets.publish(FLEET, stored);
+    let had: BTreeMap<String, String> =
+        clusters("newer").of(CLUSTER).values().map(|r| (r.name.to_string(), r.version.to_string())).collect();
+    let mut back = server.delta("envoy-1").await;
+    back.resume(CLUSTER, &[], &had).await;
+    let mut fresh = server.delta("envoy-2").await;
+    fresh.subscribe(CLUSTER, &[]).await;
+    assert_eq!(fresh.take().await.resources.len(), 2);
+    until(|| server.fleets.envoys().iter().all(|envoy| envoy.types.contains_key("CDS"))).await;
+    assert_eq!(server.fleets.pushes().of(FLEET, CLUSTER).responses, 1);
+
+    server.publish(FLEET, clusters("newer"));
+    assert_eq!(fresh.take().await.resources.len(), 1);
+    server.publish(FLEET, clusters("newest"));
+    let response = back.take().await;
+    assert_eq!(response.resources.len(), 1, "what it had was not sent again");
+    assert_eq!(response.resources[0].resource.as_ref().unwrap().value, b"newest");
+}
+
+#[tokio::test]
+async fn the_same_content_is_sent_once_it_is_for_all() {
+    let server = Server::start();
+    server.fleets.publish(FLEET, Offers { fresh_only: true, ..Offers::everyone(clusters("1")) });
+    let mut back = server.delta("envoy-1").await;
+    back.resume(CLUSTER, &[], &BTreeMap::from([("a".to_owned(), "0".to_owned())])).await;
+    until(|| server.fleets.envoys().iter().any(|envoy| envoy.types.contains_key("CDS"))).await;
+    server.publish(FLEET, clusters("1"));
+    assert_eq!(back.take().await.resources.len(), 2);
+}
