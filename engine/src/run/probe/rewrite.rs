@@ -11,7 +11,7 @@ use prost::encoding::{DecodeContext, WireType, decode_key, encode_key, encode_va
 /// `name` of `RouteConfiguration`, `Listener`, `Cluster` and `Secret`.
 const NAME: u32 = 1;
 /// `Listener.bind_to_port`.
-const BIND_TO_PORT: u32 = 20;
+const BIND_TO_PORT: u32 = 26;
 /// `Cluster.eds_cluster_config`, and `service_name` in it.
 const EDS_CLUSTER_CONFIG: u32 = 3;
 const SERVICE_NAME: u32 = 2;
