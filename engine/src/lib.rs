@@ -20,3 +20,4 @@ pub mod status;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod translate;
+pub mod trial;

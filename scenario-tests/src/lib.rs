@@ -6,6 +6,7 @@
 
 pub mod ask;
 pub mod binary;
+pub mod candidates;
 pub mod connect;
 pub mod envoy;
 pub mod grpc;
@@ -13,6 +14,7 @@ pub mod hammer;
 pub mod holdfast;
 pub mod manifests;
 pub mod ports;
+pub mod probe;
 pub mod process;
 pub mod runner;
 pub mod tls;

@@ -89,14 +89,14 @@ fn filter_chain(chain: &Chain) -> FilterChain {
     match chain {
         Chain::Http(table) => FilterChain {
             name: names::route_configuration(table),
-            filters: vec![connection_manager(table)],
+            filters: vec![connection_manager(names::route_configuration(table))],
             ..Default::default()
         },
         Chain::Https { host, certificates, table } => FilterChain {
             name: names::route_configuration(table),
             filter_chain_match: server_names(host.as_deref()),
-            filters: vec![connection_manager(table)],
-            transport_socket: Some(transport_socket(certificates)),
+            filters: vec![connection_manager(names::route_configuration(table))],
+            transport_socket: Some(transport_socket(certificates.iter().map(names::secret))),
             ..Default::default()
         },
         Chain::Refuse { host, name } => FilterChain {
@@ -121,7 +121,8 @@ fn filter<M: Message + Name>(name: &str, config: &M) -> Filter {
     Filter { name: name.into(), config_type: Some(FilterConfig::TypedConfig(any(config))) }
 }
 
-fn transport_socket(certificates: &[ObjectKey]) -> TransportSocket {
+/// TLS with certificates by the names of their Secrets.
+pub(super) fn transport_socket(certificates: impl Iterator<Item = String>) -> TransportSocket {
     let context = DownstreamTlsContext {
         common_tls_context: Some(CommonTlsContext {
             tls_params: Some(TlsParameters {
@@ -130,8 +131,7 @@ fn transport_socket(certificates: &[ObjectKey]) -> TransportSocket {
             }),
             alpn_protocols: vec!["h2".into(), "http/1.1".into()],
             tls_certificate_sds_secret_configs: certificates
-                .iter()
-                .map(|key| SdsSecretConfig { name: names::secret(key), sds_config: Some(ads()) })
+                .map(|name| SdsSecretConfig { name, sds_config: Some(ads()) })
                 .collect(),
             ..Default::default()
         }),
@@ -143,10 +143,9 @@ fn transport_socket(certificates: &[ObjectKey]) -> TransportSocket {
     }
 }
 
-/// The HTTP connection manager, with the limits that Envoy's best practices ask for at the edge.
-fn connection_manager(table: &TableName) -> Filter {
+/// The HTTP connection manager of a route configuration, with the limits that Envoy's best practices ask for at the edge.
+pub(super) fn connection_manager(name: String) -> Filter {
     let yes = || Some(BoolValue { value: true });
-    let name = names::route_configuration(table);
     let manager = HttpConnectionManager {
         stat_prefix: name.replace('/', "_"),
         route_specifier: Some(RouteSpecifier::Rds(Rds { config_source: Some(ads()), route_config_name: name })),

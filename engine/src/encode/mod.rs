@@ -10,6 +10,7 @@ pub(crate) mod names;
 pub(crate) mod route;
 pub(crate) mod route_configuration;
 pub(crate) mod secret;
+pub(crate) mod slots;
 
 use envoy_types::pb::google::protobuf::{Any, Duration as ProtoDuration};
 use prost::{Message, Name};

@@ -4,13 +4,18 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
 use crate::apis::decode::NAME_BYTES_MAX;
+use crate::check::duration;
 
 /// Bytes of a direct response's body that Envoy takes.
 pub const RESPONSE_BODY_BYTES_MAX: usize = 4096;
 /// Bytes of a unix socket's path that every system takes.
 pub const SOCKET_PATH_BYTES_MAX: usize = 103;
+/// The shortest and the longest time that the probe may be told to be waited for.
+const PROBE_TIMEOUT_MIN: Duration = Duration::from_millis(100);
+const PROBE_TIMEOUT_MAX: Duration = Duration::from_secs(600);
 /// The gate of the direct responses in the place of invalid rules.
 pub const INVALID_ROUTE_REPLACEMENT: &str = "InvalidRouteReplacement";
 /// The gate of serving last valid versions.
@@ -201,6 +206,15 @@ pub(super) fn response_body(text: &str) -> Result<String, String> {
         return Err(format!("at most {RESPONSE_BODY_BYTES_MAX} bytes, these are {}", text.len()));
     }
     Ok(text.to_owned())
+}
+
+/// How long the probe may be silent.
+pub(super) fn probe_timeout(text: &str) -> Result<Duration, String> {
+    let timeout = duration::duration(text).map_err(|fault| fault.to_string())?;
+    if (PROBE_TIMEOUT_MIN..=PROBE_TIMEOUT_MAX).contains(&timeout) {
+        return Ok(timeout);
+    }
+    Err(format!("from {PROBE_TIMEOUT_MIN:?} to {PROBE_TIMEOUT_MAX:?}"))
 }
 
 /// A log level or directives.

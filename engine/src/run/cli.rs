@@ -5,6 +5,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
@@ -67,6 +68,14 @@ pub struct RunArgs {
     #[arg(long, env = "CONTROLLER_ENVOY_CONCURRENCY", value_name = "THREADS", default_value_t = 2)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=256))]
     pub envoy_concurrency: u32,
+    /// Try changed configuration on an Envoy of its own before others are given it: auto (where an Envoy binary is
+    /// found), on (it is an error where none is), or off
+    #[arg(long, env = "CONTROLLER_PROBE", value_enum, default_value_t = ProbeMode::Auto)]
+    pub probe: ProbeMode,
+    /// How long the probe may answer nothing to what it is given before it counts as hung
+    #[arg(long, env = "CONTROLLER_PROBE_TIMEOUT", value_name = "DURATION", default_value = "10s")]
+    #[arg(value_parser = arguments::probe_timeout)]
+    pub probe_timeout: Duration,
     /// Where data is kept: identities of objects, sockets, managed Envoys [default: $XDG_DATA_HOME/holdfast, else
     /// ~/.local/share/holdfast]
     #[arg(long, env = "CONTROLLER_DATA_DIR", value_name = "DIR")]
@@ -188,6 +197,17 @@ pub enum EnvoyMode {
     None,
 }
 
+/// Is there a probe?
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ProbeMode {
+    /// Where an Envoy binary is found
+    Auto,
+    /// Yes
+    On,
+    /// No
+    Off,
+}
+
 /// Form of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
@@ -283,6 +303,7 @@ mod tests {
         assert_eq!(args.diagnostics_listen.0.unwrap().port(), 10256);
         assert_eq!(args.metrics_listen.0.unwrap().port(), 10255);
         assert_eq!(args.xds_listen, None);
+        assert_eq!((args.probe, args.probe_timeout), (ProbeMode::Auto, Duration::from_secs(10)));
     }
 
     #[test]
@@ -310,6 +331,10 @@ mod tests {
             ("--listen-address", "example.com"),
             ("--envoy", "maybe"),
             ("--envoy-concurrency", "0"),
+            ("--probe", "maybe"),
+            ("--probe-timeout", "10"),
+            ("--probe-timeout", "99ms"),
+            ("--probe-timeout", "1h"),
             ("--log-level", "loud"),
             ("--log-format", "xml"),
         ] {

@@ -15,6 +15,7 @@ pub mod log;
 pub mod manifests;
 pub mod offline;
 pub mod output;
+pub mod probe;
 pub mod serve;
 pub mod translate;
 

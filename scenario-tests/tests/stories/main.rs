@@ -14,6 +14,7 @@ mod grpc;
 mod harness;
 mod matching;
 mod odd_values;
+mod probe;
 mod references;
 mod replacement;
 mod restarts;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
         harness::stories(),
         matching::stories(),
         odd_values::stories(),
+        probe::stories(),
         references::stories(),
         replacement::stories(),
         restarts::stories(),

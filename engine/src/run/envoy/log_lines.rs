@@ -9,19 +9,19 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 /// Bytes of a line that are passed on; the rest of a longer one is left out.
 const LINE_BYTES_MAX: usize = 4096;
 /// What an Envoy is told to begin its lines with: its level, and what follows.
-pub(super) const FORMAT: &str = "[%l] %v";
+pub(in crate::run) const FORMAT: &str = "[%l] %v";
 
 /// Whose lines are passed on.
 #[derive(Clone, Debug)]
-pub(super) struct Teller {
+pub(in crate::run) struct Teller {
     /// `namespace/name` of the Gateway.
-    pub(super) gateway: Arc<str>,
+    pub(in crate::run) gateway: Arc<str>,
     /// True once the Envoy was asked to end: what it has to say about that is no news.
-    pub(super) ending: Arc<AtomicBool>,
+    pub(in crate::run) ending: Arc<AtomicBool>,
 }
 
 /// Passes everything on that is read, until the end.
-pub(super) async fn pass_on(teller: Teller, mut from: impl AsyncRead + Unpin) {
+pub(in crate::run) async fn pass_on(teller: Teller, mut from: impl AsyncRead + Unpin) {
     let (mut buffer, mut line, mut chunk) = (vec![0; 8192], Vec::new(), 0..0);
     loop {
         if chunk.is_empty() {

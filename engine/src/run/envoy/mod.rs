@@ -7,9 +7,9 @@ mod admin;
 mod fetch;
 pub mod find;
 pub mod keeper;
-mod log_lines;
+pub(super) mod log_lines;
 pub mod process;
-mod record;
+pub(super) mod record;
 
 pub use find::EnvoyBinary;
 pub use keeper::{Keeper, KeeperOptions, ManagedEnvoy};

@@ -14,29 +14,29 @@ const FILE: &str = "process.json";
 
 /// A running Envoy, and with what it was started.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Record {
+pub(in crate::run) struct Record {
     /// Which process.
-    pub(super) process: Identity,
+    pub(in crate::run) process: Identity,
     /// With what it was started.
-    pub(super) start: Start,
+    pub(in crate::run) start: Start,
 }
 
 /// Everything that makes a difference to an Envoy that is started.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Start {
+pub(in crate::run) struct Start {
     /// The binary.
-    pub(super) binary: PathBuf,
+    pub(in crate::run) binary: PathBuf,
     /// Its size and time of change: another binary may have taken its place.
-    pub(super) binary_signature: (u64, u64),
+    pub(in crate::run) binary_signature: (u64, u64),
     /// Its arguments.
-    pub(super) arguments: Vec<String>,
+    pub(in crate::run) arguments: Vec<String>,
     /// BLAKE3 of the bootstrap.
-    pub(super) bootstrap: String,
+    pub(in crate::run) bootstrap: String,
 }
 
 impl Start {
     /// What a binary is started with.
-    pub(super) fn new(binary: &Path, arguments: Vec<String>, bootstrap: &str) -> io::Result<Self> {
+    pub(in crate::run) fn new(binary: &Path, arguments: Vec<String>, bootstrap: &str) -> io::Result<Self> {
         let metadata = fs::metadata(binary)?;
         let modified = metadata.modified()?.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         Ok(Self {
@@ -50,7 +50,7 @@ impl Start {
 
 impl Record {
     /// The record in an Envoy's folder, where there is one that can be read and its process still runs.
-    pub(super) fn of_running(folder: &Path) -> Option<Self> {
+    pub(in crate::run) fn of_running(folder: &Path) -> Option<Self> {
         let record: Self = serde_json::from_slice(&fs::read(folder.join(FILE)).ok()?).ok()?;
         let names =
             |folder: &Path| record.start.arguments.iter().any(|argument| Path::new(argument).starts_with(folder));
@@ -58,7 +58,7 @@ impl Record {
     }
 
     /// Writes it down.
-    pub(super) fn write(&self, folder: &Path) -> io::Result<()> {
+    pub(in crate::run) fn write(&self, folder: &Path) -> io::Result<()> {
         let mut new = tempfile::NamedTempFile::new_in(folder)?;
         new.write_all(&serde_json::to_vec_pretty(self).map_err(io::Error::other)?)?;
         new.as_file().sync_all()?;
@@ -67,7 +67,7 @@ impl Record {
     }
 
     /// Forgets it.
-    pub(super) fn remove(folder: &Path) {
+    pub(in crate::run) fn remove(folder: &Path) {
         // A record of a process that is gone does no harm.
         let _ = fs::remove_file(folder.join(FILE));
     }

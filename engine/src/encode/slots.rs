@@ -1,0 +1,120 @@
+//! Listeners and clusters of the probe, which serve nobody: places in which contents are tried one by one.
+//!
+//! They are made of the same parts as what is served, so that a content meets the same filters here as there.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use bytes::Bytes;
+use envoy_types::pb::envoy::config::cluster::v3 as cluster;
+use envoy_types::pb::envoy::config::cluster::v3::cluster::{ClusterDiscoveryType, DiscoveryType};
+use envoy_types::pb::envoy::config::core::v3::transport_socket::ConfigType as SocketConfig;
+use envoy_types::pb::envoy::config::core::v3::{DataSource, TransportSocket, data_source::Specifier};
+use envoy_types::pb::envoy::config::endpoint::v3::ClusterLoadAssignment;
+use envoy_types::pb::envoy::config::listener::v3::{FilterChain, FilterChainMatch, Listener};
+use envoy_types::pb::envoy::config::route::v3::RouteConfiguration;
+use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::common_tls_context::ValidationContextType;
+use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::secret::Type;
+use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::{
+    CertificateValidationContext, CommonTlsContext, SdsSecretConfig, Secret, TlsCertificate, UpstreamTlsContext,
+};
+use envoy_types::pb::google::protobuf::{BoolValue, UInt32Value};
+use prost::Message;
+
+use super::cluster::ads;
+use super::{any, endpoints, listener, seconds};
+
+/// Ports of these listeners, which are never bound: no listener of anybody's has their address.
+const ROUTES_PORT: u16 = 1;
+const CERTIFICATES_PORT: u16 = 2;
+
+/// The listener with a filter chain for each route configuration that it is given by name.
+pub(crate) fn routes(name: &str, slots: impl Iterator<Item = String>) -> Bytes {
+    let chain = |slot| FilterChain { filters: vec![listener::connection_manager(slot)], ..Default::default() };
+    unbound(name, ROUTES_PORT, slots.map(chain).collect())
+}
+
+/// The listener with a filter chain for each certificate that it is given by name.
+pub(crate) fn certificates(name: &str, slots: impl Iterator<Item = String>) -> Bytes {
+    let chain = |slot: String| FilterChain {
+        filters: vec![listener::connection_manager(slot.clone())],
+        transport_socket: Some(listener::transport_socket(std::iter::once(slot))),
+        ..Default::default()
+    };
+    unbound(name, CERTIFICATES_PORT, slots.map(chain).collect())
+}
+
+fn unbound(name: &str, port: u16, chains: Vec<FilterChain>) -> Bytes {
+    // No two chains may match the same.
+    let apart = |(number, chain): (u32, FilterChain)| FilterChain {
+        filter_chain_match: Some(FilterChainMatch {
+            destination_port: Some(UInt32Value { value: number }),
+            ..Default::default()
+        }),
+        ..chain
+    };
+    Listener {
+        name: name.into(),
+        address: Some(endpoints::address(SocketAddr::from((Ipv4Addr::new(127, 255, 255, 254), port)))),
+        filter_chains: (1..).zip(chains).map(apart).collect(),
+        bind_to_port: Some(BoolValue { value: false }),
+        ..Default::default()
+    }
+    .encode_to_vec()
+    .into()
+}
+
+/// A cluster without endpoints whose servers would be verified with the authorities of a Secret.
+///
+/// Only a cluster: a listener would need a certificate besides before it looks at authorities.
+pub(crate) fn authorities(name: &str, secret: &str) -> Bytes {
+    let context = UpstreamTlsContext {
+        common_tls_context: Some(CommonTlsContext {
+            validation_context_type: Some(ValidationContextType::ValidationContextSdsSecretConfig(SdsSecretConfig {
+                name: secret.into(),
+                sds_config: Some(ads()),
+            })),
+            ..Default::default()
+        }),
+        ..Default::default()
+    };
+    cluster::Cluster {
+        name: name.into(),
+        cluster_discovery_type: Some(ClusterDiscoveryType::Type(DiscoveryType::Static.into())),
+        connect_timeout: Some(seconds(1)),
+        transport_socket: Some(TransportSocket {
+            name: "envoy.transport_sockets.tls".into(),
+            config_type: Some(SocketConfig::TypedConfig(any(&context))),
+        }),
+        ..Default::default()
+    }
+    .encode_to_vec()
+    .into()
+}
+
+/// A route configuration without anything in it.
+pub(crate) fn no_routes(name: &str) -> Bytes {
+    RouteConfiguration { name: name.into(), ..Default::default() }.encode_to_vec().into()
+}
+
+/// The endpoints of a cluster that has none.
+pub(crate) fn no_endpoints(name: &str) -> Bytes {
+    ClusterLoadAssignment { cluster_name: name.into(), ..Default::default() }.encode_to_vec().into()
+}
+
+/// A certificate, or authorities, that differ for each number and that no Envoy takes.
+pub(crate) fn placeholder(name: &str, authorities: bool, number: u64) -> Bytes {
+    let text = Some(DataSource {
+        specifier: Some(Specifier::InlineString(format!("placeholder {number}"))),
+        ..Default::default()
+    });
+    let content = if authorities {
+        Type::ValidationContext(CertificateValidationContext { trusted_ca: text, ..Default::default() })
+    } else {
+        Type::TlsCertificate(TlsCertificate {
+            certificate_chain: text.clone(),
+            private_key: text,
+            ..Default::default()
+        })
+    };
+    Secret { name: name.into(), r#type: Some(content) }.encode_to_vec().into()
+}

@@ -1,0 +1,196 @@
+//! The trials of one order: which are tried together, which alone, and when silence becomes a verdict.
+//!
+//! No I/O and no clock. The probe that was lost with trials under way is replaced; then each of them is tried alone.
+//! One with which a probe is lost again, twice, is `Silent`: each of these probes had answered to good content just
+//! before.
+
+use std::collections::VecDeque;
+
+use crate::trial::{Outcome, Trial, Tried};
+
+/// How often the probe may be lost over one order; then the rest has no verdict.
+const LOSSES_MAX: usize = 64;
+/// With how many probes lost over it alone a content is silent.
+const STRIKES: usize = 2;
+
+/// An order.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    fresh: Vec<Trial>,
+    suspects: VecDeque<(Trial, usize)>,
+    losses: usize,
+    answered: Vec<Tried>,
+}
+
+/// What is to be tried next.
+#[derive(Debug)]
+pub(super) enum Step {
+    /// All of these.
+    Together(Vec<Trial>),
+    /// This one alone.
+    Alone(Trial),
+}
+
+/// How the probe was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Loss {
+    /// It died, or answered to nothing any longer.
+    Probe,
+    /// It answered to other content meanwhile: it waits for something.
+    Held,
+}
+
+impl Batch {
+    pub(super) fn new(trials: Vec<Trial>) -> Self {
+        Self { fresh: trials, ..Self::default() }
+    }
+
+    /// What to try next; nothing where all are answered.
+    pub(super) fn step(&mut self) -> Option<Step> {
+        match self.suspects.front() {
+            Some((trial, _)) => Some(Step::Alone(trial.clone())),
+            None if self.fresh.is_empty() => None,
+            None => Some(Step::Together(std::mem::take(&mut self.fresh))),
+        }
+    }
+
+    /// Trials that were answered, also where the probe was lost after that.
+    pub(super) fn answer(&mut self, tried: impl IntoIterator<Item = Tried>) {
+        for tried in tried {
+            self.suspects.retain(|(trial, _)| trial.id != tried.id);
+            self.answered.push(tried);
+        }
+    }
+
+    /// The probe was lost while these were tried together: some were under way, some had not begun.
+    pub(super) fn lost_together(&mut self, under_way: Vec<Trial>, not_begun: Vec<Trial>) {
+        self.suspects.extend(under_way.into_iter().map(|trial| (trial, 0)));
+        self.fresh.extend(not_begun);
+        self.lost();
+    }
+
+    /// The probe was lost while one was tried alone.
+    pub(super) fn lost_alone(&mut self, loss: Loss) {
+        if let Some((trial, strikes)) = self.suspects.pop_front() {
+            match loss {
+                Loss::Held => self.answered.push(Tried { id: trial.id, outcome: Outcome::Unavailable }),
+                Loss::Probe if strikes + 1 >= STRIKES => {
+                    self.answered.push(Tried { id: trial.id, outcome: Outcome::Silent });
+                }
+                Loss::Probe => self.suspects.push_front((trial, strikes + 1)),
+            }
+        }
+        self.lost();
+    }
+
+    /// There is no probe to be had: what is left has no verdict.
+    pub(super) fn give_up(&mut self) {
+        let suspects = std::mem::take(&mut self.suspects).into_iter().map(|(trial, _)| trial);
+        let rest = suspects.chain(std::mem::take(&mut self.fresh));
+        self.answered.extend(rest.map(|trial| Tried { id: trial.id, outcome: Outcome::Unavailable }));
+    }
+
+    /// What was answered since this was asked last.
+    pub(super) fn take_answered(&mut self) -> Vec<Tried> {
+        std::mem::take(&mut self.answered)
+    }
+
+    fn lost(&mut self) {
+        self.losses += 1;
+        if self.losses >= LOSSES_MAX {
+            self.give_up();
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+mod tests {
+    use bytes::Bytes;
+    use holdfast_xds::ResourceType;
+
+    use super::*;
+
+    fn trial(id: u64) -> Trial {
+        Trial { id, kind: ResourceType::Route, name: "r".into(), body: Bytes::new() }
+    }
+
+    fn alone(batch: &mut Batch) -> u64 {
+        let Some(Step::Alone(trial)) = batch.step() else { panic!("nothing is tried alone") };
+        trial.id
+    }
+
+    fn accepted(id: u64) -> Tried {
+        Tried { id, outcome: Outcome::Accepted }
+    }
+
+    /// Three trials, of which the first two were under way when the probe was lost.
+    fn after_a_loss() -> Batch {
+        let mut batch = Batch::new((0..3).map(trial).collect());
+        let Some(Step::Together(trials)) = batch.step() else { panic!() };
+        assert_eq!(trials.len(), 3);
+        batch.lost_together(vec![trial(0), trial(1)], vec![trial(2)]);
+        batch
+    }
+
+    #[test]
+    fn who_was_under_way_is_tried_alone_and_then_all_others_go_on() {
+        let mut batch = after_a_loss();
+        for id in [0, 1] {
+            assert_eq!(alone(&mut batch), id);
+            batch.answer([accepted(id)]);
+        }
+        assert!(matches!(batch.step(), Some(Step::Together(trials)) if trials.len() == 1));
+        batch.answer([accepted(2)]);
+        assert!(batch.step().is_none());
+        assert_eq!(batch.take_answered(), [0, 1, 2].map(accepted));
+    }
+
+    #[test]
+    fn silence_convicts_who_is_alone_twice_and_nobody_else() {
+        let mut batch = after_a_loss();
+        assert_eq!(alone(&mut batch), 0);
+        batch.lost_alone(Loss::Probe);
+        assert_eq!(batch.take_answered(), []);
+        assert_eq!(alone(&mut batch), 0);
+        batch.lost_alone(Loss::Probe);
+        assert_eq!(batch.take_answered(), [Tried { id: 0, outcome: Outcome::Silent }]);
+        assert_eq!(alone(&mut batch), 1);
+        batch.lost_alone(Loss::Probe);
+        batch.answer([accepted(1)]);
+        assert_eq!(batch.take_answered(), [accepted(1)]);
+    }
+
+    #[test]
+    fn whose_answer_is_held_is_not_convicted() {
+        let mut batch = after_a_loss();
+        batch.lost_alone(Loss::Probe);
+        batch.lost_alone(Loss::Held);
+        assert_eq!(batch.take_answered(), [Tried { id: 0, outcome: Outcome::Unavailable }]);
+    }
+
+    #[test]
+    fn without_a_probe_nobody_is_convicted() {
+        let mut batch = after_a_loss();
+        batch.lost_alone(Loss::Probe);
+        batch.give_up();
+        assert!(batch.step().is_none());
+        let answered = batch.take_answered();
+        assert_eq!(answered.len(), 3);
+        assert!(answered.iter().all(|tried| tried.outcome == Outcome::Unavailable));
+    }
+
+    #[test]
+    fn one_order_does_not_go_through_probes_without_end() {
+        let mut batch = Batch::new((0..1000).map(trial).collect());
+        batch.step();
+        batch.lost_together((0..1000).map(trial).collect(), Vec::new());
+        let mut losses = 1;
+        while let Some(Step::Alone(_)) = batch.step() {
+            batch.lost_alone(Loss::Probe);
+            losses += 1;
+        }
+        assert_eq!(losses, LOSSES_MAX);
+        assert_eq!(batch.take_answered().len(), 1000);
+    }
+}

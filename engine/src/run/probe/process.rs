@@ -1,0 +1,129 @@
+//! The probe's process: started from the bootstrap that production has, known by its record, ended by its id.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use tokio::process::{Child, Command};
+
+use super::prober::ProberOptions;
+use crate::run::arguments::Target;
+use crate::run::bootstrap::{Bootstrap, MAX_CONNECTIONS, MAX_HEAP_BYTES};
+use crate::run::cli::{DataFormat, XdsMode};
+use crate::run::envoy::log_lines::{self, Teller};
+use crate::run::envoy::process::Identity;
+use crate::run::envoy::record::{Record, Start};
+use crate::run::{data, output};
+
+/// How long the probe may take to end before it is killed. It has nothing to bring to an end.
+const GRACE: Duration = Duration::from_secs(1);
+/// The probe's fleet and the name it goes by in logs.
+const NAME: &str = "holdfast/probe";
+
+/// A probe that runs.
+#[derive(Debug)]
+pub(super) struct Process {
+    child: Child,
+    identity: Identity,
+}
+
+impl Process {
+    /// Starts one. `node` is its `node.id`.
+    pub(super) fn start(options: &ProberOptions, folder: &Path, socket: &Path, node: &str) -> Result<Self> {
+        data::create_private(folder).with_context(|| format!("cannot write to {}", folder.display()))?;
+        let path = folder.join("bootstrap.yaml");
+        let text = output::format(&bootstrap(socket, node).to_json(), DataFormat::Yaml)?;
+        let mut file = tempfile::NamedTempFile::new_in(folder).context("cannot write the bootstrap")?;
+        file.write_all(text.as_bytes()).context("cannot write the bootstrap")?;
+        file.persist(&path).context("cannot write the bootstrap")?;
+        let start = Start::new(&options.binary.path, arguments(&path), &text)
+            .with_context(|| format!("{} cannot be run", options.binary.path.display()))?;
+        let mut command = Command::new(&start.binary);
+        command.args(&start.arguments).current_dir(folder).kill_on_drop(true);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // A terminal's Ctrl-C is for Holdfast.
+        command.process_group(0);
+        let mut child = command.spawn().with_context(|| format!("{} cannot be run", start.binary.display()))?;
+        // What it has to say of contents is told by its answers.
+        let teller = Teller { gateway: NAME.into(), ending: Arc::new(true.into()) };
+        if let Some(stdout) = child.stdout.take() {
+            tokio::spawn(log_lines::pass_on(teller.clone(), stdout));
+        }
+        if let Some(stderr) = child.stderr.take() {
+            tokio::spawn(log_lines::pass_on(teller, stderr));
+        }
+        let identity = child.id().and_then(Identity::of).context("it ended at once")?;
+        let record = Record { process: identity.clone(), start };
+        if let Err(error) = record.write(folder) {
+            tracing::warn!(%error, "cannot write down that a probe runs; after a crash it would be left");
+        }
+        tracing::debug!(pid = identity.pid, "started a probe");
+        Ok(Self { child, identity })
+    }
+
+    /// Its process id.
+    pub(super) fn pid(&self) -> u32 {
+        self.identity.pid
+    }
+
+    /// Waits until it has ended; says how.
+    pub(super) async fn ended(&mut self) -> String {
+        match self.child.wait().await {
+            Ok(status) => status.to_string(),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    /// Ends it in order.
+    pub(super) async fn end(mut self, folder: &Path) {
+        self.identity.terminate();
+        if tokio::time::timeout(GRACE, self.ended()).await.is_err() {
+            self.kill(folder).await;
+        } else {
+            Record::remove(folder);
+        }
+    }
+
+    /// Ends it at once: it may be in a state in which it hears nothing.
+    pub(super) async fn kill(mut self, folder: &Path) {
+        self.identity.kill();
+        self.ended().await;
+        Record::remove(folder);
+    }
+}
+
+/// Ends the probe of an earlier run that was not ended in order.
+pub(super) async fn end_left_behind(folder: &Path) {
+    if let Some(record) = Record::of_running(folder) {
+        tracing::info!(pid = record.process.pid, "ending the probe of an earlier run");
+        record.process.kill();
+        record.process.ended().await;
+        Record::remove(folder);
+    }
+}
+
+fn bootstrap(socket: &Path, node: &str) -> Bootstrap {
+    Bootstrap {
+        gateway: NAME.into(),
+        node_id: node.into(),
+        xds: Target::Unix(socket.to_owned()),
+        admin: None,
+        mode: XdsMode::Delta,
+        max_heap_bytes: MAX_HEAP_BYTES,
+        max_connections: MAX_CONNECTIONS,
+    }
+}
+
+fn arguments(bootstrap: &Path) -> Vec<String> {
+    let bootstrap = bootstrap.to_string_lossy();
+    ["--config-path", &*bootstrap, "--concurrency", "1", "--disable-hot-restart"]
+        .into_iter()
+        // What was tried leaves nothing behind: without this memory grows with every listener.
+        .chain(["--drain-time-s", "1", "--drain-strategy", "immediate"])
+        .chain(["--log-level", "error", "--log-format", log_lines::FORMAT, "--log-format-escaped"])
+        .map(str::to_owned)
+        .collect()
+}

@@ -1,0 +1,62 @@
+//! What the probe is sent: one response of the delta protocol, with one resource or with names that are gone.
+
+use bytes::Bytes;
+use envoy_types::pb::envoy::service::discovery::v3::{DeltaDiscoveryResponse, Resource};
+use envoy_types::pb::google::protobuf::Any;
+use holdfast_xds::ResourceType;
+
+/// A response, to be answered by its nonce.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Push {
+    pub(super) kind: ResourceType,
+    pub(super) nonce: u64,
+    pub(super) content: Content,
+}
+
+/// What is in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Content {
+    /// Resources by name.
+    Resources(Vec<(String, Bytes)>),
+    /// A name that is gone.
+    Gone(String),
+}
+
+/// Numbers responses; no number is used twice.
+#[derive(Debug, Default)]
+pub(super) struct Nonces(u64);
+
+impl Nonces {
+    pub(super) fn resource(&mut self, kind: ResourceType, name: String, body: Bytes) -> Push {
+        self.push(kind, Content::Resources(vec![(name, body)]))
+    }
+
+    pub(super) fn push(&mut self, kind: ResourceType, content: Content) -> Push {
+        self.0 += 1;
+        Push { kind, nonce: self.0, content }
+    }
+}
+
+impl From<Push> for DeltaDiscoveryResponse {
+    fn from(push: Push) -> Self {
+        let version = push.nonce.to_string();
+        let resource = |(name, body): (String, Bytes)| Resource {
+            name,
+            // Another one each time: what is sent again is new.
+            version: version.clone(),
+            resource: Some(Any { type_url: push.kind.url().to_owned(), value: body.into() }),
+            ..Default::default()
+        };
+        let (resources, removed_resources) = match push.content {
+            Content::Resources(resources) => (resources.into_iter().map(resource).collect(), Vec::new()),
+            Content::Gone(name) => (Vec::new(), vec![name]),
+        };
+        Self {
+            resources,
+            removed_resources,
+            type_url: push.kind.url().to_owned(),
+            nonce: version,
+            ..Default::default()
+        }
+    }
+}

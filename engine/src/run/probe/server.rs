@@ -1,0 +1,77 @@
+//! The probe's own xDS server: one incremental stream over a unix socket that only this user can reach.
+
+use std::path::Path;
+use std::pin::Pin;
+
+use anyhow::{Context, Result};
+use envoy_types::pb::envoy::service::discovery::v3::aggregated_discovery_service_server::{
+    AggregatedDiscoveryService, AggregatedDiscoveryServiceServer,
+};
+use envoy_types::pb::envoy::service::discovery::v3::{
+    DeltaDiscoveryRequest, DeltaDiscoveryResponse, DiscoveryRequest, DiscoveryResponse,
+};
+use futures::Stream;
+use tokio::net::UnixListener;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio_stream::wrappers::{ReceiverStream, UnixListenerStream};
+use tonic::transport::Server;
+use tonic::{Request, Response, Status, Streaming};
+
+/// Responses that may wait for the stream to take them.
+const WAITING_MAX: usize = 64;
+/// Bytes of one request; the longest is a refusal, whose text Envoy cuts.
+const REQUEST_BYTES_MAX: usize = 1024 * 1024;
+
+/// A stream that was opened.
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) requests: Streaming<DeltaDiscoveryRequest>,
+    pub(super) responses: mpsc::Sender<Result<DeltaDiscoveryResponse, Status>>,
+}
+
+/// Serves until what is returned is dropped. Of streams that nobody takes one waits; others are turned away.
+pub(super) fn start(socket: &Path) -> Result<(JoinSet<()>, mpsc::Receiver<Link>)> {
+    // Its folder is this user's alone, and held by this process: what is there was left behind.
+    let _ = std::fs::remove_file(socket);
+    let listener = UnixListener::bind(socket).with_context(|| format!("cannot listen on {}", socket.display()))?;
+    let (sender, links) = mpsc::channel(1);
+    let service = AggregatedDiscoveryServiceServer::new(Service { links: sender });
+    let router = Server::builder().add_service(service.max_decoding_message_size(REQUEST_BYTES_MAX));
+    let mut task = JoinSet::new();
+    task.spawn(async move {
+        if let Err(error) = router.serve_with_incoming(UnixListenerStream::new(listener)).await {
+            tracing::error!(%error, "the probe's xDS server failed");
+        }
+    });
+    Ok((task, links))
+}
+
+struct Service {
+    links: mpsc::Sender<Link>,
+}
+
+type Responses<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+
+#[tonic::async_trait]
+impl AggregatedDiscoveryService for Service {
+    type StreamAggregatedResourcesStream = Responses<DiscoveryResponse>;
+    type DeltaAggregatedResourcesStream = Responses<DeltaDiscoveryResponse>;
+
+    async fn stream_aggregated_resources(
+        &self,
+        _: Request<Streaming<DiscoveryRequest>>,
+    ) -> Result<Response<Self::StreamAggregatedResourcesStream>, Status> {
+        Err(Status::unimplemented("the probe speaks the incremental variant"))
+    }
+
+    async fn delta_aggregated_resources(
+        &self,
+        request: Request<Streaming<DeltaDiscoveryRequest>>,
+    ) -> Result<Response<Self::DeltaAggregatedResourcesStream>, Status> {
+        let (responses, receiver) = mpsc::channel(WAITING_MAX);
+        let link = Link { requests: request.into_inner(), responses };
+        self.links.try_send(link).map_err(|_| Status::resource_exhausted("there is a stream already"))?;
+        Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
+    }
+}

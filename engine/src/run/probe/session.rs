@@ -1,0 +1,212 @@
+//! One probe from its start to its end: set up, then given trials.
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use envoy_types::pb::envoy::service::discovery::v3::DeltaDiscoveryRequest;
+use holdfast_xds::{ResourceType, scrub};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::course::Course;
+use super::prober::ProberOptions;
+use super::process::Process;
+use super::push::{Nonces, Push};
+use super::server::Link;
+use super::setup::Setup;
+use crate::encode::slots;
+use crate::trial::{Trial, Tried};
+
+/// How long a probe may take from its start to its first stream.
+const CONNECT_MAX: Duration = Duration::from_secs(20);
+/// How long the proof that a probe still answers may take.
+const PULSE_MAX: Duration = Duration::from_secs(2);
+
+/// A probe with its stream.
+#[derive(Debug)]
+pub(super) struct Session {
+    process: Process,
+    link: Link,
+    setup: Setup,
+    nonces: Nonces,
+    outbox: VecDeque<Push>,
+}
+
+/// Why a probe answers no longer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Lost {
+    /// It died, or closed its stream.
+    Died(String),
+    /// It answered nothing for as long as was waited.
+    Silent,
+}
+
+impl Session {
+    /// Starts a probe and sets it up: it has answered to good content when this returns.
+    pub(super) async fn open(
+        options: &ProberOptions,
+        (folder, socket): (&Path, &Path),
+        node: &str,
+        links: &mut mpsc::Receiver<Link>,
+    ) -> Result<Self> {
+        let mut process = Process::start(options, folder, socket, node)?;
+        match Self::connect(&mut process, node, links).await {
+            Ok((link, first)) => {
+                let (setup, nonces, outbox) = (Setup::new(), Nonces::default(), VecDeque::new());
+                let mut session = Self { process, link, setup, nonces, outbox };
+                match session.set_up(first, options.timeout).await {
+                    Ok(()) => Ok(session),
+                    Err(error) => {
+                        session.kill(folder).await;
+                        Err(error)
+                    }
+                }
+            }
+            Err(error) => {
+                process.kill(folder).await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn connect(
+        process: &mut Process,
+        node: &str,
+        links: &mut mpsc::Receiver<Link>,
+    ) -> Result<(Link, DeltaDiscoveryRequest)> {
+        let first = async {
+            loop {
+                let mut link = links.recv().await.context("the probe's xDS server is gone")?;
+                // One of another name is the stream of a probe that is gone.
+                if let Ok(Some(first)) = link.requests.message().await
+                    && first.node.as_ref().is_some_and(|claimed| claimed.id == node)
+                {
+                    return Ok((link, first));
+                }
+            }
+        };
+        tokio::select! {
+            how = process.ended() => bail!("it ended at once ({how})"),
+            first = timeout(CONNECT_MAX, first) => first.context("it did not connect")?,
+        }
+    }
+
+    async fn set_up(&mut self, first: DeltaDiscoveryRequest, patience: Duration) -> Result<()> {
+        let mut nothing = Course::default();
+        ensure!(self.take_in(&first, &mut nothing, &mut Vec::new()).is_ok(), "it refused what it is set up with");
+        match self.converse(&mut nothing, patience, &mut Vec::new()).await {
+            Ok(()) => Ok(()),
+            Err(Lost::Died(how)) => bail!("it ended while it was set up ({how})"),
+            Err(Lost::Silent) => bail!("it fell silent while it was set up"),
+        }
+    }
+
+    /// Its process id.
+    pub(super) fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
+    /// Lets a course run until all its trials are answered. `patience` is how long no answer at all may come.
+    ///
+    /// Trials go to `tried` as they are answered, also where the probe is lost after that.
+    pub(super) async fn converse(
+        &mut self,
+        course: &mut Course,
+        patience: Duration,
+        tried: &mut Vec<Tried>,
+    ) -> Result<(), Lost> {
+        let mut deadline = Instant::now() + patience;
+        let responses = self.link.responses.clone();
+        loop {
+            if self.outbox.is_empty() && self.setup.is_done() {
+                self.outbox.extend(course.next(&mut self.nonces));
+            }
+            if self.outbox.is_empty() && self.setup.is_done() && course.is_done() {
+                return Ok(());
+            }
+            tokio::select! {
+                // What was answered counts, also where it is late or was the last word.
+                biased;
+                request = self.link.requests.message() => match request {
+                    Ok(Some(request)) => {
+                        if self.take_in(&request, course, tried)? {
+                            deadline = Instant::now() + patience;
+                        }
+                    }
+                    Ok(None) => return Err(Lost::Died("it closed its stream".into())),
+                    Err(status) => return Err(Lost::Died(status.message().to_owned())),
+                },
+                how = self.process.ended() => return Err(Lost::Died(how)),
+                permit = responses.reserve(), if !self.outbox.is_empty() => match permit {
+                    Ok(permit) => {
+                        if let Some(push) = self.outbox.pop_front() {
+                            permit.send(Ok(push.into()));
+                        }
+                    }
+                    Err(_) => return Err(Lost::Died("its stream is gone".into())),
+                },
+                () = sleep_until(deadline) => return Err(Lost::Silent),
+            }
+        }
+    }
+
+    /// Waits until it is lost; nobody wants anything of it meanwhile.
+    pub(super) async fn rest(&mut self) -> Lost {
+        loop {
+            let request = tokio::select! {
+                request = self.link.requests.message() => request,
+                how = self.process.ended() => return Lost::Died(how),
+            };
+            match request {
+                Ok(Some(request)) => match self.take_in(&request, &mut Course::default(), &mut Vec::new()) {
+                    Ok(_) => {}
+                    Err(lost) => return lost,
+                },
+                Ok(None) => return Lost::Died("it closed its stream".into()),
+                Err(status) => return Lost::Died(status.message().to_owned()),
+            }
+        }
+    }
+
+    /// Does it still answer to good content?
+    pub(super) async fn has_pulse(&mut self) -> bool {
+        let body = slots::no_routes("pulse");
+        let (mut course, _) = Course::new([Trial { id: 0, kind: ResourceType::Route, name: "pulse".into(), body }]);
+        self.converse(&mut course, PULSE_MAX, &mut Vec::new()).await.is_ok()
+    }
+
+    /// Ends the probe in order.
+    pub(super) async fn end(self, folder: &Path) {
+        self.process.end(folder).await;
+    }
+
+    /// Ends the probe at once.
+    pub(super) async fn kill(self, folder: &Path) {
+        self.process.kill(folder).await;
+    }
+
+    /// Takes in a request; true where it answers something that was waited for.
+    fn take_in(
+        &mut self,
+        request: &DeltaDiscoveryRequest,
+        course: &mut Course,
+        tried: &mut Vec<Tried>,
+    ) -> Result<bool, Lost> {
+        let Some(kind) = ResourceType::from_url(&request.type_url) else { return Ok(false) };
+        let mut is_awaited = false;
+        if let Ok(nonce) = request.response_nonce.parse() {
+            let error = request.error_detail.as_ref().map(|error| error.message.as_str());
+            let ended = course.answer(nonce, error, &mut self.nonces);
+            let set_up = self.setup.answer(nonce, error.is_some());
+            if set_up == Some(false) {
+                return Err(Lost::Died(format!("it refused what it is set up with: {}", scrub(error.unwrap_or("")))));
+            }
+            is_awaited = ended.is_some() || set_up.is_some();
+            tried.extend(ended);
+        }
+        self.outbox.extend(self.setup.ask(kind, &request.resource_names_subscribe, &mut self.nonces));
+        Ok(is_awaited)
+    }
+}

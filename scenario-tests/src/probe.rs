@@ -1,0 +1,114 @@
+//! The product's probe, driven directly: contents in, verdicts out.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use bytes::Bytes;
+use holdfast_engine::run::envoy::find;
+use holdfast_engine::run::probe::{ProbeState, ProbeView, Prober, ProberOptions};
+use holdfast_engine::trial::{Outcome, Trial, Tried};
+use holdfast_xds::ResourceType;
+use tokio::sync::mpsc;
+
+use crate::wait::PATIENCE;
+use crate::{World, until};
+
+/// A probe.
+#[derive(Debug)]
+pub struct Probe {
+    prober: Prober,
+    answers: mpsc::Receiver<Vec<Tried>>,
+}
+
+/// What came of each trial.
+pub type Outcomes = BTreeMap<u64, Outcome>;
+
+impl Probe {
+    /// Starts one in the data folder of a world, and waits until it can be had.
+    pub async fn start(world: &World, timeout: Duration) -> Result<Self> {
+        let probe = Self::start_with(world, find::find()?, timeout)?;
+        let mut available = probe.prober.available();
+        tokio::time::timeout(PATIENCE, available.wait_for(|is| *is)).await.context("no probe can be had")??;
+        Ok(probe)
+    }
+
+    /// Starts one of this binary.
+    pub fn start_with(world: &World, binary: find::EnvoyBinary, timeout: Duration) -> Result<Self> {
+        let (prober, answers) = Prober::start(ProberOptions { binary, data: world.data(), timeout })?;
+        Ok(Self { prober, answers })
+    }
+
+    /// Gives it contents.
+    pub fn submit(&self, trials: Vec<Trial>) -> Result<()> {
+        Ok(self.prober.submit(trials)?)
+    }
+
+    /// Waits for so many verdicts; each trial has one only.
+    pub async fn answers(&mut self, count: usize) -> Result<Outcomes> {
+        let mut outcomes = Outcomes::new();
+        while outcomes.len() < count {
+            let some = tokio::time::timeout(PATIENCE, self.answers.recv()).await;
+            let some = some.with_context(|| format!("only {} of {count} are answered", outcomes.len()))?;
+            for Tried { id, outcome } in some.context("the prober ended")? {
+                ensure!(outcomes.insert(id, outcome).is_none(), "{id} is answered twice");
+            }
+        }
+        ensure!(self.answers.try_recv().is_err(), "more is answered than was asked");
+        Ok(outcomes)
+    }
+
+    /// Gives it contents, and waits for the verdicts.
+    pub async fn verdicts(&mut self, trials: Vec<Trial>) -> Result<Outcomes> {
+        let count = trials.len();
+        self.submit(trials)?;
+        self.answers(count).await
+    }
+
+    /// Where it stands.
+    pub fn view(&self) -> ProbeView {
+        self.prober.view().borrow().clone()
+    }
+
+    /// Waits until a probe other than the process `before` is ready; its process id.
+    pub async fn another(&self, before: Option<u32>) -> Result<u32> {
+        until("there is another probe", || {
+            let view = self.view();
+            let is_new = view.state == ProbeState::Ready && view.pid != before;
+            std::future::ready(view.pid.filter(|_| is_new).with_context(|| format!("{view:?}")))
+        })
+        .await
+    }
+
+    /// Ends it.
+    pub async fn end(self) {
+        self.prober.end().await;
+    }
+}
+
+/// A trial of these bytes.
+pub fn trial(id: u64, kind: ResourceType, body: impl Into<Bytes>) -> Trial {
+    Trial { id, kind, name: format!("candidate {id}").into(), body: body.into() }
+}
+
+/// The trials that had this sort of outcome, in order.
+pub fn those(outcomes: &Outcomes, is: impl Fn(&Outcome) -> bool) -> Vec<u64> {
+    outcomes.iter().filter(|(_, outcome)| is(outcome)).map(|(id, _)| *id).collect()
+}
+
+/// Was it refused?
+pub fn is_refused(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::Refused { .. })
+}
+
+/// Was it accepted?
+pub fn is_accepted(outcome: &Outcome) -> bool {
+    *outcome == Outcome::Accepted
+}
+
+/// Resident memory (bytes) of a process; 0 where it cannot be told.
+pub fn resident_bytes(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or("0 kB");
+    line.split_whitespace().next().and_then(|number| number.parse::<u64>().ok()).unwrap_or(0) * 1024
+}
