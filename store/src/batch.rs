@@ -1,21 +1,30 @@
 //! Changes that are committed together.
 
+use std::sync::Arc;
+
 use holdfast_graph::ObjectKey;
 
 use crate::error::StoreError;
-use crate::record::{PAYLOAD_BYTES_MAX, Scope, StoredObject, StoredResource};
+use crate::record::{
+    LIST_MAX, PAYLOAD_BYTES_MAX, RESOURCES_MAX, Scope, StoredObject, StoredResource, StoredVerdict, TEXT_BYTES_MAX,
+};
 
 /// One change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// A version of an object was proven good in a scope.
+    /// A version of an object was proven good in a scope. Promoting the newest version again changes nothing.
     Promote(Scope, StoredObject),
-    /// An object was deleted: its versions go, in every scope.
+    /// An object was deleted: its versions go, in every scope. What was refused stays refused.
     Forget(ObjectKey),
-    /// This is the configuration that was acknowledged in a scope, as a whole.
+    /// This is the configuration that was acknowledged in a scope, as a whole. Of two resources of one type and name
+    /// the last counts. Costs what is not the same as before.
     Acknowledge(Scope, Vec<StoredResource>),
+    /// A content was refused in a scope; of two verdicts about one content the last counts.
+    Convict(Scope, StoredVerdict),
+    /// A content is no longer refused in a scope.
+    Acquit(Scope, [u8; 16]),
     /// A Gateway is gone: everything of its scopes goes.
-    ForgetGateway(std::sync::Arc<str>),
+    ForgetGateway(Arc<str>),
 }
 
 /// Changes, in order.
@@ -32,26 +41,82 @@ impl Batch {
         self
     }
 
+    /// Adds a change.
+    pub fn push(&mut self, change: Change) {
+        self.changes.push(change);
+    }
+
+    /// Adds the changes of another batch, after its own.
+    pub fn append(&mut self, other: Batch) {
+        self.changes.extend(other.changes);
+    }
+
+    /// Is there nothing in it?
+    pub fn is_empty(&self) -> bool {
+        self.changes.is_empty()
+    }
+
+    /// How many changes it has.
+    pub fn len(&self) -> usize {
+        self.changes.len()
+    }
+
+    /// The changes, in order.
+    pub fn changes(&self) -> &[Change] {
+        &self.changes
+    }
+
     /// The changes, in order.
     pub fn into_changes(self) -> Vec<Change> {
         self.changes
     }
 
-    /// Checks every payload against the limits.
+    /// Checks every record against the limits.
     ///
     /// # Errors
     /// Names the first record that is too large.
     pub fn check(&self) -> Result<(), StoreError> {
-        let too_large = |name: String, bytes: usize| match bytes > PAYLOAD_BYTES_MAX {
-            true => Err(StoreError::TooLarge { name, bytes }),
-            false => Ok(()),
-        };
-        self.changes.iter().try_for_each(|change| match change {
-            Change::Promote(_, object) => too_large(object.key.to_string(), object.payload.len()),
-            Change::Acknowledge(_, resources) => {
-                resources.iter().try_for_each(|resource| too_large(resource.name.to_string(), resource.body.len()))
-            }
-            Change::Forget(_) | Change::ForgetGateway(_) => Ok(()),
-        })
+        self.changes.iter().try_for_each(check)
     }
+}
+
+fn check(change: &Change) -> Result<(), StoreError> {
+    match change {
+        Change::Promote(scope, object) => {
+            texts(&object.key, [&scope.gateway, &scope.build, &object.uid])?;
+            size(|| object.key.to_string(), object.payload.len(), PAYLOAD_BYTES_MAX)
+        }
+        Change::Acknowledge(scope, resources) => {
+            count("resources of one scope", resources.len(), RESOURCES_MAX)?;
+            for resource in resources {
+                for text in [&scope.gateway, &scope.build, &resource.type_url, &resource.name] {
+                    size(|| resource.name.to_string(), text.len(), TEXT_BYTES_MAX)?;
+                }
+                size(|| resource.name.to_string(), resource.body.len(), PAYLOAD_BYTES_MAX)?;
+                count("origins of one resource", resource.origins.len(), LIST_MAX)?;
+                resource.origins.iter().try_for_each(|origin| texts(origin, []))?;
+            }
+            Ok(())
+        }
+        Change::Convict(scope, verdict) => {
+            let StoredVerdict { section, detected_by, field, message, witnesses, .. } = verdict;
+            texts(&verdict.key, [&scope.gateway, &scope.build, section, detected_by, field, message])?;
+            count("witnesses of one verdict", witnesses.len(), LIST_MAX)
+        }
+        Change::Forget(_) | Change::Acquit(..) | Change::ForgetGateway(_) => Ok(()),
+    }
+}
+
+fn texts<const N: usize>(key: &ObjectKey, others: [&Arc<str>; N]) -> Result<(), StoreError> {
+    let own = [&key.group, &key.kind, &key.namespace, &key.name];
+    own.into_iter().chain(others).try_for_each(|text| size(|| key.to_string(), text.len(), TEXT_BYTES_MAX))
+}
+
+fn size(name: impl Fn() -> String, bytes: usize, max: usize) -> Result<(), StoreError> {
+    if bytes > max { Err(StoreError::TooLarge { name: name(), bytes, max }) } else { Ok(()) }
+}
+
+/// Refuses more of something than its limit.
+pub(crate) fn count(what: &'static str, count: usize, max: usize) -> Result<(), StoreError> {
+    if count > max { Err(StoreError::TooMany { what, count, max }) } else { Ok(()) }
 }

@@ -1,0 +1,285 @@
+//! The forms that are encoded: types of ours only, of plain fields. A change here is a new schema.
+
+use std::sync::Arc;
+
+use bincode::{Decode, Encode};
+use bytes::Bytes;
+use holdfast_graph::ObjectKey;
+
+use super::keys::{self, Name};
+use super::section::Entry;
+use crate::record::{Digest, Scope, StoredVerdict};
+
+/// What the root of one of our stores says.
+pub(super) const PRODUCT: &str = "holdfast last valid store";
+
+/// A generation: everything that is stored is named from here.
+#[derive(Encode, Decode)]
+pub(super) struct Root {
+    pub(super) product: String,
+    pub(super) identity: String,
+    pub(super) generation: u64,
+    pub(super) scopes: Vec<ScopeForm>,
+}
+
+/// A scope with the tables of its objects, resources and verdicts.
+#[derive(Encode, Decode)]
+pub(super) struct ScopeForm {
+    pub(super) gateway: Arc<str>,
+    pub(super) build: Arc<str>,
+    pub(super) tables: [Option<[u8; 32]>; 3],
+}
+
+/// The pages of a section.
+#[derive(Encode, Decode)]
+pub(super) struct Table {
+    pub(super) pages: Vec<(u8, [u8; 32])>,
+}
+
+/// Entries. Where they belong is part of it, so that no two pages are ever one record.
+#[derive(Encode, Decode)]
+pub(super) struct PageForm<F> {
+    pub(super) place: [u8; 16],
+    pub(super) entries: Vec<F>,
+}
+
+/// Where a payload is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// On the disk.
+    Disk,
+    /// Only here: there is no key to seal it with.
+    Memory(Bytes),
+    /// On the disk, sealed with a key that is not at hand.
+    Unreadable,
+}
+
+/// A payload, by its digest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Content {
+    pub(super) digest: Digest,
+    pub(super) bytes: u64,
+    pub(super) sensitive: bool,
+    pub(super) place: Place,
+}
+
+impl Content {
+    pub(super) fn on_disk(&self) -> bool {
+        !matches!(self.place, Place::Memory(_))
+    }
+
+    pub(super) fn readable(&self) -> bool {
+        self.place != Place::Unreadable
+    }
+}
+
+#[derive(Encode, Decode)]
+pub(super) struct ContentForm {
+    digest: [u8; 32],
+    bytes: u64,
+    sealed: bool,
+}
+
+impl From<&Content> for ContentForm {
+    fn from(content: &Content) -> Self {
+        Self { digest: *content.digest.bytes(), bytes: content.bytes, sealed: content.sensitive }
+    }
+}
+
+impl From<ContentForm> for Content {
+    fn from(form: ContentForm) -> Self {
+        let ContentForm { digest, bytes, sealed: sensitive } = form;
+        Self { digest: Digest::from_bytes(digest), bytes, sensitive, place: Place::Disk }
+    }
+}
+
+#[derive(Encode, Decode)]
+pub(super) struct KeyForm([Arc<str>; 4]);
+
+impl From<&ObjectKey> for KeyForm {
+    fn from(key: &ObjectKey) -> Self {
+        Self([key.group.clone(), key.kind.clone(), key.namespace.clone(), key.name.clone()])
+    }
+}
+
+impl From<KeyForm> for ObjectKey {
+    fn from(KeyForm([group, kind, namespace, name]): KeyForm) -> Self {
+        Self { group, kind, namespace, name }
+    }
+}
+
+/// The versions of an object, the newest first.
+pub(super) type Versions = Vec<Version>;
+
+/// A version of an object, its payload apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Version {
+    pub(super) uid: Arc<str>,
+    pub(super) generation: i64,
+    pub(super) since: i64,
+    pub(super) content: Content,
+}
+
+#[derive(Encode, Decode)]
+pub(super) struct VersionForm {
+    uid: Arc<str>,
+    generation: i64,
+    since: i64,
+    content: ContentForm,
+}
+
+impl Entry for Versions {
+    type Key = ObjectKey;
+    type Form = (KeyForm, Vec<VersionForm>);
+    const SECTION: u8 = 0;
+
+    fn page(key: &ObjectKey) -> u8 {
+        keys::page(&keys::words(key).map(str::as_bytes))
+    }
+
+    fn form(&self, key: &ObjectKey) -> Option<Self::Form> {
+        let form = |version: &Version| VersionForm {
+            uid: version.uid.clone(),
+            generation: version.generation,
+            since: version.since,
+            content: (&version.content).into(),
+        };
+        let forms: Vec<_> = self.iter().filter(|version| version.content.on_disk()).map(form).collect();
+        (!forms.is_empty()).then(|| (key.into(), forms))
+    }
+
+    fn from_form((key, forms): Self::Form) -> (ObjectKey, Self) {
+        let version = |form: VersionForm| Version {
+            uid: form.uid,
+            generation: form.generation,
+            since: form.since,
+            content: form.content.into(),
+        };
+        (key.into(), forms.into_iter().map(version).collect())
+    }
+
+    fn contents(&self) -> Vec<&Content> {
+        self.iter().map(|version| &version.content).collect()
+    }
+
+    fn name(scope: &Scope, key: &ObjectKey, content: &Content) -> Name {
+        keys::content(&keys::place(Self::SECTION, scope, &keys::words(key)), &content.digest)
+    }
+
+    fn retain(&mut self, wanted: &mut dyn FnMut(&mut Content) -> bool) -> bool {
+        self.retain_mut(|version| wanted(&mut version.content));
+        !self.is_empty()
+    }
+}
+
+/// A resource, its body apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Resource {
+    pub(super) version: [u8; 16],
+    pub(super) origins: Arc<[ObjectKey]>,
+    pub(super) content: Content,
+}
+
+#[derive(Encode, Decode)]
+pub(super) struct ResourceForm {
+    type_url: Arc<str>,
+    name: Arc<str>,
+    version: [u8; 16],
+    origins: Vec<KeyForm>,
+    content: ContentForm,
+}
+
+impl Entry for Resource {
+    /// Type and name.
+    type Key = (Arc<str>, Arc<str>);
+    type Form = ResourceForm;
+    const SECTION: u8 = 1;
+
+    fn page((type_url, name): &Self::Key) -> u8 {
+        keys::page(&[type_url.as_bytes(), name.as_bytes()])
+    }
+
+    fn form(&self, (type_url, name): &Self::Key) -> Option<ResourceForm> {
+        self.content.on_disk().then(|| ResourceForm {
+            type_url: type_url.clone(),
+            name: name.clone(),
+            version: self.version,
+            origins: self.origins.iter().map(KeyForm::from).collect(),
+            content: (&self.content).into(),
+        })
+    }
+
+    fn from_form(form: ResourceForm) -> (Self::Key, Self) {
+        let origins = form.origins.into_iter().map(ObjectKey::from).collect();
+        ((form.type_url, form.name), Self { version: form.version, origins, content: form.content.into() })
+    }
+
+    fn contents(&self) -> Vec<&Content> {
+        vec![&self.content]
+    }
+
+    fn name(scope: &Scope, (type_url, name): &Self::Key, content: &Content) -> Name {
+        keys::content(&keys::place(Self::SECTION, scope, &[type_url, name]), &content.digest)
+    }
+
+    fn retain(&mut self, wanted: &mut dyn FnMut(&mut Content) -> bool) -> bool {
+        wanted(&mut self.content)
+    }
+}
+
+#[derive(Encode, Decode)]
+pub(super) struct VerdictForm {
+    content: [u8; 16],
+    key: KeyForm,
+    section: Arc<str>,
+    generation: i64,
+    detected_by: Arc<str>,
+    field: Arc<str>,
+    message: Arc<str>,
+    since: i64,
+    witnesses: Vec<[u8; 16]>,
+}
+
+impl Entry for Arc<StoredVerdict> {
+    type Key = [u8; 16];
+    type Form = VerdictForm;
+    const SECTION: u8 = 2;
+
+    fn page(key: &[u8; 16]) -> u8 {
+        keys::page(&[key])
+    }
+
+    fn form(&self, _: &[u8; 16]) -> Option<VerdictForm> {
+        Some(VerdictForm {
+            content: self.content,
+            key: (&self.key).into(),
+            section: self.section.clone(),
+            generation: self.generation,
+            detected_by: self.detected_by.clone(),
+            field: self.field.clone(),
+            message: self.message.clone(),
+            since: self.since,
+            witnesses: self.witnesses.clone(),
+        })
+    }
+
+    fn from_form(form: VerdictForm) -> ([u8; 16], Self) {
+        let VerdictForm { content, section, generation, detected_by, field, message, since, witnesses, .. } = form;
+        let key = form.key.into();
+        let verdict =
+            StoredVerdict { content, key, section, generation, detected_by, field, message, since, witnesses };
+        (content, Arc::new(verdict))
+    }
+
+    fn contents(&self) -> Vec<&Content> {
+        Vec::new()
+    }
+
+    fn name(_: &Scope, key: &[u8; 16], _: &Content) -> Name {
+        key.to_vec()
+    }
+
+    fn retain(&mut self, _: &mut dyn FnMut(&mut Content) -> bool) -> bool {
+        true
+    }
+}

@@ -1,0 +1,298 @@
+//! Reading a store as a whole, verifying everything.
+//!
+//! The newest generation that is sound is taken; where none is, the newest without its damaged parts. An object's version
+//! is a part, and a verdict; a configuration is one as a whole. Never is anything made of two generations.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use bincode::Decode;
+
+use super::envelope::{self, Flaw, Kind};
+use super::form::{Content, PRODUCT, PageForm, Place, Root, ScopeForm, Table};
+use super::keys::{self, Name};
+use super::seal::Sealer;
+use super::section::{Entry, Page, Section};
+use super::state::{Shelf, State};
+use super::trouble::{Trouble, guarded};
+use super::write::references;
+use crate::record::{Digest, Scope};
+
+/// What is in a folder.
+pub(super) enum Found {
+    /// Nothing yet.
+    Empty,
+    /// A store of ours.
+    Ours(Box<Loaded>),
+    /// Something of another product.
+    Foreign,
+    /// A store of a newer version, in this schema.
+    Newer(u16),
+    /// A store of another installation.
+    Other(String),
+    /// A store of which nothing can be read.
+    Damaged,
+}
+
+/// A store that was read.
+pub(super) struct Loaded {
+    pub(super) identity: String,
+    pub(super) state: State,
+    /// What was found damaged, for people. Empty where all is sound.
+    pub(super) damage: Vec<String>,
+    /// Can sled itself not read some of its files?
+    pub(super) files_damaged: bool,
+    /// Records that cannot be unsealed.
+    pub(super) unreadable: usize,
+    /// Records that were read and verified.
+    pub(super) records: usize,
+}
+
+/// Reads a store. Where an identity is given, only its own is read.
+pub(super) fn load(tree: &::sled::Tree, sealer: Option<&Sealer>, identity: Option<&str>) -> Result<Found, Trouble> {
+    let roots = keys::roots().map(|name| read_root(tree, &name));
+    if roots.iter().all(|root| matches!(root, Err(Flaw::Absent))) {
+        let empty = guarded(|| tree.iter().next().transpose().map(|first| first.is_none()))?;
+        return Ok(if empty { Found::Empty } else { Found::Foreign });
+    }
+    let flaws = || roots.iter().filter_map(|root| root.as_ref().err());
+    let newer = flaws().find_map(|flaw| if let Flaw::Newer(schema) = flaw { Some(*schema) } else { None });
+    if let Some(schema) = newer {
+        return Ok(Found::Newer(schema));
+    }
+    let foreign = flaws().all(|flaw| matches!(flaw, Flaw::Foreign | Flaw::Absent));
+    let flawed = flaws().any(|flaw| !matches!(flaw, Flaw::Absent));
+    let files_damaged = flaws().any(|flaw| matches!(flaw, Flaw::Unreadable));
+    let mut roots: Vec<Root> = roots.into_iter().flatten().collect();
+    roots.sort_by_key(|root| std::cmp::Reverse(root.generation));
+    let Some(newest) = roots.first() else {
+        return Ok(if foreign { Found::Foreign } else { Found::Damaged });
+    };
+    if let Some(identity) = identity.filter(|identity| **identity != newest.identity) {
+        let _ = identity;
+        return Ok(Found::Other(newest.identity.clone()));
+    }
+    let mut readings = roots.iter().map(|root| Reading::of(tree, sealer, root));
+    let Some(first) = readings.next() else { return Ok(Found::Damaged) };
+    let newest = first.state.generation;
+    let mut loaded = first.loaded();
+    if !loaded.damage.is_empty()
+        && let Some(older) = readings.next()
+    {
+        let older = older.loaded();
+        if older.damage.is_empty() {
+            let mut damage = loaded.damage;
+            damage.push(format!(
+                "generation {newest} is damaged: generation {} is used, as a whole",
+                older.state.generation
+            ));
+            let files_damaged = loaded.files_damaged;
+            loaded = Loaded { damage, files_damaged, ..older };
+        }
+    }
+    if flawed {
+        let generation = loaded.state.generation;
+        loaded.damage.push(format!("one of the two last generations cannot be read: {generation} is used"));
+    }
+    loaded.files_damaged |= files_damaged;
+    Ok(Found::Ours(Box::new(loaded)))
+}
+
+/// Records in the tree that no generation names, or only the one before the last. Reads names, not payloads.
+pub(super) fn unnamed(tree: &::sled::Tree, state: &State) -> Result<BTreeSet<Name>, Trouble> {
+    let mut named = BTreeSet::new();
+    for (scope, shelf) in &state.scopes {
+        references(scope, &shelf.objects, &mut named);
+        references(scope, &shelf.resources, &mut named);
+        references(scope, &shelf.verdicts, &mut named);
+    }
+    let mut unnamed = BTreeSet::new();
+    for key in tree.iter().keys() {
+        let key = guarded(|| key)?;
+        let whole = match key.first() {
+            Some(b'n') => key.get(..33),
+            Some(b'c') => key.get(..33),
+            _ => None,
+        };
+        if let Some(name) = whole
+            && !named.contains(name)
+        {
+            unnamed.insert(name.to_vec());
+        }
+    }
+    Ok(unnamed)
+}
+
+/// A payload, read and verified; nothing where it is sealed and cannot be unsealed.
+pub(super) fn payload(
+    tree: &::sled::Tree,
+    sealer: Option<&Sealer>,
+    name: &[u8],
+    content: &Content,
+) -> Result<Option<Vec<u8>>, Flaw> {
+    let kind = if content.sensitive { Kind::Sealed } else { Kind::Content };
+    let (bytes, _) = envelope::read(name, kind, &get(tree))?;
+    let (payload, digest) = match (content.sensitive, sealer) {
+        (false, _) => {
+            let digest = Digest::of(&bytes);
+            (bytes, digest)
+        }
+        (true, None) => return Ok(None),
+        (true, Some(sealer)) => match sealer.unseal(name, &bytes) {
+            // The envelope is sound: it is the key that does not fit.
+            None => return Ok(None),
+            Some(payload) => {
+                let digest = sealer.digest(&payload);
+                (payload, digest)
+            }
+        },
+    };
+    if digest == content.digest && payload.len() as u64 == content.bytes {
+        Ok(Some(payload))
+    } else {
+        Err(Flaw::Damaged)
+    }
+}
+
+fn get(tree: &::sled::Tree) -> impl Fn(&[u8]) -> Result<Option<::sled::IVec>, Trouble> {
+    |name| guarded(|| tree.get(name))
+}
+
+fn read_root(tree: &::sled::Tree, name: &[u8]) -> Result<Root, Flaw> {
+    let (bytes, _) = envelope::read(name, Kind::Root, &get(tree))?;
+    let root: Root = envelope::decode(&bytes).ok_or(Flaw::Damaged)?;
+    if root.product != PRODUCT {
+        return Err(Flaw::Foreign);
+    }
+    // A root at the place of another generation is not the one that was written there.
+    if keys::root(root.generation) == name { Ok(root) } else { Err(Flaw::Damaged) }
+}
+
+/// One generation being read.
+struct Reading<'a> {
+    tree: &'a ::sled::Tree,
+    sealer: Option<&'a Sealer>,
+    identity: String,
+    state: State,
+    damage: Vec<String>,
+    files_damaged: bool,
+    unreadable: usize,
+    records: usize,
+}
+
+impl<'a> Reading<'a> {
+    fn of(tree: &'a ::sled::Tree, sealer: Option<&'a Sealer>, root: &Root) -> Self {
+        let state = State { generation: root.generation, ..State::default() };
+        let identity = root.identity.clone();
+        let mut reading =
+            Self { tree, sealer, identity, state, damage: Vec::new(), files_damaged: false, unreadable: 0, records: 1 };
+        root.scopes.iter().for_each(|form| reading.scope(form));
+        reading
+    }
+
+    fn loaded(self) -> Loaded {
+        let Self { identity, state, damage, files_damaged, unreadable, records, .. } = self;
+        Loaded { identity, state, damage, files_damaged, unreadable, records }
+    }
+
+    fn scope(&mut self, form: &ScopeForm) {
+        let scope = Scope { gateway: form.gateway.clone(), build: form.build.clone() };
+        let [objects, resources, verdicts] = form.tables;
+        let (mut objects, _) = self.section(&scope, objects);
+        self.verify(&scope, &mut objects);
+        let (mut resources, whole) = self.section(&scope, resources);
+        let sound = self.verify(&scope, &mut resources);
+        if !(whole && sound) {
+            // Half a configuration was acknowledged by nobody.
+            self.tell(&scope, "its configuration is left out as a whole");
+            resources.retain(|_, _| false);
+        }
+        let (verdicts, _) = self.section(&scope, verdicts);
+        let shelf = Shelf { objects, resources, verdicts };
+        self.state.scopes.insert(scope, Arc::new(shelf));
+    }
+
+    fn section<E: Entry>(&mut self, scope: &Scope, node: Option<[u8; 32]>) -> (Section<E>, bool) {
+        let mut section = Section::default();
+        let Some(digest) = node.map(Digest::from_bytes) else { return (section, true) };
+        let Some(table) = self.node::<Table>(scope, Kind::Table, &digest) else {
+            section.dirty = true;
+            return (section, false);
+        };
+        section.node = Some(digest);
+        let place = keys::place(E::SECTION, scope, &[]);
+        for (number, digest) in table.pages {
+            let digest = Digest::from_bytes(digest);
+            let form = self.node::<PageForm<E::Form>>(scope, Kind::Page, &digest);
+            let Some(form) = form.filter(|form| form.place == place) else {
+                section.dirty = true;
+                continue;
+            };
+            let entries = form.entries.into_iter().map(E::from_form).collect();
+            section.pages.insert(number, Arc::new(Page { entries, node: Some(digest), dirty: false }));
+        }
+        let whole = !section.dirty;
+        (section, whole)
+    }
+
+    fn node<T: Decode<()>>(&mut self, scope: &Scope, kind: Kind, digest: &Digest) -> Option<T> {
+        match envelope::read(&keys::node(digest), kind, &get(self.tree)) {
+            Ok((bytes, _)) if Digest::of(&bytes) == *digest => {
+                self.records += 1;
+                let form = envelope::decode(&bytes);
+                if form.is_none() {
+                    self.tell(scope, "a page cannot be decoded");
+                }
+                form
+            }
+            Ok(_) => {
+                self.tell(scope, "a page is not the one that was written");
+                None
+            }
+            Err(flaw) => {
+                self.flawed(scope, "a page", &flaw);
+                None
+            }
+        }
+    }
+
+    /// Reads every payload; those that are damaged go. Were all sound?
+    fn verify<E: Entry>(&mut self, scope: &Scope, section: &mut Section<E>) -> bool {
+        let mut sound = true;
+        section.retain(|key, content| match payload(self.tree, self.sealer, &E::name(scope, key, content), content) {
+            Ok(Some(_)) => {
+                self.records += 1;
+                true
+            }
+            Ok(None) => {
+                self.records += 1;
+                self.unreadable += 1;
+                content.place = Place::Unreadable;
+                true
+            }
+            Err(flaw) => {
+                sound = false;
+                self.flawed(scope, "a record", &flaw);
+                false
+            }
+        });
+        sound
+    }
+
+    fn flawed(&mut self, scope: &Scope, what: &str, flaw: &Flaw) {
+        self.files_damaged |= *flaw == Flaw::Unreadable;
+        let how = match flaw {
+            Flaw::Absent => "is missing",
+            Flaw::Unreadable => "cannot be read",
+            Flaw::Foreign | Flaw::Newer(_) | Flaw::Damaged => "is damaged",
+        };
+        self.tell(scope, &format!("{what} {how}"));
+    }
+
+    fn tell(&mut self, scope: &Scope, what: &str) {
+        let line = format!("{}, build {}: {what}", scope.gateway, scope.build);
+        if !self.damage.contains(&line) {
+            self.damage.push(line);
+        }
+    }
+}

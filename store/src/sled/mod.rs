@@ -1,0 +1,274 @@
+//! The store on the disk, on sled.
+//!
+//! sled calls itself beta, so nothing that it says is believed: every record carries the digest that it was written with
+//! ([`envelope`]), and is named by the generation that it belongs to, through tables and pages, from a root. A commit
+//! writes payloads that are new, the pages they stand on, and a root: the root of the generation before stays, and what
+//! it names. All of it is one batch in one tree, brought to the disk before the commit returns.
+//!
+//! What is damaged, foreign or newer is set aside and never served; losing the store costs what it remembered and
+//! nothing else. Nothing here decides what is stored.
+
+mod envelope;
+mod folder;
+mod form;
+mod keys;
+mod load;
+mod open;
+mod seal;
+mod section;
+mod state;
+mod survey;
+mod trouble;
+mod write;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use holdfast_graph::ObjectKey;
+
+pub use self::seal::Key;
+pub use self::survey::{Survey, SurveyedObject, SurveyedResource, SurveyedScope, survey};
+
+use self::folder::Files;
+use self::form::{Content, Place, Resource, Versions};
+use self::keys::Name;
+use self::open::Opening;
+use self::seal::Sealer;
+use self::section::Entry;
+use self::state::{Changes, Fresh, Shelf, State};
+use self::trouble::Trouble;
+use crate::LastValidStore;
+use crate::batch::Batch;
+use crate::error::StoreError;
+use crate::record::{Scope, Statistics, StoredObject, StoredResource, StoredVerdict};
+
+/// How a store is opened.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Whose store it is: the cluster and the name of the controller. A store of another is not used.
+    pub identity: Arc<str>,
+    /// What sensitive payloads are sealed with. Without it they are kept in memory only.
+    pub key: Option<Key>,
+}
+
+/// A store that was opened.
+pub struct Opened {
+    /// The store.
+    pub store: SledStore,
+    /// What happened on the way, for people: damage that was found, folders that were set aside.
+    pub notices: Vec<String>,
+}
+
+/// A store on the disk.
+pub struct SledStore {
+    folder: PathBuf,
+    identity: Arc<str>,
+    sealer: Option<Sealer>,
+    /// None after trouble that even opening again did not end.
+    files: Option<Files>,
+    /// Did the last commit fail? Then sled takes no more, and is opened again first.
+    failed: bool,
+    state: State,
+    /// Records that only the generation before the last names: they go with the next commit.
+    expiring: BTreeSet<Name>,
+    notices: Vec<String>,
+}
+
+impl SledStore {
+    /// Opens the store in a folder, which is made where it is not there. What cannot be used there is set aside, under
+    /// another name beside it.
+    ///
+    /// # Errors
+    /// Where there cannot be a store: the disk is full, another process uses the folder, or the file system refuses.
+    pub fn open(folder: &Path, options: &Options) -> Result<Opened, StoreError> {
+        let sealer = options.key.as_ref().map(Sealer::new);
+        let opening = open::open(folder, &options.identity, sealer.as_ref()).map_err(|trouble| trouble.at(folder))?;
+        let Opening { files, state, unnamed, notices } = opening;
+        let mut store = Self {
+            folder: folder.to_owned(),
+            identity: options.identity.clone(),
+            sealer,
+            files: Some(files),
+            failed: false,
+            state,
+            expiring: unnamed,
+            notices: Vec::new(),
+        };
+        store.repair();
+        Ok(Opened { store, notices })
+    }
+
+    /// Writes down without its damaged parts what was found damaged.
+    fn repair(&mut self) {
+        if self.state.scopes.values().any(|shelf| shelf.is_dirty()) {
+            let mut state = self.state.clone();
+            state.scopes.retain(|_, shelf| !shelf.is_empty());
+            // The damage was told; where this fails, the next commit does it.
+            self.failed = self.write(state, &Fresh::default()).is_err();
+        }
+    }
+
+    /// Opens again after a commit that failed.
+    fn revive(&mut self) -> Result<(), Trouble> {
+        if let Some(files) = self.files.take() {
+            files.close();
+        }
+        let opening = open::open(&self.folder, &self.identity, self.sealer.as_ref())?;
+        let remembered = std::mem::replace(&mut self.state, opening.state);
+        self.state.take_over(&remembered);
+        self.expiring = opening.unnamed;
+        self.files = Some(opening.files);
+        self.notices.extend(opening.notices);
+        self.failed = false;
+        Ok(())
+    }
+
+    fn write(&mut self, mut state: State, fresh: &Fresh) -> Result<(), Trouble> {
+        state.generation += 1;
+        let sealer = self.sealer.as_ref();
+        let writes = write::difference(&self.state, &mut state, fresh, &self.identity, sealer)?;
+        if writes.added.is_empty() && writes.dropped.is_empty() {
+            // What changed, if anything, is not for the disk.
+            state.generation = self.state.generation;
+            self.state = state;
+            return Ok(());
+        }
+        let Some(files) = &self.files else { return Err(Trouble::Other("its files are not open".into())) };
+        let mut batch = ::sled::Batch::default();
+        writes.puts.into_iter().for_each(|(name, bytes)| batch.insert(name, bytes));
+        for name in self.expiring.difference(&writes.added) {
+            // With all its chunks.
+            for key in files.tree().scan_prefix(name).keys() {
+                batch.remove(trouble::guarded(|| key)?);
+            }
+        }
+        files.commit(batch)?;
+        self.expiring = writes.dropped;
+        self.state = state;
+        Ok(())
+    }
+
+    fn shelf(&self, scope: &Scope) -> Option<&Shelf> {
+        self.state.scopes.get(scope).map(|shelf| &**shelf)
+    }
+
+    fn payload<E: Entry>(&self, scope: &Scope, key: &E::Key, content: &Content) -> Result<Option<Bytes>, StoreError> {
+        if let Place::Memory(bytes) = &content.place {
+            return Ok(Some(bytes.clone()));
+        }
+        let Some(files) = &self.files else {
+            return Err(StoreError::Unavailable(format!("{}: its files are not open", self.folder.display())));
+        };
+        let name = E::name(scope, key, content);
+        let read = load::payload(files.tree(), self.sealer.as_ref(), &name, content);
+        read.map(|payload| payload.map(Bytes::from)).map_err(|_| StoreError::Damaged { name: String::new() })
+    }
+}
+
+impl LastValidStore for SledStore {
+    fn commit(&mut self, batch: Batch) -> Result<(), StoreError> {
+        batch.check()?;
+        if self.failed {
+            self.revive().map_err(|trouble| trouble.at(&self.folder))?;
+        }
+        let mut changes = Changes { state: self.state.clone(), fresh: Fresh::default(), sealer: self.sealer.as_ref() };
+        batch.into_changes().into_iter().try_for_each(|change| changes.apply(change))?;
+        changes.tidy();
+        let Changes { state, fresh, .. } = changes;
+        self.write(state, &fresh).map_err(|trouble| {
+            self.failed = true;
+            trouble.at(&self.folder)
+        })
+    }
+
+    fn scopes(&self) -> Result<Vec<Scope>, StoreError> {
+        let some = |shelf: &Shelf| {
+            let readable = |contents: Vec<&Content>| contents.iter().any(|content| content.readable());
+            !shelf.verdicts.is_empty()
+                || shelf.objects.iter().any(|(_, versions)| readable(versions.contents()))
+                || shelf.resources.iter().any(|(_, resource)| readable(resource.contents()))
+        };
+        Ok(self.state.scopes.iter().filter(|(_, shelf)| some(shelf)).map(|(scope, _)| scope.clone()).collect())
+    }
+
+    fn versions(&self, scope: &Scope, key: &ObjectKey) -> Result<Vec<StoredObject>, StoreError> {
+        let known = self.shelf(scope).and_then(|shelf| shelf.objects.get(key));
+        let mut versions = Vec::new();
+        for version in known.into_iter().flatten() {
+            let payload = self.payload::<Versions>(scope, key, &version.content);
+            let Some(payload) = payload.map_err(|error| named(error, || key.to_string()))? else { continue };
+            versions.push(StoredObject {
+                key: key.clone(),
+                uid: version.uid.clone(),
+                generation: version.generation,
+                since: version.since,
+                sensitive: version.content.sensitive,
+                payload,
+            });
+        }
+        Ok(versions)
+    }
+
+    fn objects(&self, scope: &Scope) -> Result<Vec<ObjectKey>, StoreError> {
+        let readable = |versions: &Versions| versions.iter().any(|version| version.content.readable());
+        let known = self.shelf(scope).into_iter().flat_map(|shelf| shelf.objects.iter());
+        let mut objects: Vec<_> =
+            known.filter(|(_, versions)| readable(versions)).map(|(key, _)| key.clone()).collect();
+        objects.sort_unstable();
+        Ok(objects)
+    }
+
+    fn configuration(&self, scope: &Scope) -> Result<Vec<StoredResource>, StoreError> {
+        let mut resources = Vec::new();
+        for (key, resource) in self.shelf(scope).into_iter().flat_map(|shelf| shelf.resources.iter()) {
+            let body = self.payload::<Resource>(scope, key, &resource.content);
+            let Some(body) = body.map_err(|error| named(error, || key.1.to_string()))? else { continue };
+            resources.push(StoredResource {
+                type_url: key.0.clone(),
+                name: key.1.clone(),
+                version: resource.version,
+                sensitive: resource.content.sensitive,
+                origins: resource.origins.to_vec(),
+                body,
+            });
+        }
+        resources.sort_unstable_by(|a, b| (&a.type_url, &a.name).cmp(&(&b.type_url, &b.name)));
+        Ok(resources)
+    }
+
+    fn verdicts(&self, scope: &Scope) -> Result<Vec<StoredVerdict>, StoreError> {
+        let known = self.shelf(scope).into_iter().flat_map(|shelf| shelf.verdicts.iter());
+        let mut verdicts: Vec<StoredVerdict> = known.map(|(_, verdict)| (**verdict).clone()).collect();
+        verdicts.sort_by_key(|verdict| (verdict.since, verdict.content));
+        Ok(verdicts)
+    }
+
+    fn statistics(&self) -> Statistics {
+        Statistics {
+            bytes_on_disk: folder::bytes_on_disk(&self.folder),
+            sealed: self.sealer.is_some(),
+            ..self.state.statistics()
+        }
+    }
+
+    fn notices(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notices)
+    }
+}
+
+impl Drop for SledStore {
+    fn drop(&mut self) {
+        if let Some(files) = self.files.take() {
+            files.close();
+        }
+    }
+}
+
+fn named(error: StoreError, name: impl Fn() -> String) -> StoreError {
+    match error {
+        StoreError::Damaged { .. } => StoreError::Damaged { name: name() },
+        other => other,
+    }
+}

@@ -1,0 +1,162 @@
+//! Opening: whatever stands in the folder, in the end there is a store, or a reason why there is none.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::folder::{self, Aside, Files};
+use super::keys::Name;
+use super::load::{self, Found, Loaded};
+use super::seal::Sealer;
+use super::section::{Entry, Section};
+use super::state::{Fresh, State};
+use super::trouble::{Trouble, guarded};
+use super::write;
+use crate::record::Scope;
+
+/// What came of opening.
+pub(super) struct Opening {
+    pub(super) files: Files,
+    pub(super) state: State,
+    pub(super) unnamed: BTreeSet<Name>,
+    pub(super) notices: Vec<String>,
+}
+
+/// Opens what is in the folder; what cannot be used is set aside.
+pub(super) fn open(folder: &Path, identity: &str, sealer: Option<&Sealer>) -> Result<Opening, Trouble> {
+    let mut notices = Vec::new();
+    if folder::is_strange(folder)? {
+        aside(folder, Aside::Other, "it is not a store of Holdfast", &mut notices)?;
+    }
+    let files = match files(folder, &mut notices) {
+        Err(Trouble::Corrupt(why)) => {
+            aside(folder, Aside::Damaged, &format!("it is damaged: {why}"), &mut notices)?;
+            Files::open(folder)?
+        }
+        other => other?,
+    };
+    let found = guarded(|| load::load(files.tree(), sealer, Some(identity)));
+    let (why, text) = match found {
+        Ok(Found::Empty) => return anew(files, State::default(), notices),
+        Ok(Found::Ours(loaded)) => return ours(folder, files, *loaded, identity, sealer, notices),
+        Ok(Found::Foreign) => (Aside::Other, "it is not a store of Holdfast".to_owned()),
+        Ok(Found::Newer(schema)) => {
+            (Aside::Newer, format!("it was written by a newer version of Holdfast (schema {schema})"))
+        }
+        Ok(Found::Other(other)) => {
+            (Aside::Other, format!("it belongs to another installation ({other:?}, this one is {identity:?})"))
+        }
+        Ok(Found::Damaged) => (Aside::Damaged, "it is damaged: nothing in it can be read".to_owned()),
+        Err(Trouble::Corrupt(text)) => (Aside::Damaged, format!("it is damaged: {text}")),
+        Err(other) => return Err(other),
+    };
+    files.close();
+    aside(folder, why, &text, &mut notices)?;
+    anew(Files::open(folder)?, State::default(), notices)
+}
+
+fn anew(files: Files, state: State, notices: Vec<String>) -> Result<Opening, Trouble> {
+    let unnamed = load::unnamed(files.tree(), &state).unwrap_or_default();
+    Ok(Opening { files, state, unnamed, notices })
+}
+
+/// Opens sled; snapshots that it cannot read are taken away once.
+fn files(folder: &Path, notices: &mut Vec<String>) -> Result<Files, Trouble> {
+    match Files::open(folder) {
+        Err(Trouble::Corrupt(_)) => {
+            folder::remove_snapshots(folder)?;
+            let files = Files::open(folder)?;
+            notices.push(format!("{}: an index of its files was damaged and was made anew", folder.display()));
+            Ok(files)
+        }
+        other => other,
+    }
+}
+
+/// A store of ours. Where sled cannot read some of its own files, what can be read moves to a new folder.
+fn ours(
+    folder: &Path,
+    files: Files,
+    loaded: Loaded,
+    identity: &str,
+    sealer: Option<&Sealer>,
+    mut notices: Vec<String>,
+) -> Result<Opening, Trouble> {
+    let Loaded { mut state, damage, files_damaged, unreadable, .. } = loaded;
+    notices.extend(damage.iter().map(|line| format!("{}: {line}", folder.display())));
+    if unreadable > 0 {
+        let why = if sealer.is_some() { "with another key" } else { "and there is no key" };
+        notices.push(format!(
+            "{}: {unreadable} records are sealed {why}: they are treated as if they were not there",
+            folder.display()
+        ));
+    }
+    if !files_damaged && let Ok(unnamed) = load::unnamed(files.tree(), &state) {
+        return Ok(Opening { files, state, unnamed, notices });
+    }
+    let fresh = payloads(&files, sealer, &mut state);
+    files.close();
+    aside(folder, Aside::Damaged, "parts of its files cannot be read; what can be read was taken over", &mut notices)?;
+    let files = Files::open(folder)?;
+    for shelf in state.scopes.values_mut() {
+        let shelf = Arc::make_mut(shelf);
+        shelf.objects.soil();
+        shelf.resources.soil();
+        shelf.verdicts.soil();
+    }
+    state.generation += 1;
+    let writes = write::difference(&State::default(), &mut state, &fresh, identity, sealer)?;
+    let mut batch = ::sled::Batch::default();
+    writes.puts.into_iter().for_each(|(name, bytes)| batch.insert(name, bytes));
+    files.commit(batch)?;
+    anew(files, state, notices)
+}
+
+/// Every payload that can be read. What cannot is left out of the state.
+fn payloads(files: &Files, sealer: Option<&Sealer>, state: &mut State) -> Fresh {
+    let mut fresh = Fresh::default();
+    for (scope, shelf) in &mut state.scopes {
+        let shelf = Arc::make_mut(shelf);
+        fetch(files, sealer, scope, &mut shelf.objects, &mut fresh);
+        if !fetch(files, sealer, scope, &mut shelf.resources, &mut fresh) {
+            // Half a configuration was acknowledged by nobody.
+            shelf.resources.retain(|_, _| false);
+        }
+    }
+    fresh
+}
+
+/// Reads the payloads of a section. Were all sound?
+fn fetch<E: Entry>(
+    files: &Files,
+    sealer: Option<&Sealer>,
+    scope: &Scope,
+    section: &mut Section<E>,
+    fresh: &mut Fresh,
+) -> bool {
+    let mut whole = true;
+    section.retain(|key, content| {
+        let name = E::name(scope, key, content);
+        match load::payload(files.tree(), sealer, &name, content) {
+            Ok(Some(payload)) => {
+                fresh.payloads.insert(name, payload.into());
+                true
+            }
+            Ok(None) => false,
+            Err(_) => {
+                whole = false;
+                false
+            }
+        }
+    });
+    whole
+}
+
+fn aside(folder: &Path, why: Aside, text: &str, notices: &mut Vec<String>) -> Result<(), Trouble> {
+    let (place, gone) = folder::set_aside(folder, why)?;
+    notices.push(format!("{}: {text}; it was set aside as {}", folder.display(), place.display()));
+    if gone.is_some() {
+        notices.push(format!("{}: an older one of that name was removed for it", place.display()));
+    }
+    Ok(())
+}

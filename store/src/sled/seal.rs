@@ -1,0 +1,67 @@
+//! Sealing: sensitive payloads stand on the disk encrypted and authenticated, bound to their place and content.
+
+use chacha20poly1305::aead::{Aead, Payload};
+use chacha20poly1305::{KeyInit, XChaCha20Poly1305, XNonce};
+
+use super::trouble::Trouble;
+use crate::record::Digest;
+
+const NONCE_BYTES: usize = 24;
+
+/// The key that sensitive payloads are sealed with.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Key([u8; 32]);
+
+impl Key {
+    /// A key of these bytes.
+    pub fn new(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+}
+
+/// Never shows the key.
+impl std::fmt::Debug for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Key")
+    }
+}
+
+/// What seals and unseals, made of the key; each purpose has a key of its own.
+#[derive(Clone)]
+pub(super) struct Sealer {
+    sealing: [u8; 32],
+    naming: [u8; 32],
+}
+
+impl Sealer {
+    pub(super) fn new(key: &Key) -> Self {
+        Self {
+            sealing: blake3::derive_key("holdfast 2026 store: sealing of payloads", &key.0),
+            naming: blake3::derive_key("holdfast 2026 store: digests of sealed payloads", &key.0),
+        }
+    }
+
+    /// The digest that a sealed payload is known by. It is keyed: a plain one would let guesses be tried.
+    pub(super) fn digest(&self, payload: &[u8]) -> Digest {
+        Digest::from_bytes(*blake3::keyed_hash(&self.naming, payload).as_bytes())
+    }
+
+    /// A payload, sealed for the record of this name.
+    pub(super) fn seal(&self, name: &[u8], payload: &[u8]) -> Result<Vec<u8>, Trouble> {
+        let mut nonce = [0; NONCE_BYTES];
+        getrandom::fill(&mut nonce)
+            .map_err(|error| Trouble::Other(format!("the system gives no random bytes: {error}")))?;
+        let sealed = XChaCha20Poly1305::new(&self.sealing.into())
+            .encrypt(&XNonce::from(nonce), Payload { msg: payload, aad: name })
+            .map_err(|_| Trouble::Other("a payload cannot be sealed".into()))?;
+        Ok([&nonce[..], &sealed].concat())
+    }
+
+    /// What was sealed for the record of this name; nothing where it was sealed with another key or for another record.
+    pub(super) fn unseal(&self, name: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
+        let (nonce, sealed) = sealed.split_first_chunk::<NONCE_BYTES>()?;
+        XChaCha20Poly1305::new(&self.sealing.into())
+            .decrypt(&XNonce::from(*nonce), Payload { msg: sealed, aad: name })
+            .ok()
+    }
+}

@@ -1,0 +1,150 @@
+//! Looking into a store that nobody uses, without changing what it holds: for `inspect` and `verify`.
+//!
+//! Payloads are read to be verified and never given away.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use holdfast_graph::ObjectKey;
+
+use super::folder::{self, Files};
+use super::form::{Content, Place};
+use super::load::{self, Found};
+use super::seal::{Key, Sealer};
+use super::trouble::{Trouble, guarded};
+use crate::error::StoreError;
+use crate::record::{Scope, Statistics, StoredVerdict};
+
+/// What is in a store.
+#[derive(Clone, Debug, Default)]
+pub struct Survey {
+    /// Whose store it is.
+    pub identity: String,
+    /// What it holds.
+    pub statistics: Statistics,
+    /// Records that were read and verified.
+    pub records: usize,
+    /// Its scopes, in order.
+    pub scopes: Vec<SurveyedScope>,
+    /// What is wrong with it, for people. Empty where all is sound.
+    pub damage: Vec<String>,
+}
+
+/// What is in a scope.
+#[derive(Clone, Debug)]
+pub struct SurveyedScope {
+    /// The scope.
+    pub scope: Scope,
+    /// Versions of objects, by object in order, the newest first.
+    pub objects: Vec<SurveyedObject>,
+    /// Acknowledged resources, by type and name in order.
+    pub resources: Vec<SurveyedResource>,
+    /// What was refused, the oldest first.
+    pub verdicts: Vec<StoredVerdict>,
+}
+
+/// A version of an object.
+#[derive(Clone, Debug)]
+pub struct SurveyedObject {
+    /// The object.
+    pub key: ObjectKey,
+    /// Its UID.
+    pub uid: Arc<str>,
+    /// `metadata.generation` of this version.
+    pub generation: i64,
+    /// When it was proven good (seconds since 1970).
+    pub since: i64,
+    /// Bytes of its payload.
+    pub bytes: u64,
+    /// Is the payload sealed?
+    pub sealed: bool,
+    /// Can it be read with the key at hand?
+    pub readable: bool,
+}
+
+/// An acknowledged resource.
+#[derive(Clone, Debug)]
+pub struct SurveyedResource {
+    /// URL of its type.
+    pub type_url: Arc<str>,
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its version.
+    pub version: [u8; 16],
+    /// Bytes of its body.
+    pub bytes: u64,
+    /// Is the body sealed?
+    pub sealed: bool,
+}
+
+/// Reads and verifies everything in a store.
+///
+/// # Errors
+/// Where there is no store, another process uses it, or it cannot be looked into.
+pub fn survey(folder: &Path, key: Option<&Key>) -> Result<Survey, StoreError> {
+    if !folder::is_sled(folder) {
+        return Err(StoreError::Absent(folder.display().to_string()));
+    }
+    look(folder, key).map_err(|trouble| trouble.at(folder))
+}
+
+fn look(folder: &Path, key: Option<&Key>) -> Result<Survey, Trouble> {
+    let damaged = |text: String| Survey { damage: vec![text], ..Survey::default() };
+    let sealer = key.map(Sealer::new);
+    let files = match Files::open(folder) {
+        Err(Trouble::Corrupt(why)) => return Ok(damaged(format!("its files cannot be read: {why}"))),
+        other => other?,
+    };
+    let found = guarded(|| load::load(files.tree(), sealer.as_ref(), None));
+    files.close();
+    let loaded = match found {
+        Ok(Found::Ours(loaded)) => *loaded,
+        Ok(Found::Empty | Found::Other(_)) => return Ok(Survey::default()),
+        Ok(Found::Foreign) => return Ok(damaged("it is not a store of Holdfast".into())),
+        Ok(Found::Newer(schema)) => {
+            return Ok(damaged(format!("it was written by a newer version of Holdfast (schema {schema})")));
+        }
+        Ok(Found::Damaged) => return Ok(damaged("nothing in it can be read".into())),
+        Err(Trouble::Corrupt(why)) => return Ok(damaged(format!("its files cannot be read: {why}"))),
+        Err(other) => return Err(other),
+    };
+    let statistics =
+        Statistics { bytes_on_disk: folder::bytes_on_disk(folder), sealed: key.is_some(), ..loaded.state.statistics() };
+    let scopes = loaded.state.scopes.iter().map(|(scope, shelf)| surveyed(scope, shelf)).collect();
+    Ok(Survey { identity: loaded.identity, statistics, records: loaded.records, scopes, damage: loaded.damage })
+}
+
+fn surveyed(scope: &Scope, shelf: &super::state::Shelf) -> SurveyedScope {
+    let readable = |content: &Content| content.place != Place::Unreadable;
+    let mut objects: Vec<_> = shelf
+        .objects
+        .iter()
+        .flat_map(|(key, versions)| versions.iter().map(move |version| (key, version)))
+        .map(|(key, version)| SurveyedObject {
+            key: key.clone(),
+            uid: version.uid.clone(),
+            generation: version.generation,
+            since: version.since,
+            bytes: version.content.bytes,
+            sealed: version.content.sensitive,
+            readable: readable(&version.content),
+        })
+        .collect();
+    // Stable: versions of one object stay in their order.
+    objects.sort_by(|a, b| a.key.cmp(&b.key));
+    let mut resources: Vec<_> = shelf
+        .resources
+        .iter()
+        .map(|((type_url, name), resource)| SurveyedResource {
+            type_url: type_url.clone(),
+            name: name.clone(),
+            version: resource.version,
+            bytes: resource.content.bytes,
+            sealed: resource.content.sensitive,
+        })
+        .collect();
+    resources.sort_by(|a, b| (&a.type_url, &a.name).cmp(&(&b.type_url, &b.name)));
+    let mut verdicts: Vec<StoredVerdict> = shelf.verdicts.iter().map(|(_, verdict)| (**verdict).clone()).collect();
+    verdicts.sort_by_key(|verdict| (verdict.since, verdict.content));
+    SurveyedScope { scope: scope.clone(), objects, resources, verdicts }
+}

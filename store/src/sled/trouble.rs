@@ -1,0 +1,68 @@
+//! What goes wrong below, sorted by what is done about it.
+
+use std::io::{self, ErrorKind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::error::StoreError;
+
+/// What goes wrong with sled or its files.
+#[derive(Debug)]
+pub(super) enum Trouble {
+    /// The files are not what was written, or sled panicked over them.
+    Corrupt(String),
+    /// Somebody else has them.
+    InUse,
+    /// No space.
+    Full(String),
+    /// All else.
+    Other(String),
+}
+
+impl From<io::Error> for Trouble {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
+                Self::Full(error.to_string())
+            }
+            ErrorKind::WouldBlock => Self::InUse,
+            _ if error.to_string().contains("could not acquire lock") => Self::InUse,
+            _ => Self::Other(error.to_string()),
+        }
+    }
+}
+
+impl From<::sled::Error> for Trouble {
+    fn from(error: ::sled::Error) -> Self {
+        match error {
+            ::sled::Error::Io(error) => error.into(),
+            error @ (::sled::Error::Corruption { .. } | ::sled::Error::Unsupported(_)) => {
+                Self::Corrupt(error.to_string())
+            }
+            error => Self::Other(error.to_string()),
+        }
+    }
+}
+
+impl Trouble {
+    /// As callers see it.
+    pub(super) fn at(self, folder: &std::path::Path) -> StoreError {
+        let folder = folder.display();
+        match self {
+            Self::Full(why) => StoreError::Full(format!("{folder}: {why}")),
+            Self::InUse => StoreError::InUse(folder.to_string()),
+            Self::Corrupt(why) | Self::Other(why) => StoreError::Unavailable(format!("{folder}: {why}")),
+        }
+    }
+}
+
+/// Does something with sled, which has been seen to panic over damaged files.
+pub(super) fn guarded<T, E: Into<Trouble>>(act: impl FnOnce() -> Result<T, E>) -> Result<T, Trouble> {
+    match catch_unwind(AssertUnwindSafe(act)) {
+        Ok(outcome) => outcome.map_err(Into::into),
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("for an unknown reason");
+            Err(Trouble::Corrupt(format!("sled panicked: {text}")))
+        }
+    }
+}

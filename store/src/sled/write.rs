@@ -1,0 +1,175 @@
+//! What a commit writes and removes: the difference between two states.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::envelope::{self, Kind};
+use super::form::{PRODUCT, PageForm, Root, ScopeForm, Table};
+use super::keys::{self, Name};
+use super::seal::Sealer;
+use super::section::{Entry, Page, Section};
+use super::state::{Fresh, Shelf, State};
+use super::trouble::Trouble;
+use crate::record::{Digest, Scope};
+
+/// What is written and removed.
+#[derive(Default)]
+pub(super) struct Writes {
+    pub(super) puts: Vec<(Name, Vec<u8>)>,
+    /// Records that the new generation does not name any more; the one before still does.
+    pub(super) dropped: BTreeSet<Name>,
+    /// Records that this commit names anew.
+    pub(super) added: BTreeSet<Name>,
+}
+
+/// Works out what makes the new state of the old one, and notes in the new one what its pages are written as.
+pub(super) fn difference(
+    old: &State,
+    new: &mut State,
+    fresh: &Fresh,
+    identity: &str,
+    sealer: Option<&Sealer>,
+) -> Result<Writes, Trouble> {
+    let mut writes = Writes::default();
+    let generation = new.generation;
+    let nothing = Arc::new(Shelf::default());
+    for (scope, shelf) in &mut new.scopes {
+        let before = old.scopes.get(scope).unwrap_or(&nothing);
+        if !Arc::ptr_eq(before, shelf) || shelf.is_dirty() {
+            let shelf = Arc::make_mut(shelf);
+            let mut at = At { scope, generation, fresh, sealer, writes: &mut writes };
+            at.section(&before.objects, &mut shelf.objects)?;
+            at.section(&before.resources, &mut shelf.resources)?;
+            at.section(&before.verdicts, &mut shelf.verdicts)?;
+        }
+    }
+    for (scope, shelf) in old.scopes.iter().filter(|(scope, _)| !new.scopes.contains_key(*scope)) {
+        references(scope, &shelf.objects, &mut writes.dropped);
+        references(scope, &shelf.resources, &mut writes.dropped);
+        references(scope, &shelf.verdicts, &mut writes.dropped);
+    }
+    let scopes = new.scopes.iter().map(|(scope, shelf)| ScopeForm {
+        gateway: scope.gateway.clone(),
+        build: scope.build.clone(),
+        tables: [shelf.objects.node, shelf.resources.node, shelf.verdicts.node].map(|node| node.map(|it| *it.bytes())),
+    });
+    let root = Root { product: PRODUCT.into(), identity: identity.into(), generation, scopes: scopes.collect() };
+    let root = envelope::encode(&root)?;
+    writes.puts.extend(envelope::wrap(keys::root(generation), Kind::Root, generation, root)?);
+    Ok(writes)
+}
+
+/// Adds the records of a section.
+pub(super) fn references<E: Entry>(scope: &Scope, section: &Section<E>, names: &mut BTreeSet<Name>) {
+    names.extend(section.node.iter().map(keys::node));
+    section.pages.values().for_each(|page| page_references(scope, page, names));
+}
+
+fn page_references<E: Entry>(scope: &Scope, page: &Page<E>, names: &mut BTreeSet<Name>) {
+    names.extend(page.node.iter().map(keys::node));
+    for (key, entry) in &page.entries {
+        let contents = entry.contents().into_iter().filter(|content| content.on_disk());
+        names.extend(contents.map(|content| E::name(scope, key, content)));
+    }
+}
+
+/// One scope of a commit.
+struct At<'a> {
+    scope: &'a Scope,
+    generation: u64,
+    fresh: &'a Fresh,
+    sealer: Option<&'a Sealer>,
+    writes: &'a mut Writes,
+}
+
+impl At<'_> {
+    fn section<E: Entry>(&mut self, old: &Section<E>, new: &mut Section<E>) -> Result<(), Trouble> {
+        if !new.dirty {
+            return Ok(());
+        }
+        let pages: BTreeSet<u8> = old.pages.keys().chain(new.pages.keys()).copied().collect();
+        for number in pages {
+            let before = old.pages.get(&number);
+            let after = new.pages.get_mut(&number);
+            if let (Some(before), Some(after)) = (before, &after)
+                && Arc::ptr_eq(before, after)
+                && !after.dirty
+            {
+                continue;
+            }
+            self.page(before, after.map(Arc::make_mut))?;
+        }
+        new.pages.retain(|_, page| !page.entries.is_empty());
+        let written = new.pages.iter().filter_map(|(number, page)| Some((*number, *page.node?.bytes())));
+        let table = Table { pages: written.collect() };
+        new.node = match table.pages.is_empty() {
+            true => None,
+            false => Some(self.node(Kind::Table, envelope::encode(&table)?)?),
+        };
+        new.dirty = false;
+        if old.node != new.node {
+            self.moved(old.node.iter().map(keys::node).collect(), new.node.iter().map(keys::node).collect());
+        }
+        Ok(())
+    }
+
+    fn page<E: Entry>(&mut self, old: Option<&Arc<Page<E>>>, new: Option<&mut Page<E>>) -> Result<(), Trouble> {
+        let (mut before, mut after) = (BTreeSet::new(), BTreeSet::new());
+        if let Some(old) = old {
+            page_references(self.scope, old, &mut before);
+        }
+        if let Some(page) = new {
+            if page.dirty {
+                let entries: Vec<_> = page.entries.iter().filter_map(|(key, entry)| entry.form(key)).collect();
+                page.node = match entries.is_empty() {
+                    true => None,
+                    false => {
+                        let place = keys::place(E::SECTION, self.scope, &[]);
+                        Some(self.node(Kind::Page, envelope::encode(&PageForm { place, entries })?)?)
+                    }
+                };
+                page.dirty = false;
+            }
+            page_references(self.scope, page, &mut after);
+            let sealed = sealed(self.scope, page);
+            for name in after.difference(&before).filter(|name| name.first() == Some(&b'c')) {
+                self.content(name, *sealed.get(name).unwrap_or(&true))?;
+            }
+        }
+        self.moved(before, after);
+        Ok(())
+    }
+
+    fn moved(&mut self, before: BTreeSet<Name>, after: BTreeSet<Name>) {
+        self.writes.dropped.extend(before.difference(&after).cloned());
+        self.writes.added.extend(after.difference(&before).cloned());
+    }
+
+    fn node(&mut self, kind: Kind, bytes: Vec<u8>) -> Result<Digest, Trouble> {
+        let digest = Digest::of(&bytes);
+        self.writes.puts.extend(envelope::wrap(keys::node(&digest), kind, self.generation, bytes)?);
+        Ok(digest)
+    }
+
+    fn content(&mut self, name: &Name, sealed: bool) -> Result<(), Trouble> {
+        let Some(payload) = self.fresh.payloads.get(name) else {
+            return Err(Trouble::Other("a payload that is to be written is not there".into()));
+        };
+        let (kind, bytes) = match (sealed, self.sealer) {
+            (false, _) => (Kind::Content, payload.to_vec()),
+            (true, Some(sealer)) => (Kind::Sealed, sealer.seal(name, payload)?),
+            (true, None) => return Err(Trouble::Other("a sensitive payload cannot be written without a key".into())),
+        };
+        self.writes.puts.extend(envelope::wrap(name.clone(), kind, self.generation, bytes)?);
+        Ok(())
+    }
+}
+
+/// Which payloads of a page are sealed.
+fn sealed<E: Entry>(scope: &Scope, page: &Page<E>) -> BTreeMap<Name, bool> {
+    let contents = |(key, entry): (&E::Key, &E)| {
+        let name = |content: &super::form::Content| (E::name(scope, key, content), content.sensitive);
+        entry.contents().into_iter().map(name).collect::<Vec<_>>()
+    };
+    page.entries.iter().flat_map(contents).collect()
+}

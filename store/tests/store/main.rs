@@ -1,0 +1,6 @@
+//! The store on the disk: what is kept, what survives damage, kills and full disks, and what is never given out.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod basics;
+mod common;
