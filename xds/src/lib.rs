@@ -37,6 +37,7 @@ mod server;
 pub mod snapshot;
 mod sotw;
 mod stream;
+mod teller;
 mod verdict;
 mod view;
 mod wire;

@@ -1,11 +1,4 @@
-//! What is told of Envoys, and by whom: each stream tells when it begins, what was answered on it, and that it ended.
-
-use std::collections::VecDeque;
-
-use tokio::runtime::Handle;
-use tokio::sync::mpsc;
-use tokio::sync::mpsc::error::TrySendError;
-use tracing::debug;
+//! What is told of Envoys to who decides.
 
 use crate::{Answer, EnvoyId};
 
@@ -17,140 +10,11 @@ use crate::{Answer, EnvoyId};
 /// counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// A stream began. True where its first message reports versions: the Envoy has a configuration already.
+    /// A stream began. True where its first message reports versions: the Envoy has a configuration already. (One that
+    /// has resources of other types only than it asks for first says so later, and is known by that only to its stream.)
     Connected(EnvoyId, bool),
     /// A stream ended, however it ended.
     Disconnected(EnvoyId),
     /// An Envoy answered to what it was sent.
     Answered(Answer),
-}
-
-/// Tells the notices of one stream. They wait while the channel is full; none is lost, not even where the stream's task
-/// is dropped meanwhile, as long as the runtime lives.
-pub(crate) struct Teller {
-    notices: mpsc::Sender<Notice>,
-    envoy: EnvoyId,
-    waiting: VecDeque<Notice>,
-}
-
-impl Teller {
-    /// Tells that a stream began; that it ended is told when this is dropped.
-    pub(crate) async fn begin(notices: mpsc::Sender<Notice>, envoy: EnvoyId, resumes: bool) -> Self {
-        // One that is dropped while it waits here has told nothing, and will tell nothing.
-        if notices.send(Notice::Connected(envoy.clone(), resumes)).await.is_err() {
-            debug!("nobody listens to notices");
-        }
-        Self { notices, envoy, waiting: VecDeque::new() }
-    }
-
-    /// To be told next.
-    pub(crate) fn add(&mut self, answer: Answer) {
-        self.waiting.push_back(Notice::Answered(answer));
-    }
-
-    /// Waits until all is told; until nobody listens.
-    pub(crate) async fn tell(&mut self) {
-        while !self.waiting.is_empty() {
-            let Ok(place) = self.notices.reserve().await else { return self.waiting.clear() };
-            if let Some(notice) = self.waiting.pop_front() {
-                place.send(notice);
-            }
-        }
-    }
-}
-
-impl Drop for Teller {
-    fn drop(&mut self) {
-        let mut waiting = std::mem::take(&mut self.waiting);
-        waiting.push_back(Notice::Disconnected(self.envoy.clone()));
-        while let Some(notice) = waiting.pop_front() {
-            match self.notices.try_send(notice) {
-                Ok(()) => {}
-                Err(TrySendError::Closed(_)) => return,
-                Err(TrySendError::Full(notice)) => {
-                    waiting.push_front(notice);
-                    return tell_later(self.notices.clone(), waiting);
-                }
-            }
-        }
-    }
-}
-
-/// No more of these wait than streams have begun, which wait for a place themselves.
-fn tell_later(notices: mpsc::Sender<Notice>, waiting: VecDeque<Notice>) {
-    // Without a runtime nobody listens any more.
-    let Ok(runtime) = Handle::try_current() else { return };
-    runtime.spawn(async move {
-        for notice in waiting {
-            if notices.send(notice).await.is_err() {
-                return;
-            }
-        }
-    });
-}
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-mod tests {
-    use std::sync::Arc;
-
-    use super::*;
-    use crate::{Outcome, ResourceType};
-
-    fn envoy() -> EnvoyId {
-        EnvoyId { fleet: Arc::from("a/b"), node: Arc::from("e"), build: Arc::from("") }
-    }
-
-    fn answer(message: &str) -> Answer {
-        let EnvoyId { fleet, node, build } = envoy();
-        let outcome = Outcome::Refused { message: message.to_owned() };
-        Answer { fleet, node, build, kind: ResourceType::Route, outcome, resources: Vec::new() }
-    }
-
-    #[tokio::test]
-    async fn what_waits_is_told_in_order_also_where_the_stream_is_dropped_while_it_waits() {
-        let (notices, mut heard) = mpsc::channel(1);
-        let task = tokio::spawn(async move {
-            let mut teller = Teller::begin(notices, envoy(), true).await;
-            teller.add(answer("1"));
-            teller.add(answer("2"));
-            teller.tell().await;
-        });
-        tokio::task::yield_now().await;
-        task.abort();
-        assert!(task.await.unwrap_err().is_cancelled());
-        let mut told = Vec::new();
-        while let Some(notice) = heard.recv().await {
-            told.push(notice);
-        }
-        let expected = [
-            Notice::Connected(envoy(), true),
-            Notice::Answered(answer("1")),
-            Notice::Answered(answer("2")),
-            Notice::Disconnected(envoy()),
-        ];
-        assert_eq!(told, expected);
-    }
-
-    #[tokio::test]
-    async fn who_was_not_told_to_have_come_is_not_told_to_have_gone() {
-        let (notices, mut heard) = mpsc::channel(1);
-        notices.send(Notice::Answered(answer("before"))).await.unwrap();
-        let task = tokio::spawn(async move { drop(Teller::begin(notices, envoy(), false).await) });
-        tokio::task::yield_now().await;
-        task.abort();
-        assert!(task.await.unwrap_err().is_cancelled());
-        assert_eq!(heard.recv().await, Some(Notice::Answered(answer("before"))));
-        assert_eq!(heard.recv().await, None);
-    }
-
-    #[tokio::test]
-    async fn where_nobody_listens_nothing_waits() {
-        let (notices, heard) = mpsc::channel(1);
-        drop(heard);
-        let mut teller = Teller::begin(notices, envoy(), false).await;
-        teller.add(answer("1"));
-        teller.tell().await;
-        assert!(teller.waiting.is_empty());
-    }
 }

@@ -13,7 +13,7 @@ use crate::counts::PushCount;
 use crate::fleets::{Fleets, Membership};
 use crate::identity::Identity;
 use crate::limits::FIRST_MESSAGE_TIMEOUT;
-use crate::notice::Teller;
+use crate::teller::Teller;
 use crate::wire::{Message, write};
 use crate::{Answer, EnvoyId, Notice, Outcome, ResourceType, Version};
 
