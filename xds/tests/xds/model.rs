@@ -28,12 +28,10 @@ use holdfast_xds::{Offers, Outcome, Resource, ResourceType, Snapshot, Version};
 // Beside this file also where the fuzz target includes it.
 #[path = "contents.rs"]
 mod contents;
+#[path = "moves.rs"]
+mod moves;
 
 use contents::{EDS, cluster_of, content, good_content, is_bad_content, key, listed, status, tell};
-
-/// Who the Envoy is.
-const BUILD: &str = "1.40.0";
-const NODE: &str = "envoy-1";
 
 const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 
@@ -212,48 +210,6 @@ impl Play {
         self.is_published = true;
         self.offer_target();
         self.on_snapshot();
-    }
-
-    /// The audience that it is of is offered the target.
-    fn offer_target(&mut self) {
-        let Offers { everyone, builds, nodes, fresh_only } = &mut self.offers;
-        *fresh_only = false;
-        let audience = nodes.get_mut(NODE).or_else(|| builds.get_mut(BUILD)).unwrap_or(everyone);
-        *audience = self.target.clone();
-    }
-
-    /// Its node or its build is offered something of its own, or nothing of its own any more.
-    fn move_to_another_audience(&mut self, choose: &mut dyn FnMut(usize) -> usize) {
-        if !self.is_published {
-            return;
-        }
-        let Offers { everyone, builds, nodes, fresh_only } = &mut self.offers;
-        *fresh_only = false;
-        let now = self.target.clone();
-        match choose(8) {
-            0 => drop(nodes.insert(NODE.into(), now)),
-            1 => drop(builds.insert(BUILD.into(), now)),
-            2 => drop(nodes.insert(NODE.into(), everyone.clone())),
-            3 => drop(builds.insert(BUILD.into(), everyone.clone())),
-            4 => *everyone = now,
-            5 | 6 => drop(nodes.remove(NODE)),
-            _ => drop(builds.remove(BUILD)),
-        }
-        self.target = self.offers.of(BUILD, NODE).clone();
-        self.story.push("is of another audience".to_owned());
-        self.forget_routes_that_are_gone();
-        self.on_snapshot();
-    }
-
-    /// The server starts with what it stored, which is what some audience has: for those that have nothing.
-    fn start_anew(&mut self, choose: &mut dyn FnMut(usize) -> usize) {
-        if !self.is_published {
-            return;
-        }
-        let stored = [&self.offers.everyone, self.offers.of(BUILD, ""), self.offers.of("", NODE)][choose(3)].clone();
-        self.target = stored.clone();
-        self.offers = Offers { fresh_only: true, ..Offers::everyone(stored) };
-        self.reconnect();
     }
 
     /// State of the world never takes a route back; its listener, which goes, made the Envoy forget it.
@@ -656,60 +612,6 @@ impl Play {
             }
         };
         assert!(verdicts.is_empty());
-    }
-
-    /// The stream breaks, and the Envoy comes back with what it has.
-    fn reconnect(&mut self) {
-        self.has_reconnected = true;
-        self.connection = Connection::new(self.protocol);
-        self.resumes = false;
-        self.refused.clear();
-        self.cold.clear();
-        self.story.push("reconnects".to_owned());
-        if self.is_published {
-            self.on_snapshot();
-        }
-        for kind in ResourceType::ALL {
-            let protocol = self.protocol;
-            let subscription = self.subscription(kind);
-            subscription.pending.clear();
-            subscription.nonce.clear();
-            if !subscription.asked {
-                continue;
-            }
-            match protocol {
-                Protocol::Delta => {
-                    let subscription = self.subscription(kind);
-                    let mut names: Vec<String> = subscription.names.iter().cloned().collect();
-                    if subscription.wildcard {
-                        names.push("*".to_owned());
-                    }
-                    let has = subscription.has.iter();
-                    let initial = has.map(|(name, resource)| (name.clone(), resource.version.to_string())).collect();
-                    if names.is_empty() {
-                        subscription.asked = false;
-                        continue;
-                    }
-                    self.resumes |= !subscription.has.is_empty();
-                    self.send_delta(DeltaDiscoveryRequest {
-                        type_url: kind.url().to_owned(),
-                        resource_names_subscribe: names,
-                        initial_resource_versions: initial,
-                        ..Default::default()
-                    });
-                }
-                Protocol::Sotw => {
-                    let subscription = self.subscription(kind);
-                    if !subscription.wildcard && subscription.names.is_empty() {
-                        subscription.asked = false;
-                        continue;
-                    }
-                    let has_version = !subscription.version.is_empty();
-                    self.resumes |= has_version;
-                    self.send_sotw(kind, None);
-                }
-            }
-        }
     }
 
     /// No route names a cluster that the Envoy doesn't have, unless it refused that.

@@ -1,0 +1,109 @@
+//! How the Envoy of the model moves between audiences, and comes back when its stream or its server was gone.
+
+use envoy_types::pb::envoy::service::discovery::v3::DeltaDiscoveryRequest;
+use holdfast_xds::connection::{Connection, Protocol};
+use holdfast_xds::{Offers, ResourceType};
+
+use super::Play;
+
+/// Who the Envoy is.
+const BUILD: &str = "1.40.0";
+const NODE: &str = "envoy-1";
+
+impl Play {
+    /// The audience that it is of is offered the target.
+    pub(super) fn offer_target(&mut self) {
+        let Offers { everyone, builds, nodes, fresh_only } = &mut self.offers;
+        *fresh_only = false;
+        let audience = nodes.get_mut(NODE).or_else(|| builds.get_mut(BUILD)).unwrap_or(everyone);
+        *audience = self.target.clone();
+    }
+
+    /// Its node or its build is offered something of its own, or nothing of its own any more.
+    pub(super) fn move_to_another_audience(&mut self, choose: &mut dyn FnMut(usize) -> usize) {
+        if !self.is_published {
+            return;
+        }
+        let Offers { everyone, builds, nodes, fresh_only } = &mut self.offers;
+        *fresh_only = false;
+        let now = self.target.clone();
+        match choose(8) {
+            0 => drop(nodes.insert(NODE.into(), now)),
+            1 => drop(builds.insert(BUILD.into(), now)),
+            2 => drop(nodes.insert(NODE.into(), everyone.clone())),
+            3 => drop(builds.insert(BUILD.into(), everyone.clone())),
+            4 => *everyone = now,
+            5 | 6 => drop(nodes.remove(NODE)),
+            _ => drop(builds.remove(BUILD)),
+        }
+        self.target = self.offers.of(BUILD, NODE).clone();
+        self.story.push("is of another audience".to_owned());
+        self.forget_routes_that_are_gone();
+        self.on_snapshot();
+    }
+
+    /// The server starts with what it stored, which is what some audience has: for those that have nothing.
+    pub(super) fn start_anew(&mut self, choose: &mut dyn FnMut(usize) -> usize) {
+        if !self.is_published {
+            return;
+        }
+        let stored = [&self.offers.everyone, self.offers.of(BUILD, ""), self.offers.of("", NODE)][choose(3)].clone();
+        self.target = stored.clone();
+        self.offers = Offers { fresh_only: true, ..Offers::everyone(stored) };
+        self.reconnect();
+    }
+
+    /// The stream breaks, and the Envoy comes back with what it has.
+    pub(super) fn reconnect(&mut self) {
+        self.has_reconnected = true;
+        self.connection = Connection::new(self.protocol);
+        self.resumes = false;
+        self.refused.clear();
+        self.cold.clear();
+        self.story.push("reconnects".to_owned());
+        if self.is_published {
+            self.on_snapshot();
+        }
+        for kind in ResourceType::ALL {
+            let protocol = self.protocol;
+            let subscription = self.subscription(kind);
+            subscription.pending.clear();
+            subscription.nonce.clear();
+            if !subscription.asked {
+                continue;
+            }
+            match protocol {
+                Protocol::Delta => {
+                    let subscription = self.subscription(kind);
+                    let mut names: Vec<String> = subscription.names.iter().cloned().collect();
+                    if subscription.wildcard {
+                        names.push("*".to_owned());
+                    }
+                    let has = subscription.has.iter();
+                    let initial = has.map(|(name, resource)| (name.clone(), resource.version.to_string())).collect();
+                    if names.is_empty() {
+                        subscription.asked = false;
+                        continue;
+                    }
+                    self.resumes |= !subscription.has.is_empty();
+                    self.send_delta(DeltaDiscoveryRequest {
+                        type_url: kind.url().to_owned(),
+                        resource_names_subscribe: names,
+                        initial_resource_versions: initial,
+                        ..Default::default()
+                    });
+                }
+                Protocol::Sotw => {
+                    let subscription = self.subscription(kind);
+                    if !subscription.wildcard && subscription.names.is_empty() {
+                        subscription.asked = false;
+                        continue;
+                    }
+                    let has_version = !subscription.version.is_empty();
+                    self.resumes |= has_version;
+                    self.send_sotw(kind, None);
+                }
+            }
+        }
+    }
+}
