@@ -74,3 +74,58 @@ impl HoldDown {
         (refusals.last_ms() <= now_ms && now_ms < until).then_some(until)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(name: &str) -> ObjectKey {
+        ObjectKey::new("g", "Route", "ns", name)
+    }
+
+    /// Refuses at these seconds; for how many seconds the object waits after each.
+    fn waits(seconds: &[u64]) -> Vec<u64> {
+        let mut hold_down = HoldDown::default();
+        let wait = |second: &u64| {
+            hold_down.refused(&key("a"), second * 1_000);
+            hold_down.wait_until(&key("a"), second * 1_000).map_or(0, |until| until / 1_000 - second)
+        };
+        seconds.iter().map(wait).collect()
+    }
+
+    #[test]
+    fn three_within_a_minute_wait_and_each_more_waits_twice_as_long() {
+        assert_eq!(waits(&[0, 30, 60]), [0, 0, 1]);
+        assert_eq!(waits(&[0, 1, 2, 4, 7, 12, 21, 38, 69]), [0, 0, 1, 2, 4, 8, 16, 30, 30]);
+    }
+
+    #[test]
+    fn refusals_far_apart_do_not_count_together() {
+        assert_eq!(waits(&[0, 30, 61, 92]), [0, 0, 0, 0]);
+        assert_eq!(waits(&[0, 1, 2, 64, 65, 66]), [0, 0, 1, 0, 0, 1]);
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_holds_nobody() {
+        let mut hold_down = HoldDown::default();
+        (0..3).for_each(|_| hold_down.refused(&key("a"), 1_000_000));
+        assert_eq!(hold_down.wait_until(&key("a"), 1_000_500), Some(1_001_000));
+        assert_eq!(hold_down.wait_until(&key("a"), 1_001_000), None);
+        assert_eq!(hold_down.wait_until(&key("a"), 500), None);
+        assert_eq!(waits(&[100, 101, 102, 10, 11, 12]), [0, 0, 1, 0, 0, 1]);
+    }
+
+    #[test]
+    fn others_do_not_wait_and_the_oldest_is_forgotten() {
+        let mut hold_down = HoldDown::default();
+        (0..3).for_each(|_| hold_down.refused(&key("a"), 1_000));
+        assert!(hold_down.wait_until(&key("b"), 1_000).is_none());
+        for index in 0..HOLD_DOWN_OBJECTS_MAX - 1 {
+            hold_down.refused(&key(&index.to_string()), 1_001);
+        }
+        assert!(hold_down.wait_until(&key("a"), 1_001).is_some());
+        hold_down.refused(&key("more"), 1_002);
+        assert!(hold_down.wait_until(&key("a"), 1_001).is_none());
+        assert_eq!(hold_down.objects.len(), HOLD_DOWN_OBJECTS_MAX);
+    }
+}
