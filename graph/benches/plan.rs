@@ -62,9 +62,9 @@ fn key(kind: &str, index: usize) -> ObjectKey {
 fn case(routes: usize, broken: usize) -> Case {
     let mut graph = Graph::default();
     let mut floor = vec![Vec::new(); 2 * SHARE + routes];
-    for index in 0..SHARE {
+    for (index, dependants) in floor.iter_mut().enumerate().take(SHARE) {
         let (policy, leaf) = (Node::whole(key("Policy", index)), Node::whole(key("Leaf", index)));
-        floor[index].push(u32::try_from(SHARE + index).unwrap());
+        dependants.push(u32::try_from(SHARE + index).unwrap());
         graph.replace(&key("Policy", index), vec![Edge { from: policy, to: leaf, role: Role::Requires }]);
     }
     let root = key("Root", 0);
