@@ -1,6 +1,6 @@
 //! Who is refused again and again waits before the next try; others do not.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use crate::ObjectKey;
 
@@ -18,7 +18,9 @@ pub const HOLD_DOWN_OBJECTS_MAX: usize = 4_096;
 /// Refusals of late, by object.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HoldDown {
-    objects: BTreeMap<ObjectKey, Refusals>,
+    objects: HashMap<ObjectKey, Refusals>,
+    /// By the time of the last refusal, so that forgetting the oldest looks at no other.
+    ages: BTreeSet<(u64, ObjectKey)>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -57,14 +59,15 @@ impl Refusals {
 impl HoldDown {
     /// Counts a refusal.
     pub(crate) fn refused(&mut self, key: &ObjectKey, now_ms: u64) {
-        self.objects.entry(key.clone()).or_default().count(now_ms);
-        if self.objects.len() > HOLD_DOWN_OBJECTS_MAX {
-            let others = self.objects.iter().filter(|(other, _)| *other != key);
-            let oldest = others.min_by_key(|(_, refusals)| refusals.last_ms()).map(|(other, _)| other.clone());
-            if let Some(oldest) = oldest {
-                self.objects.remove(&oldest);
-            }
+        let refusals = self.objects.entry(key.clone()).or_default();
+        self.ages.remove(&(refusals.last_ms(), key.clone()));
+        refusals.count(now_ms);
+        if self.objects.len() > HOLD_DOWN_OBJECTS_MAX
+            && let Some((_, oldest)) = self.ages.pop_first()
+        {
+            self.objects.remove(&oldest);
         }
+        self.ages.insert((now_ms, key.clone()));
     }
 
     /// Until when the object waits; none where it need not.
@@ -72,5 +75,61 @@ impl HoldDown {
         let refusals = self.objects.get(key)?;
         let until = refusals.last_ms() + refusals.wait_ms;
         (refusals.last_ms() <= now_ms && now_ms < until).then_some(until)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(name: &str) -> ObjectKey {
+        ObjectKey::new("g", "Route", "ns", name)
+    }
+
+    /// Refuses at these seconds; for how many seconds the object waits after each.
+    fn waits(seconds: &[u64]) -> Vec<u64> {
+        let mut hold_down = HoldDown::default();
+        let wait = |second: &u64| {
+            hold_down.refused(&key("a"), second * 1_000);
+            hold_down.wait_until(&key("a"), second * 1_000).map_or(0, |until| until / 1_000 - second)
+        };
+        seconds.iter().map(wait).collect()
+    }
+
+    #[test]
+    fn three_within_a_minute_wait_and_each_more_waits_twice_as_long() {
+        assert_eq!(waits(&[0, 30, 60]), [0, 0, 1]);
+        assert_eq!(waits(&[0, 1, 2, 4, 7, 12, 21, 38, 69, 159]), [0, 0, 1, 2, 4, 8, 16, 30, 30, 30]);
+    }
+
+    #[test]
+    fn refusals_far_apart_do_not_count_together() {
+        assert_eq!(waits(&[0, 30, 61, 92]), [0, 0, 0, 0]);
+        assert_eq!(waits(&[0, 1, 2, 3, 4, 96]), [0, 0, 1, 2, 4, 0]);
+        assert_eq!(waits(&[0, 1, 2, 64, 65, 66]), [0, 0, 1, 0, 0, 1]);
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_holds_nobody() {
+        let mut hold_down = HoldDown::default();
+        (0..3).for_each(|_| hold_down.refused(&key("a"), 1_000_000));
+        assert_eq!(hold_down.wait_until(&key("a"), 1_000_500), Some(1_001_000));
+        assert_eq!(hold_down.wait_until(&key("a"), 1_001_000), None);
+        assert_eq!(hold_down.wait_until(&key("a"), 500), None);
+        assert_eq!(waits(&[100, 101, 102, 10, 11, 12]), [0, 0, 1, 0, 0, 1]);
+    }
+
+    #[test]
+    fn others_do_not_wait_and_the_oldest_is_forgotten() {
+        let mut hold_down = HoldDown::default();
+        (0..3).for_each(|_| hold_down.refused(&key("a"), 1_000));
+        assert!(hold_down.wait_until(&key("b"), 1_000).is_none());
+        for index in 0..HOLD_DOWN_OBJECTS_MAX - 1 {
+            hold_down.refused(&key(&index.to_string()), 1_001);
+        }
+        assert!(hold_down.wait_until(&key("a"), 1_001).is_some());
+        hold_down.refused(&key("more"), 1_002);
+        assert!(hold_down.wait_until(&key("a"), 1_001).is_none());
+        assert_eq!((hold_down.objects.len(), hold_down.ages.len()), (HOLD_DOWN_OBJECTS_MAX, HOLD_DOWN_OBJECTS_MAX));
     }
 }

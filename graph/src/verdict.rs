@@ -125,3 +125,28 @@ pub struct Verdict {
     /// The contents together with which it was refused; none where it is refused alone.
     pub witnesses: Vec<Content>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn contents_are_read_as_they_are_displayed() {
+        let content = Content([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 254, 255]);
+        assert_eq!(content.to_string(), "000102030405060708090a0b0c0d".to_owned() + "feff");
+        assert_eq!(content.to_string().parse(), Ok(content));
+        let signed = "+0102030405060708090a0b0c0dfeff0";
+        for text in ["", "00", signed, &"0".repeat(33), &"g".repeat(32)] {
+            assert_eq!(text.parse::<Content>(), Err(Unreadable::Content), "{text}");
+        }
+    }
+
+    #[test]
+    fn words_are_read_as_they_are_displayed_and_serialized() {
+        for detected in [Detected::Translation, Detected::Probe, Detected::Nack, Detected::Suspected] {
+            assert_eq!(detected.to_string().parse(), Ok(detected));
+            assert_eq!(serde_json::to_string(&detected).ok(), Some(format!("\"{detected}\"")));
+        }
+        assert_eq!("NACK".parse::<Detected>(), Err(Unreadable::Detected));
+    }
+}

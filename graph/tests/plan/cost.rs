@@ -1,0 +1,50 @@
+//! What a plan costs: what is reached, not what there is. Counted by questions to the world.
+
+use super::world::{Ground, ISOLATE, LAST_VALID, graph, nodes};
+use holdfast_graph::plan::CAUSES_MAX;
+use holdfast_graph::{Gates, Plan};
+
+fn asked(objects: usize, broken: &[&str], gates: &Gates) -> usize {
+    let edges: Vec<String> = (0..objects)
+        .flat_map(|index| {
+            [
+                format!("Route:{index}#rules[0] requires Leaf:{index}"),
+                format!("Route:{index} attaches Root:g"),
+                format!("Route:{index} attaches Root:g#listeners[a]"),
+            ]
+        })
+        .collect();
+    let graph = graph(&edges.iter().map(String::as_str).collect::<Vec<_>>());
+    let ground = Ground::default();
+    assert!(!Plan::derive(&nodes(broken), &graph, &ground, gates).is_empty());
+    ground.asked.get()
+}
+
+#[test]
+fn a_plan_costs_what_is_reached() {
+    for gates in [&ISOLATE, &LAST_VALID] {
+        for broken in [&["Leaf:7"][..], &["Leaf:1", "Leaf:2", "Route:3#rules[0]"]] {
+            let (small, large) = (asked(10, broken, gates), asked(1_000, broken, gates));
+            assert_eq!(small, large, "{broken:?} {gates:?}");
+            assert!(large <= 20 * broken.len(), "{large}");
+        }
+    }
+}
+
+#[test]
+fn many_broken_that_reach_the_same_are_named_up_to_the_limit() {
+    let leaves = 10 * CAUSES_MAX;
+    let broken: Vec<String> = (0..leaves).map(|index| format!("Leaf:{index:04}")).collect();
+    let broken: Vec<&str> = broken.iter().map(String::as_str).collect();
+    let mut edges: Vec<String> = broken.iter().map(|leaf| format!("Route:hub requires {leaf}")).collect();
+    edges.extend((0..100).map(|index| format!("Route:{index} requires Route:hub")));
+    let graph = graph(&edges.iter().map(String::as_str).collect::<Vec<_>>());
+    for gates in [&ISOLATE, &LAST_VALID] {
+        let ground = Ground::default();
+        let plan = Plan::derive(&nodes(&broken), &graph, &ground, gates);
+        assert_eq!(plan.decisions.len(), leaves + 101);
+        assert!(plan.decisions.values().all(|decision| [1, CAUSES_MAX].contains(&decision.causes.len())));
+        // Not the product of all broken and all that they reach.
+        assert!(ground.asked.get() < 4 * CAUSES_MAX * 100 + 10 * leaves, "{}", ground.asked.get());
+    }
+}
