@@ -10,7 +10,7 @@ use holdfast_xds::ResourceType;
 /// One content to be tried, on its own.
 #[derive(Clone)]
 pub struct Trial {
-    /// Chosen by who asks; comes back in [`Tried`].
+    /// Chosen by who asks, each once in an order; comes back in [`Tried`].
     pub id: u64,
     /// The type of the resource. Endpoints are never tried.
     pub kind: ResourceType,

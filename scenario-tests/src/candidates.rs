@@ -9,10 +9,14 @@ use envoy_types::pb::envoy::config::core::v3::address::Address as AddressKind;
 use envoy_types::pb::envoy::config::core::v3::config_source::ConfigSourceSpecifier;
 use envoy_types::pb::envoy::config::core::v3::data_source::Specifier;
 use envoy_types::pb::envoy::config::core::v3::header_value_option::HeaderAppendAction;
+use envoy_types::pb::envoy::config::core::v3::health_check::{HealthChecker, HttpHealthCheck};
 use envoy_types::pb::envoy::config::core::v3::socket_address::PortSpecifier;
 use envoy_types::pb::envoy::config::core::v3::{
-    Address, AggregatedConfigSource, ApiVersion, ConfigSource, DataSource, HeaderValue, HeaderValueOption, SocketAddress,
+    Address, AggregatedConfigSource, ApiVersion, ConfigSource, DataSource, HeaderValue, HeaderValueOption, HealthCheck,
+    SocketAddress,
 };
+use envoy_types::pb::envoy::config::endpoint::v3::lb_endpoint::HostIdentifier;
+use envoy_types::pb::envoy::config::endpoint::v3::{ClusterLoadAssignment, Endpoint, LbEndpoint, LocalityLbEndpoints};
 use envoy_types::pb::envoy::config::listener::v3::filter::ConfigType as FilterConfig;
 use envoy_types::pb::envoy::config::listener::v3::{Filter, FilterChain, Listener};
 use envoy_types::pb::envoy::config::route::v3::route::Action;
@@ -134,6 +138,37 @@ pub fn cluster(service: &str, priority: i32) -> Bytes {
     .into()
 }
 
+/// A cluster that is not ready before the first answer of a server to a check of its health.
+pub fn checked_cluster(server: SocketAddr) -> Bytes {
+    let minute = Some(Duration { seconds: 60, nanos: 0 });
+    let check = HealthCheck {
+        timeout: minute,
+        interval: minute,
+        unhealthy_threshold: Some(UInt32Value { value: 1 }),
+        healthy_threshold: Some(UInt32Value { value: 1 }),
+        health_checker: Some(HealthChecker::HttpHealthCheck(HttpHealthCheck {
+            path: "/".into(),
+            ..Default::default()
+        })),
+        ..Default::default()
+    };
+    let endpoint = Endpoint { address: Some(at(server)), ..Default::default() };
+    let endpoint = LbEndpoint { host_identifier: Some(HostIdentifier::Endpoint(endpoint)), ..Default::default() };
+    Cluster {
+        name: "checked".into(),
+        cluster_discovery_type: Some(ClusterDiscoveryType::Type(DiscoveryType::Static.into())),
+        load_assignment: Some(ClusterLoadAssignment {
+            cluster_name: "checked".into(),
+            endpoints: vec![LocalityLbEndpoints { lb_endpoints: vec![endpoint], ..Default::default() }],
+            ..Default::default()
+        }),
+        health_checks: vec![check],
+        ..Default::default()
+    }
+    .encode_to_vec()
+    .into()
+}
+
 /// A listener whose routes are asked for; with a script where one is given, which is run as it is read.
 pub fn listener(address: SocketAddr, script: Option<&str>) -> Bytes {
     let mut filters = vec![http_filter("envoy.filters.http.router", &Router::default())];
@@ -155,20 +190,24 @@ pub fn listener(address: SocketAddr, script: Option<&str>) -> Bytes {
         name: "envoy.filters.network.http_connection_manager".into(),
         config_type: Some(FilterConfig::TypedConfig(any(&manager))),
     };
-    let at = SocketAddress {
-        address: address.ip().to_string(),
-        port_specifier: Some(PortSpecifier::PortValue(address.port().into())),
-        ..Default::default()
-    };
     Listener {
         name: format!("listener/{address}"),
-        address: Some(Address { address: Some(AddressKind::SocketAddress(at)) }),
+        address: Some(at(address)),
         filter_chains: vec![FilterChain { filters: vec![filter], ..Default::default() }],
         per_connection_buffer_limit_bytes: Some(UInt32Value { value: 32 * 1024 }),
         ..Default::default()
     }
     .encode_to_vec()
     .into()
+}
+
+fn at(address: SocketAddr) -> Address {
+    let address = SocketAddress {
+        address: address.ip().to_string(),
+        port_specifier: Some(PortSpecifier::PortValue(address.port().into())),
+        ..Default::default()
+    };
+    Address { address: Some(AddressKind::SocketAddress(address)) }
 }
 
 fn http_filter<M: Message + Name>(name: &str, config: &M) -> HttpFilter {

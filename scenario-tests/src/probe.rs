@@ -44,6 +44,15 @@ impl Probe {
         Ok(self.prober.submit(trials)?)
     }
 
+    /// Waits until all that was submitted is being tried.
+    pub async fn is_at_it(&self) -> Result<()> {
+        until("it is at it", || {
+            let waiting = self.prober.waiting();
+            std::future::ready(if waiting == 0 { Ok(()) } else { Err(anyhow::anyhow!("{waiting} orders wait")) })
+        })
+        .await
+    }
+
     /// Waits for so many verdicts; each trial has one only.
     pub async fn answers(&mut self, count: usize) -> Result<Outcomes> {
         let mut outcomes = Outcomes::new();

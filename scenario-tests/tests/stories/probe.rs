@@ -30,6 +30,7 @@ pub(crate) fn stories() -> Vec<Story> {
             stopped_in_the_middle,
             killed_in_the_middle,
             content_that_hangs_it,
+            cluster_that_waits,
             ended_and_started_again,
             figures,
         ]
@@ -153,7 +154,10 @@ async fn listeners(world: World) -> Result<()> {
     let outcomes = probe.answers(200).await?;
     free.context("the probe binds a port")?;
     let bad: Vec<u64> = (0..200).filter(|id| is_bad(*id)).collect();
-    ensure!(those(&outcomes, is_refused) == bad && those(&outcomes, is_accepted).len() == 200 - bad.len(), "{outcomes:?}");
+    ensure!(
+        those(&outcomes, is_refused) == bad && those(&outcomes, is_accepted).len() == 200 - bad.len(),
+        "{outcomes:?}"
+    );
     probe.end().await;
     Ok(())
 }
@@ -212,6 +216,7 @@ async fn disturbed(world: World, signal: &str) -> Result<()> {
     let before = probe.view().pid;
     process::signal(before.context("no process")?, "STOP");
     probe.submit(mixed(1000))?;
+    probe.is_at_it().await?;
     process::signal(before.context("no process")?, signal);
     let outcomes = probe.answers(1000).await?;
     let bad: Vec<u64> = (0..1000).filter(|id| is_bad(*id)).collect();
@@ -248,6 +253,21 @@ async fn content_that_hangs_it(world: World) -> Result<()> {
     ensure!(those(&outcomes, is_accepted).len() == 58, "{outcomes:?}");
     let outcomes = probe.verdicts(vec![route(1, None)]).await?;
     ensure!(is_accepted(&outcomes[&1]), "{outcomes:?}");
+    probe.end().await;
+    Ok(())
+}
+
+/// A cluster whose answer is held back, and with it those of all others, is no reason to convict anybody.
+async fn cluster_that_waits(world: World) -> Result<()> {
+    let mut probe = Probe::start(&world, IMPATIENT).await?;
+    // It takes connections and answers to nothing.
+    let mute = std::net::TcpListener::bind("127.0.0.1:0")?;
+    let mut trials: Vec<Trial> =
+        (0..20).map(|id| trial(id, ResourceType::Cluster, candidates::cluster("service/a/b/80", 0))).collect();
+    trials.insert(3, trial(20, ResourceType::Cluster, candidates::checked_cluster(mute.local_addr()?)));
+    let outcomes = probe.verdicts(trials).await?;
+    ensure!(those(&outcomes, |outcome| *outcome == Outcome::Unavailable) == [20], "{outcomes:?}");
+    ensure!(those(&outcomes, is_accepted).len() == 20, "{outcomes:?}");
     probe.end().await;
     Ok(())
 }
@@ -301,7 +321,12 @@ async fn figures(world: World) -> Result<()> {
     let table = candidates::table("http/80", 10_000, None);
     let started = Instant::now();
     probe.verdicts(vec![trial(0, ResourceType::Route, table.clone())]).await?;
-    eprintln!("probe: a table of {} kB in {:?}, then {} MB", table.len() / 1000, started.elapsed(), resident_bytes(pid) / 1_000_000);
+    eprintln!(
+        "probe: a table of {} kB in {:?}, then {} MB",
+        table.len() / 1000,
+        started.elapsed(),
+        resident_bytes(pid) / 1_000_000
+    );
     probe.end().await;
     Ok(())
 }

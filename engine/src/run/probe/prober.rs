@@ -105,6 +105,11 @@ impl Prober {
         self.orders.try_send(trials).map_err(|error| NotTaken(error.into_inner()))
     }
 
+    /// How many orders wait for those before them.
+    pub fn waiting(&self) -> usize {
+        self.orders.max_capacity() - self.orders.capacity()
+    }
+
     /// Is there a probe? While there is none, trials come back as [`Outcome::Unavailable`].
     pub fn available(&self) -> watch::Receiver<bool> {
         self.available.clone()

@@ -127,3 +127,68 @@ fn arguments(bootstrap: &Path) -> Vec<String> {
         .map(str::to_owned)
         .collect()
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+    use crate::run::envoy::EnvoyBinary;
+
+    /// A probe whose binary is a script.
+    fn start(folder: &Path, script: &str) -> Process {
+        let path = folder.join("envoy");
+        fs::write(folder.join("new"), format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(folder.join("new"), fs::Permissions::from_mode(0o755)).unwrap();
+        // Moved into place: a file that is open for writing cannot be run.
+        fs::rename(folder.join("new"), &path).unwrap();
+        let binary = EnvoyBinary { path, version: "0.0.0".into() };
+        let options = ProberOptions { binary, data: folder.to_owned(), timeout: Duration::from_secs(1) };
+        Process::start(&options, &folder.join("probe"), &folder.join("xds.sock"), "node").unwrap()
+    }
+
+    #[tokio::test]
+    async fn it_has_the_bootstrap_of_production_and_no_admin_interface() {
+        let folder = tempfile::tempdir().unwrap();
+        let process = start(folder.path(), "exec sleep 600");
+        let text = fs::read_to_string(folder.path().join("probe/bootstrap.yaml")).unwrap();
+        assert!(text.contains("re2.max_program_size.error_level") && text.contains("id: node"), "{text}");
+        assert!(!text.contains("admin:"), "{text}");
+        process.end(&folder.path().join("probe")).await;
+    }
+
+    #[tokio::test]
+    async fn one_that_hears_nothing_is_killed_in_the_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let process = start(folder.path(), "trap '' TERM; while true; do sleep 1; done");
+        let identity = process.identity.clone();
+        process.end(&folder.path().join("probe")).await;
+        assert!(!identity.is_running());
+        assert!(!folder.path().join("probe/process.json").exists());
+    }
+
+    #[tokio::test]
+    async fn one_that_was_left_behind_is_ended() {
+        let folder = tempfile::tempdir().unwrap();
+        let process = start(folder.path(), "exec sleep 600");
+        let identity = process.identity.clone();
+        // As after a crash: nobody ends it.
+        std::mem::forget(process);
+        end_left_behind(&folder.path().join("probe")).await;
+        assert!(!identity.is_running());
+    }
+
+    #[tokio::test]
+    async fn a_record_of_another_process_is_not_believed() {
+        let folder = tempfile::tempdir().unwrap();
+        let process = start(folder.path(), "exec sleep 600");
+        let path = folder.path().join("probe/process.json");
+        let ours =
+            fs::read_to_string(&path).unwrap().replace(&process.pid().to_string(), &std::process::id().to_string());
+        fs::write(&path, ours).unwrap();
+        end_left_behind(&folder.path().join("probe")).await;
+        process.kill(&folder.path().join("probe")).await;
+    }
+}
