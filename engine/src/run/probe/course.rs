@@ -130,15 +130,17 @@ impl Course {
         self.bytes -= trial.body.len();
         let name = lane.name(slot);
         match lane {
-            Lane::Cluster => self.outbox.push_back(nonces.push(trial.kind, Content::Gone(name))),
+            Lane::Cluster => self.outbox.push_back(nonces.push(trial.kind, Content::Gone(name.clone()))),
             Lane::Route if trial.body.len() > KEPT_BYTES_MAX => {
                 let body = slots::no_routes(&name);
-                self.outbox.push_back(nonces.resource(trial.kind, name, body));
+                self.outbox.push_back(nonces.resource(trial.kind, name.clone(), body));
             }
             // A certificate's place is given another content before it is used again.
             Lane::Route | Lane::Certificate | Lane::Authorities | Lane::Listener => {}
         }
-        let outcome = error.map_or(Outcome::Accepted, |error| Outcome::Refused { message: scrub(error) });
+        // Nobody knows the place by its name.
+        let refused = |error| Outcome::Refused { message: scrub(error).replace(&name, &trial.name) };
+        let outcome = error.map_or(Outcome::Accepted, refused);
         Some(Tried { id: trial.id, outcome })
     }
 
@@ -253,6 +255,15 @@ mod tests {
             course.answer(nonce, None, &mut nonces);
             assert_eq!(drain(&mut course, &mut nonces).len(), after);
         }
+    }
+
+    #[test]
+    fn a_refusal_tells_the_name_of_what_was_tried() {
+        let mut nonces = Nonces::default();
+        let (mut course, _) = Course::new([trial(1, ResourceType::Cluster, 0)]);
+        let nonce = drain(&mut course, &mut nonces)[0].nonce;
+        let tried = course.answer(nonce, Some("cluster probe/cluster/0: no"), &mut nonces).unwrap();
+        assert_eq!(tried.outcome, Outcome::Refused { message: "cluster r: no".into() });
     }
 
     #[test]
