@@ -1,8 +1,8 @@
 //! The trials of one order: which are tried together, which alone, and when silence becomes a verdict.
 //!
 //! No I/O and no clock. The probe that was lost with trials under way is replaced; then each of them is tried alone.
-//! One with which a probe is lost again, twice, is `Silent`: each of these probes had answered to good content just
-//! before.
+//! One with which a probe is lost again, twice, is `Silent`: each of these probes had answered to good content, in the
+//! same time, just before.
 
 use std::collections::VecDeque;
 
@@ -83,6 +83,11 @@ impl Batch {
         self.lost();
     }
 
+    /// The probe was lost before what was to be tried alone: that is nobody's fault.
+    pub(super) fn lost_between(&mut self) {
+        self.lost();
+    }
+
     /// There is no probe to be had: what is left has no verdict.
     pub(super) fn give_up(&mut self) {
         let suspects = std::mem::take(&mut self.suspects).into_iter().map(|(trial, _)| trial);
@@ -159,6 +164,17 @@ mod tests {
         batch.lost_alone(Loss::Probe);
         batch.answer([accepted(1)]);
         assert_eq!(batch.take_answered(), [accepted(1)]);
+    }
+
+    #[test]
+    fn a_probe_that_is_lost_in_between_counts_against_nobody() {
+        let mut batch = after_a_loss();
+        batch.lost_alone(Loss::Probe);
+        batch.lost_between();
+        batch.lost_between();
+        assert_eq!(alone(&mut batch), 0);
+        batch.answer([accepted(0)]);
+        assert_eq!(batch.take_answered(), [accepted(0)]);
     }
 
     #[test]

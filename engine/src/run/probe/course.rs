@@ -15,8 +15,9 @@ use crate::trial::{Outcome, Trial, Tried};
 
 /// Clusters, and listeners, that are under way at a time.
 const OTHERS_MAX: usize = 32;
-/// Bytes of all contents under way; a single larger one goes alone.
-const BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Bytes of all contents under way; a single larger one goes alone. The probe grows by some fifty times what is under
+/// way.
+const BYTES_MAX: usize = 2 * 1024 * 1024;
 /// Bytes of one content; a larger one is not tried.
 pub(super) const BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// A larger table (bytes) is taken out of its place after its trial, so that the probe does not grow with what it was

@@ -24,6 +24,8 @@ const ORDERS_MAX: usize = 64;
 const TRIALS_MAX: usize = 200_000;
 /// Answers that may wait to be taken; the probe waits for a place.
 const ANSWERS_MAX: usize = 64;
+/// How long the proof may take that a probe holds one answer back, and gives others.
+const PULSE_MAX: Duration = Duration::from_secs(2);
 /// The pause before a probe that was lost is started again; it doubles while it cannot be started.
 const RESTART_AFTER: Duration = Duration::from_millis(100);
 /// The longest such pause.
@@ -235,6 +237,12 @@ impl Keeper {
                 continue;
             };
             let is_alone = matches!(step, Step::Alone(_));
+            if is_alone && !session.has_pulse(self.options.timeout).await {
+                batch.lost_between();
+                self.lose(&Lost::Silent).await;
+                self.hand_over(batch).await;
+                return true;
+            }
             let trials = match step {
                 Step::Together(trials) => trials,
                 Step::Alone(trial) => vec![trial],
@@ -253,7 +261,7 @@ impl Keeper {
             if is_alone && course.is_answered() {
                 // It died after its answer, which counts.
             } else if is_alone {
-                let is_held = lost == Lost::Silent && session.has_pulse().await;
+                let is_held = lost == Lost::Silent && session.has_pulse(PULSE_MAX).await;
                 batch.lost_alone(if is_held { Loss::Held } else { Loss::Probe });
             } else {
                 let (under_way, not_begun) = course.into_unanswered();

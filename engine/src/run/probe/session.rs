@@ -21,8 +21,8 @@ use crate::trial::{Trial, Tried};
 
 /// How long a probe may take from its start to its first stream.
 const CONNECT_MAX: Duration = Duration::from_secs(20);
-/// How long the proof that a probe still answers may take.
-const PULSE_MAX: Duration = Duration::from_secs(2);
+/// How long a probe that is set up may answer nothing, however little patience there is later.
+const SET_UP_MAX: Duration = Duration::from_secs(20);
 
 /// A probe with its stream.
 #[derive(Debug)]
@@ -56,7 +56,7 @@ impl Session {
             Ok((link, first)) => {
                 let (setup, nonces, outbox) = (Setup::new(), Nonces::default(), VecDeque::new());
                 let mut session = Self { process, link, setup, nonces, outbox };
-                match session.set_up(first, options.timeout).await {
+                match session.set_up(first, options.timeout.max(SET_UP_MAX)).await {
                     Ok(()) => Ok(session),
                     Err(error) => {
                         session.kill(folder).await;
@@ -170,11 +170,11 @@ impl Session {
         }
     }
 
-    /// Does it still answer to good content?
-    pub(super) async fn has_pulse(&mut self) -> bool {
+    /// Does it answer to good content in this time?
+    pub(super) async fn has_pulse(&mut self, patience: Duration) -> bool {
         let body = slots::no_routes("pulse");
         let (mut course, _) = Course::new([Trial { id: 0, kind: ResourceType::Route, name: "pulse".into(), body }]);
-        self.converse(&mut course, PULSE_MAX, &mut Vec::new()).await.is_ok()
+        self.converse(&mut course, patience, &mut Vec::new()).await.is_ok()
     }
 
     /// Ends the probe in order.
