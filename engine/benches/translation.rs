@@ -51,13 +51,13 @@ fn measure(routes: usize, per_table: usize) {
     let decoded = started.elapsed();
     let actions = engine.handle(events);
     let full = started.elapsed();
-    let Some(Action::Publish { snapshot, .. }) = actions.into_iter().next_back() else {
+    let Some(Action::Publish { offers, .. }) = actions.into_iter().next_back() else {
         panic!("nothing was published")
     };
     let grown = resident_kib().saturating_sub(before);
 
     let mut times: Vec<Duration> = Vec::with_capacity(CHANGES);
-    let mut last = snapshot;
+    let mut last = offers.everyone;
     let (mut pushed, mut resource) = (0, 0);
     for change in 0..CHANGES {
         let index = (change * 7919) % routes;
@@ -66,9 +66,9 @@ fn measure(routes: usize, per_table: usize) {
         let started = Instant::now();
         let actions = engine.handle(vec![event]);
         times.push(started.elapsed());
-        if let Some(Action::Publish { snapshot, .. }) = actions.into_iter().next_back() {
-            (pushed, resource) = new_bytes(&last, &snapshot);
-            last = snapshot;
+        if let Some(Action::Publish { offers, .. }) = actions.into_iter().next_back() {
+            (pushed, resource) = new_bytes(&last, &offers.everyone);
+            last = offers.everyone;
         }
     }
     times.sort_unstable();

@@ -1,17 +1,23 @@
 //! The only place that decides: events in, actions out. No I/O, no clock, no async.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use holdfast_graph::{Graph, ObjectKey};
-use holdfast_xds::{Answer, EnvoyId, Snapshot};
+use holdfast_store::Batch;
+use holdfast_xds::{Answer, EnvoyId, Offers, Snapshot};
 
+use crate::apis::Body;
+use crate::fallback::line::Around;
+use crate::fallback::lines::Lines;
+use crate::fallback::restored::Restored;
 use crate::fault::Fault;
 use crate::hold::{Hold, Refusal};
 use crate::object::Object;
 use crate::settings::Settings;
 use crate::snapshot::ObjectSnapshot;
 use crate::translate::Translator;
+use crate::trial::{Trial, Tried};
 
 /// Something that happened outside.
 #[derive(Clone, Debug)]
@@ -22,12 +28,20 @@ pub enum Event {
     Unusable(ObjectKey, Vec<Fault>),
     /// An object was deleted.
     Deleted(ObjectKey),
-    /// An Envoy answered.
-    Answered(Answer),
-    /// A stream of an Envoy began; true where the Envoy has a configuration already.
+    /// An Envoy opened a stream; whether it comes with what it was given before.
     Connected(EnvoyId, bool),
     /// A stream of an Envoy ended.
     Disconnected(EnvoyId),
+    /// An Envoy answered.
+    Answered(Answer),
+    /// There is a probe of this build, or none any more.
+    Probe(Option<Arc<str>>),
+    /// Trials ended.
+    Tried(Vec<Tried>),
+    /// What an earlier run stored. Comes first, or not at all.
+    Restored(Box<Restored>),
+    /// The time, in milliseconds of Unix time. Comes before what happened at that time.
+    Clock(u64),
 }
 
 /// Something that is to be done outside.
@@ -37,14 +51,18 @@ pub enum Action {
     Publish {
         /// `namespace/name` of the Gateway.
         gateway: Arc<str>,
-        /// All its resources.
-        snapshot: Snapshot,
+        /// What all of them should have, and what single ones.
+        offers: Offers,
     },
     /// The Gateway is gone: its Envoys are to end.
     Withdraw {
         /// `namespace/name` of the Gateway.
         gateway: Arc<str>,
     },
+    /// These contents are to be tried on the probe.
+    Try(Vec<Trial>),
+    /// This must be stored before what comes after it is published.
+    Store(Batch),
 }
 
 /// The deciding part of Holdfast.
@@ -52,10 +70,14 @@ pub enum Action {
 pub struct Engine {
     settings: Settings,
     objects: ObjectSnapshot,
+    unusable: BTreeSet<ObjectKey>,
     graph: Graph,
     pub(crate) translator: Translator,
-    pub(crate) holds: BTreeMap<Arc<str>, Hold>,
+    pub(crate) lines: Lines,
     decoding: BTreeMap<ObjectKey, Vec<Fault>>,
+    probe: Option<Arc<str>>,
+    next_trial: u64,
+    now_ms: u64,
 }
 
 impl Engine {
@@ -65,9 +87,13 @@ impl Engine {
             translator: Translator::new(settings.clone()),
             settings,
             objects: ObjectSnapshot::default(),
+            unusable: BTreeSet::new(),
             graph: Graph::default(),
-            holds: BTreeMap::new(),
+            lines: Lines::default(),
             decoding: BTreeMap::new(),
+            probe: None,
+            next_trial: 0,
+            now_ms: 0,
         }
     }
 
@@ -76,40 +102,105 @@ impl Engine {
         &self.settings
     }
 
+    /// The time that it was told last, in seconds of Unix time.
+    pub fn now(&self) -> i64 {
+        i64::try_from(self.now_ms / 1000).unwrap_or(i64::MAX)
+    }
+
     /// Takes in what happened, all at once; says what is to be done.
     pub fn handle(&mut self, events: Vec<Event>) -> Vec<Action> {
-        let mut answers = Vec::new();
+        let (mut heard, mut objects, mut actions) = (Vec::new(), false, Vec::new());
         for event in events {
             match event {
                 Event::Applied(object, faults) => self.apply(*object, faults),
-                Event::Unusable(key, faults) => self.remove(&key, faults),
-                Event::Deleted(key) => self.remove(&key, Vec::new()),
-                Event::Answered(answer) => answers.push(answer),
-                Event::Connected(..) => {}
-                Event::Disconnected(_) => {}
+                Event::Unusable(key, faults) => self.unusable(&key, faults),
+                Event::Deleted(key) => self.delete(&key),
+                Event::Clock(now_ms) => {
+                    self.now_ms = self.now_ms.max(now_ms);
+                    heard.push(event);
+                    continue;
+                }
+                Event::Probe(ref build) => {
+                    self.probe.clone_from(build);
+                    heard.push(event);
+                    continue;
+                }
+                Event::Restored(restored) => {
+                    actions.extend(self.lines.restore(*restored));
+                    continue;
+                }
+                heard_only => {
+                    heard.push(heard_only);
+                    continue;
+                }
             }
+            objects = true;
         }
-        let mut actions = self.translate();
-        for answer in answers {
-            let Some(hold) = self.holds.get_mut(&answer.fleet) else { continue };
-            if let Some(snapshot) = hold.answered(&answer) {
-                actions.push(Action::Publish { gateway: answer.fleet.clone(), snapshot });
-            }
+        let mut trials = Vec::new();
+        let Self { settings, objects: all, unusable, graph, translator, lines, .. } = self;
+        let mut around = Around {
+            translator,
+            graph,
+            objects: all,
+            unusable,
+            settings,
+            now_ms: self.now_ms,
+            probe: self.probe.as_ref(),
+            next_trial: &mut self.next_trial,
+            trials: &mut trials,
+        };
+        if objects {
+            lines.translate(&mut around, &mut actions);
         }
+        heard.into_iter().for_each(|event| lines.hear(event, &mut around));
+        let records = lines.take_convictions();
+        if !records.is_empty() {
+            actions.push(Action::Store(records));
+        }
+        if !trials.is_empty() {
+            actions.push(Action::Try(trials));
+        }
+        actions.extend(lines.publish());
         actions
     }
 
     fn apply(&mut self, object: Object, faults: Vec<Fault>) {
         self.note(&object.key, faults);
+        self.unusable.remove(&object.key);
         let object = Arc::new(object);
         let old = self.objects.insert(object.clone());
+        if old.as_ref().is_some_and(|old| old.metadata.uid != object.metadata.uid) {
+            self.lines.forget(&object.key);
+        }
         if !old.as_ref().is_some_and(|old| old.same_content(&object)) {
             self.translator.changed(&object.key, old.as_deref(), Some(&object));
         }
     }
 
-    fn remove(&mut self, key: &ObjectKey, faults: Vec<Fault>) {
+    /// What others hang on stays as it was read last: it is there, and nobody has asked for its removal.
+    fn unusable(&mut self, key: &ObjectKey, faults: Vec<Fault>) {
         self.note(key, faults);
+        self.unusable.insert(key.clone());
+        let is_anchor = |object: &Arc<Object>| matches!(object.body, Body::Gateway(_) | Body::GatewayClass(_));
+        let stored = self.lines.last_valid(key).filter(is_anchor);
+        match (self.objects.get(key).cloned(), stored) {
+            (Some(old), _) if is_anchor(&old) => {}
+            (Some(old), _) => {
+                self.objects.remove(key);
+                self.translator.changed(key, Some(&old), None);
+            }
+            (None, Some(stored)) => {
+                self.objects.insert(stored.clone());
+                self.translator.changed(key, None, Some(&stored));
+            }
+            (None, None) => {}
+        }
+    }
+
+    fn delete(&mut self, key: &ObjectKey) {
+        self.note(key, Vec::new());
+        self.unusable.remove(key);
+        self.lines.forget(key);
         if let Some(old) = self.objects.remove(key) {
             self.translator.changed(key, Some(&old), None);
         }
@@ -121,22 +212,6 @@ impl Engine {
         } else {
             self.decoding.insert(key.clone(), faults);
         }
-    }
-
-    fn translate(&mut self) -> Vec<Action> {
-        let changes = self.translator.translate(&self.objects, &mut self.graph);
-        let mut actions = Vec::new();
-        for gateway in changes.withdrawn {
-            let gateway: Arc<str> = gateway.namespaced_name().into();
-            self.holds.remove(&gateway);
-            actions.push(Action::Withdraw { gateway });
-        }
-        for (gateway, desired) in changes.fleets {
-            let gateway: Arc<str> = gateway.namespaced_name().into();
-            let snapshot = self.holds.entry(gateway.clone()).or_default().desire(desired);
-            actions.push(Action::Publish { gateway, snapshot });
-        }
-        actions
     }
 
     /// All objects.
@@ -160,14 +235,22 @@ impl Engine {
 
     /// What Envoys refused, and is held back.
     pub fn refusals(&self) -> Vec<(&str, &Refusal)> {
-        self.holds
-            .iter()
-            .flat_map(|(gateway, hold)| hold.refusals().map(move |refusal| (&**gateway, refusal)))
-            .collect()
+        self.lines.refusals().collect()
     }
 
-    /// What the Envoys of a Gateway (`namespace/name`) should have now, refused resources held at what was acknowledged.
+    /// What the Envoys of a Gateway (`namespace/name`) should have now, but for single ones.
     pub fn fleet(&self, gateway: &str) -> Option<&Snapshot> {
-        self.holds.get(gateway).map(Hold::published)
+        self.lines.offered(gateway).map(|offers| &offers.everyone)
+    }
+
+    /// What was acknowledged and refused by those Envoys of a Gateway that are served like most.
+    pub(crate) fn hold_of(&self, gateway: &str) -> Option<&Hold> {
+        self.lines.of(gateway).first().map(|line| &line.hold)
+    }
+
+    /// What is to be stored since this was last asked: versions that were proven, configurations that were
+    /// acknowledged.
+    pub fn take_records(&mut self) -> Batch {
+        self.lines.take_records()
     }
 }

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use holdfast_xds::{Answer, Outcome, Resource, ResourceType, Snapshot, Version};
+use holdfast_xds::{Answer, Resource, ResourceType, Snapshot, Version};
 use serde::Serialize;
 
 /// Refused versions that are remembered for one Gateway; the oldest by name and version is forgotten beyond.
@@ -51,20 +51,17 @@ pub(crate) struct Hold {
     /// Published forms that are not answered yet.
     pending: BTreeMap<Slot, Vec<Arc<Resource>>>,
     refused: BTreeMap<(Slot, Version), Refusal>,
+    /// Refused since the last time that something was wanted.
+    anew: BTreeSet<Slot>,
 }
 
 impl Hold {
-    /// What is published.
-    pub(crate) fn published(&self) -> &Snapshot {
-        &self.published
-    }
-
     /// Something new is wanted; says what to publish.
     pub(crate) fn desire(&mut self, desired: Snapshot) -> Snapshot {
-        let changed: Vec<Slot> =
-            ResourceType::ALL.into_iter().flat_map(|kind| differences(kind, &self.desired, &desired)).collect();
+        let mut changed = std::mem::take(&mut self.anew);
+        changed.extend(ResourceType::ALL.into_iter().flat_map(|kind| differences(kind, &self.desired, &desired)));
         self.desired = desired;
-        self.publish(&changed.into_iter().collect())
+        self.publish(&changed)
     }
 
     fn publish(&mut self, changed: &BTreeSet<Slot>) -> Snapshot {
@@ -97,44 +94,90 @@ impl Hold {
         Some(wanted.clone())
     }
 
-    /// An Envoy answered; says what to publish where that changes.
-    pub(crate) fn answered(&mut self, answer: &Answer) -> Option<Snapshot> {
-        let mut changed = BTreeSet::new();
-        for (name, version) in &answer.resources {
-            let (slot, Some(version)) = ((answer.kind, name.clone()), *version) else { continue };
-            match &answer.outcome {
-                Outcome::Acknowledged => self.acknowledge(slot, version),
-                Outcome::Refused { message } => {
-                    if self.refuse(&slot, version, answer, message) {
-                        changed.insert(slot);
-                    }
-                }
+    /// Other forms than the wanted ones are offered to an Envoy: its answers to them count.
+    pub(crate) fn expect(&mut self, offered: &Snapshot, changed: &BTreeMap<Slot, Version>) {
+        for slot in changed.keys() {
+            if let Some(resource) = offered.get(slot.0, &slot.1)
+                && !self.is_acknowledged(slot.0, resource)
+            {
+                self.pending.entry(slot.clone()).or_default().push(resource.clone());
             }
         }
-        (!changed.is_empty()).then(|| self.publish(&changed))
     }
 
-    fn acknowledge(&mut self, slot: Slot, version: Version) {
+    /// What was acknowledged, as a whole.
+    pub(crate) fn acknowledged_snapshot(&self) -> Snapshot {
+        let mut snapshot = Snapshot::default();
+        self.acknowledged.iter().for_each(|(slot, resource)| snapshot.insert(slot.0, resource.clone()));
+        snapshot
+    }
+
+    /// Takes in what was acknowledged in an earlier run.
+    pub(crate) fn restore(&mut self, kind: ResourceType, resource: Arc<Resource>) {
+        self.acknowledged.insert((kind, resource.name.clone()), resource);
+    }
+
+    /// Is the acknowledged form of a resource this one?
+    pub(crate) fn is_acknowledged(&self, kind: ResourceType, resource: &Resource) -> bool {
+        self.was_acknowledged(kind, &resource.name, resource.version)
+    }
+
+    /// Is the acknowledged form of a resource of this version?
+    pub(crate) fn was_acknowledged(&self, kind: ResourceType, name: &Arc<str>, version: Version) -> bool {
+        self.acknowledged.get(&(kind, name.clone())).is_some_and(|known| known.version == version)
+    }
+
+    /// Resources of a type whose wanted form is refused, with the version.
+    pub(crate) fn refused_now(&self, kind: ResourceType) -> Vec<(Arc<str>, Version)> {
+        let wanted = |slot: &Slot, version: &Version| {
+            self.desired.get(slot.0, &slot.1).is_some_and(|resource| resource.version == *version)
+        };
+        let of_kind = self.refused.keys().filter(|(slot, version)| slot.0 == kind && wanted(slot, version));
+        of_kind.map(|(slot, version)| (slot.1.clone(), *version)).collect()
+    }
+
+    /// The probe refused a form.
+    pub(crate) fn refuse_version(
+        &mut self,
+        kind: ResourceType,
+        name: &Arc<str>,
+        version: Version,
+        build: &Arc<str>,
+        message: &str,
+    ) {
+        let refusal = Refusal {
+            kind,
+            resource: name.clone(),
+            version: version.to_string(),
+            node: "probe".into(),
+            build: build.clone(),
+            message: message.to_owned(),
+        };
+        self.note(((kind, name.clone()), version), refusal);
+    }
+
+    /// An Envoy took a form; true where that is new.
+    pub(crate) fn acknowledge(&mut self, slot: Slot, version: Version) -> bool {
         // The repeat of a refused certificate is acknowledged while the old one stays in use: no proof.
         if self.refused.contains_key(&(slot.clone(), version)) {
-            return;
+            return false;
         }
-        let Some(pending) = self.pending.get_mut(&slot) else { return };
-        let Some(at) = pending.iter().position(|resource| resource.version == version) else { return };
+        let Some(pending) = self.pending.get_mut(&slot) else { return false };
+        let Some(at) = pending.iter().position(|resource| resource.version == version) else { return false };
         let newer = pending.split_off(at + 1);
         let answered = std::mem::replace(pending, newer).pop();
         if pending.is_empty() {
             self.pending.remove(&slot);
         }
-        if let Some(resource) = answered {
-            self.acknowledged.insert(slot, resource);
-        }
+        let is_there = answered.is_some();
+        self.acknowledged.extend(answered.map(|resource| (slot, resource)));
+        is_there
     }
 
-    fn refuse(&mut self, slot: &Slot, version: Version, answer: &Answer, message: &str) -> bool {
-        let known = self.acknowledged.get(slot).is_some_and(|resource| resource.version == version);
-        // Content that this fleet acknowledged is not taken back for one Envoy that refuses it.
-        if known || self.desired.get(slot.0, &slot.1).is_none() {
+    /// An Envoy refused a form; true where that is new.
+    pub(crate) fn refuse(&mut self, answer: &Answer, name: &Arc<str>, version: Version, message: &str) -> bool {
+        let slot: Slot = (answer.kind, name.clone());
+        if self.desired.get(slot.0, &slot.1).is_none() {
             return false;
         }
         let refusal = Refusal {
@@ -145,10 +188,15 @@ impl Hold {
             build: answer.build.clone(),
             message: message.to_owned(),
         };
-        let first = self.refused.insert((slot.clone(), version), refusal).is_none();
-        if let Some(pending) = self.pending.get_mut(slot) {
-            pending.retain(|resource| resource.version != version);
+        self.note((slot, version), refusal)
+    }
+
+    fn note(&mut self, form: (Slot, Version), refusal: Refusal) -> bool {
+        if let Some(pending) = self.pending.get_mut(&form.0) {
+            pending.retain(|resource| resource.version != form.1);
         }
+        self.anew.insert(form.0.clone());
+        let first = self.refused.insert(form, refusal).is_none();
         while self.refused.len() > REFUSALS_MAX {
             self.refused.pop_first();
         }

@@ -7,6 +7,7 @@ pub mod apis;
 pub mod check;
 mod encode;
 pub mod engine;
+pub mod fallback;
 pub mod fault;
 pub mod features;
 pub mod hold;

@@ -19,6 +19,8 @@ use crate::object::Age;
 /// One route of a virtual host: one match of one rule.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Route {
+    /// The object that it is a route of.
+    pub key: ObjectKey,
     /// Unique, made from the object's identity.
     pub name: Arc<str>,
     /// Its place among the routes of its host.

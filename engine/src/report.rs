@@ -85,7 +85,7 @@ impl Engine {
     }
 
     fn gateway_view(&self, key: &ObjectKey, plan: &GatewayPlan, attached: &BTreeMap<ListenerId, i32>) -> GatewayView {
-        let hold = self.holds.get(&plan.name);
+        let hold = self.hold_of(&plan.name);
         let listeners = plan.listeners.iter().map(|listener| ListenerView {
             name: listener.name.clone(),
             address: plan.address,
@@ -141,7 +141,7 @@ impl Engine {
                 }
                 Body::Gateway(_) => {
                     let plan = plans.get(&object.key)?;
-                    gateway_status(&object.key, plan, self.holds.get(&plan.name), &attached, generation)
+                    gateway_status(&object.key, plan, self.hold_of(&plan.name), &attached, generation)
                 }
                 Body::HttpRoute(_) | Body::GrpcRoute(_) => {
                     route_status(routes.get(&object.key)?, &self.settings().controller_name, generation)?

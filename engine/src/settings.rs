@@ -28,6 +28,37 @@ impl Default for Replacement {
     }
 }
 
+/// What is done about what is broken (gate `FallbackConfiguration` and what belongs to it).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fallback {
+    /// Isolate broken objects (gate `FallbackConfiguration`). Otherwise a configuration that Envoy refuses takes the whole
+    /// Gateway back to what was last valid.
+    pub isolate: bool,
+    /// With `isolate`: take broken objects back to their last valid version before anything else.
+    pub use_last_valid: bool,
+    /// With `use_last_valid`: take dependants back together with what they depend on.
+    pub backfill_dependants: bool,
+    /// Backfill also a new version of a route that names a back end that does not exist.
+    pub backfill_unresolved: bool,
+    /// Seconds for which a last valid version may stand in for a broken one; no limit where unset.
+    pub max_backfill_age: Option<i64>,
+    /// Milliseconds that an Envoy may take to answer before that counts as silence.
+    pub ack_timeout_ms: u64,
+}
+
+impl Default for Fallback {
+    fn default() -> Self {
+        Self {
+            isolate: false,
+            use_last_valid: false,
+            backfill_dependants: true,
+            backfill_unresolved: false,
+            max_backfill_age: None,
+            ack_timeout_ms: 30_000,
+        }
+    }
+}
+
 /// Everything that the deciding code can be told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -47,6 +78,8 @@ pub struct Settings {
     pub low_port_shift: u16,
     /// RE2 program size (instructions) above which a regex is refused.
     pub re2_program_size_max: u32,
+    /// What is done about what is broken.
+    pub fallback: Fallback,
 }
 
 impl Settings {
@@ -66,6 +99,7 @@ impl Default for Settings {
             listen_address: None,
             low_port_shift: 0,
             re2_program_size_max: RE2_PROGRAM_SIZE_MAX,
+            fallback: Fallback::default(),
         }
     }
 }

@@ -2,10 +2,9 @@
 //! begins, and what is not served as written is told.
 #![no_main]
 
-use std::collections::BTreeMap;
-
 use holdfast_engine::engine::{Engine, Event};
 use holdfast_engine::settings::Settings;
+use holdfast_engine::testing::present::Present;
 use holdfast_engine::testing::{self, mutate};
 use libfuzzer_sys::fuzz_target;
 
@@ -18,35 +17,23 @@ fuzz_target!(|data: &[u8]| {
     };
     let documents = testing::documents(testing::SAMPLE);
     let mut engine = testing::engine(testing::SAMPLE, Settings::standalone());
-    let mut present: BTreeMap<_, _> =
-        testing::events(testing::SAMPLE).into_iter().filter_map(|event| Some((key(&event)?, event))).collect();
+    let mut present = Present::default();
+    testing::events(testing::SAMPLE).iter().for_each(|event| present.note(event));
     for _ in 0..data.len().min(200) / 8 {
         let event = if choose(6) == 0 {
-            let keys: Vec<_> = present.keys().cloned().collect();
+            let keys = present.keys();
             keys.get(choose(keys.len())).cloned().map(Event::Deleted)
         } else {
             testing::event(mutate::mutated(&documents, &mut choose))
         };
         let Some(event) = event else { continue };
-        let Some(key) = key(&event) else { continue };
-        match &event {
-            Event::Deleted(_) => present.remove(&key),
-            other => present.insert(key, other.clone()),
-        };
+        present.note(&event);
         engine.handle(vec![event]);
     }
     let mut scratch = Engine::new(Settings::standalone());
-    scratch.handle(present.into_values().collect());
+    scratch.handle(present.events());
     assert_eq!(testing::served(&engine), testing::served(&scratch));
     assert_eq!(engine.faults(), scratch.faults());
     assert_eq!(engine.statuses(), scratch.statuses());
     assert_eq!(testing::untold(&engine), Vec::<String>::new());
 });
-
-fn key(event: &Event) -> Option<holdfast_graph::ObjectKey> {
-    match event {
-        Event::Applied(object, _) => Some(object.key.clone()),
-        Event::Unusable(key, _) | Event::Deleted(key) => Some(key.clone()),
-        Event::Answered(_) | Event::Connected(..) | Event::Disconnected(_) => None,
-    }
-}

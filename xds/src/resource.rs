@@ -91,6 +91,11 @@ impl Version {
         Some(Self(version))
     }
 
+    /// A version that was known before.
+    pub fn from_bytes(version: [u8; 16]) -> Self {
+        Self(version)
+    }
+
     /// The hash itself.
     pub fn as_bytes(&self) -> &[u8; 16] {
         &self.0

@@ -26,8 +26,8 @@ pub fn run(args: TranslateArgs) -> Result<ExitCode, Failure> {
         .actions
         .iter()
         .filter_map(|action| match action {
-            Action::Publish { gateway, snapshot } => Some((gateway.to_string(), debug::resources(snapshot, None))),
-            Action::Withdraw { .. } => None,
+            Action::Publish { gateway, offers } => Some((gateway.to_string(), debug::resources(&offers.everyone, None))),
+            Action::Withdraw { .. } | Action::Try(_) | Action::Store(_) => None,
         })
         .map(|(gateway, resources)| (gateway.clone(), json!({ "name": gateway, "resources": resources })))
         .collect();

@@ -8,8 +8,9 @@ use bytes::Bytes;
 use envoy_types::pb::envoy::config::route::v3 as envoy;
 use envoy_types::pb::envoy::config::route::v3::route::Action as EnvoyAction;
 use envoy_types::pb::envoy::config::route::v3::route_match::PathSpecifier;
-use holdfast_graph::{ObjectKey, Origins};
+use holdfast_graph::{Content, Node, ObjectKey, Origins};
 use holdfast_xds::{Resource, ResourceType, Snapshot, Version};
+use imbl::OrdMap;
 use prost::Message;
 
 use super::gateway::GatewayPlan;
@@ -26,8 +27,30 @@ use crate::model::{Backend, Precedence, Response, ServicePort};
 /// <https://www.rfc-editor.org/rfc/rfc9110#name-421-misdirected-request>
 const MISDIRECTED: u16 = 421;
 
+/// One of the configurations that a Gateway's Envoys may be given: they differ in what is served in another version.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct FleetId {
+    /// The Gateway.
+    pub(crate) gateway: ObjectKey,
+    /// Empty for the one that every Gateway has.
+    pub(crate) label: Arc<str>,
+}
+
+impl FleetId {
+    /// The one that every Gateway has.
+    pub(crate) fn main(gateway: &ObjectKey) -> Self {
+        Self { gateway: gateway.clone(), label: "".into() }
+    }
+}
+
+/// The routes of a host, each with the hash of its bytes, in order.
+pub(crate) type Parts = Arc<[(Content, Arc<Rendered>)]>;
+
+/// What a route configuration is made of, by host. Cloning costs nothing; comparing costs what differs.
+pub(crate) type Composition = OrdMap<Host, Parts>;
+
 /// A host of a table.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct HostState {
     /// Is it there by itself, and not only because of its routes?
     base: Option<Base>,
@@ -47,14 +70,15 @@ enum Base {
 }
 
 /// A route table.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Table {
     context: ListenerContext,
     hosts: BTreeMap<Host, HostState>,
+    parts: Composition,
 }
 
 /// The resources of one Gateway.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Fleet {
     key: ObjectKey,
     plan: Arc<GatewayPlan>,
@@ -62,12 +86,20 @@ pub(super) struct Fleet {
     backends: BTreeMap<Backend, usize>,
     services: BTreeMap<ServicePort, usize>,
     certificates: BTreeSet<ObjectKey>,
+    /// Certificates that are served in another version than the one that is desired.
+    held_certificates: BTreeMap<ObjectKey, Arc<Resource>>,
     routes: BTreeMap<ObjectKey, Arc<RoutePlan>>,
     dirty_hosts: BTreeSet<(TableName, Host)>,
     dirty_tables: BTreeSet<TableName>,
     dirty_listeners: bool,
     snapshot: Snapshot,
     changed: bool,
+}
+
+impl Table {
+    fn new(context: ListenerContext) -> Self {
+        Self { context, hosts: BTreeMap::new(), parts: Composition::new() }
+    }
 }
 
 impl Fleet {
@@ -79,6 +111,7 @@ impl Fleet {
             backends: BTreeMap::new(),
             services: BTreeMap::new(),
             certificates: BTreeSet::new(),
+            held_certificates: BTreeMap::new(),
             routes: BTreeMap::new(),
             dirty_hosts: BTreeSet::new(),
             dirty_tables: BTreeSet::new(),
@@ -98,6 +131,38 @@ impl Fleet {
     /// Was anything changed since this was last asked?
     pub(super) fn take_changed(&mut self) -> bool {
         std::mem::take(&mut self.changed)
+    }
+
+    /// What the route configuration of this name is made of, and the listeners' part in its bytes.
+    pub(super) fn composition(&self, resource: &str) -> Option<(&Composition, ListenerContext)> {
+        let table = self.tables.iter().find(|(name, _)| names::route_configuration(name) == resource);
+        table.map(|(_, table)| (&table.parts, table.context))
+    }
+
+    /// The parts of a route object wherever it stands.
+    pub(super) fn contents(&self, plan: &RoutePlan) -> Vec<(Content, Node)> {
+        let places = plan.places.iter().filter(|(gateway, _, _)| *gateway == self.key);
+        let tables: BTreeSet<&TableName> = places.map(|(_, table, _)| table).collect();
+        let contexts: BTreeSet<ListenerContext> =
+            tables.into_iter().filter_map(|name| self.tables.get(name)).map(|table| table.context).collect();
+        let mut contents = Vec::new();
+        for rendered in &plan.routes {
+            contents.extend(contexts.iter().map(|context| (rendered.encoded(*context).1, rendered.node())));
+        }
+        contents.sort_unstable();
+        contents.dedup();
+        contents
+    }
+
+    /// Does a route have this content?
+    pub(super) fn has_content(&self, content: &Content) -> bool {
+        let parts = self.tables.values().flat_map(|table| table.parts.values());
+        parts.flat_map(|parts| parts.iter()).any(|(known, _)| known == content)
+    }
+
+    /// Serves certificates in these versions instead of the desired ones.
+    pub(super) fn hold_certificates(&mut self, held: BTreeMap<ObjectKey, Arc<Resource>>) {
+        self.held_certificates = held;
     }
 
     /// Certificates that its listeners use.
@@ -129,7 +194,7 @@ impl Fleet {
             self.changed = true;
         }
         for (name, (context, bases)) in wanted {
-            let table = self.tables.entry(name.clone()).or_insert_with(|| Table { context, hosts: BTreeMap::new() });
+            let table = self.tables.entry(name.clone()).or_insert_with(|| Table::new(context));
             if table.context != context {
                 table.context = context;
                 self.dirty_hosts.extend(table.hosts.keys().map(|host| (name.clone(), host.clone())));
@@ -239,7 +304,7 @@ impl Fleet {
         missing.into_iter().for_each(|resource| self.put(ResourceType::Endpoints, resource));
         let known: Vec<_> = self.snapshot.of(ResourceType::Secret).keys().cloned().collect();
         let wanted: BTreeMap<_, _> =
-            self.certificates.iter().filter_map(|key| secrets.get(key)).map(|r| (r.name.clone(), r.clone())).collect();
+            self.certificates.iter().filter_map(|key| self.certificate(key, secrets)).collect();
         for name in known.iter().filter(|name| !wanted.contains_key(*name)) {
             self.snapshot.remove(ResourceType::Secret, name);
             self.changed = true;
@@ -250,16 +315,29 @@ impl Fleet {
         }
     }
 
+    fn certificate(
+        &self,
+        key: &ObjectKey,
+        secrets: &HashMap<ObjectKey, Arc<Resource>>,
+    ) -> Option<(Arc<str>, Arc<Resource>)> {
+        let resource = self.held_certificates.get(key).or_else(|| secrets.get(key))?;
+        Some((resource.name.clone(), resource.clone()))
+    }
+
     fn finish_host(&mut self, table_name: &TableName, host: &Host) {
         let Some(table) = self.tables.get_mut(table_name) else { return };
         let Some(state) = table.hosts.get_mut(host) else { return };
         if state.base.is_none() && state.routes.is_empty() {
             table.hosts.remove(host);
+            table.parts.remove(host);
             self.dirty_tables.insert(table_name.clone());
             return;
         }
         let context = table.context;
-        let mut routes: Vec<Bytes> = state.routes.values().map(|rendered| rendered.bytes(context)).collect();
+        let encoded = |rendered: &Arc<Rendered>| (rendered.encoded(context), rendered.clone());
+        let (mut routes, parts): (Vec<Bytes>, Vec<_>) =
+            state.routes.values().map(encoded).map(|((bytes, content), r)| (bytes, (content, r))).unzip();
+        table.parts.insert(host.clone(), parts.into());
         if state.base == Some(Base::Misdirected) && routes.is_empty() {
             routes.push(misdirected());
         }

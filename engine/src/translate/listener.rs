@@ -62,6 +62,8 @@ pub(crate) struct ListenerPlan {
     pub(crate) namespaces: Namespaces,
     /// Usable certificates.
     pub(crate) certificates: Vec<ObjectKey>,
+    /// Certificates that are there and cannot be used, and why.
+    pub(crate) broken_certificates: Vec<(ObjectKey, String)>,
     /// How it takes part.
     pub(crate) standing: Standing,
     /// `Accepted`.
@@ -134,6 +136,7 @@ pub(super) fn plan(
         kinds: ROUTE_KINDS.into(),
         namespaces: Namespaces::Same,
         certificates: Vec::new(),
+        broken_certificates: Vec::new(),
         standing: Standing::Serving,
         accepted: Condition::new("Accepted", true, "Accepted", "the listener is served"),
         conflicted: Condition::new("Conflicted", false, "NoConflicts", "no other listener claims the same"),
@@ -309,7 +312,12 @@ fn tls(
             // In the order in which they are written: clients that name no host get the first.
             Ok(()) if plan.certificates.contains(&secret) => {}
             Ok(()) => plan.certificates.push(secret),
-            Err((class, message)) => close(plan, field, class, "InvalidCertificateRef", message),
+            Err((class, message)) => {
+                if class == Class::Invalid {
+                    plan.broken_certificates.push((secret, message.clone()));
+                }
+                close(plan, field, class, "InvalidCertificateRef", message);
+            }
         }
     }
     if plan.certificates.is_empty() && plan.standing == Standing::Serving {

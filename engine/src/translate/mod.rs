@@ -13,17 +13,19 @@ mod conditions;
 mod conflicts;
 mod endpoints;
 mod filters;
-mod fleet;
+pub(crate) mod fleet;
 pub(crate) mod gateway;
 mod grpc;
 mod http;
 pub(crate) mod listener;
 mod narrow;
+pub(crate) mod overlay;
 mod reader;
 pub(crate) mod route;
 mod rule;
 pub(crate) mod table;
 mod update;
+mod variant;
 mod view;
 mod weighted;
 
@@ -41,17 +43,23 @@ use crate::settings::Settings;
 use crate::snapshot::ObjectSnapshot;
 
 use claims::Claims;
-use fleet::Fleet;
+use fleet::{Fleet, FleetId};
 use gateway::GatewayPlan;
+use overlay::Overlay;
 use reader::{Indexes, Input, Reader, Rivals};
 use route::RoutePlan;
+use variant::Variants;
 
 /// A piece of translation that is done again as a whole, in the order of stages.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Unit {
     Gateway(ObjectKey),
+    /// A Gateway as one fleet is served it, where that is not as desired.
+    GatewayVariant(FleetId),
     Claims(ObjectKey),
     Route(ObjectKey),
+    /// A route as one fleet is served it, where that is not as desired.
+    RouteVariant(FleetId, ObjectKey),
     Endpoints(ServicePort),
     Secret(ObjectKey),
 }
@@ -70,20 +78,27 @@ pub(crate) struct Translator {
     endpoints: HashMap<ServicePort, Arc<Resource>>,
     endpoint_faults: BTreeMap<ServicePort, Vec<Fault>>,
     secrets: HashMap<ObjectKey, Arc<Resource>>,
-    fleets: BTreeMap<ObjectKey, Fleet>,
+    fleets: BTreeMap<FleetId, Fleet>,
+    variants: Variants,
+    /// Routes of which a rule is served otherwise than it is written.
+    replaced_routes: BTreeSet<ObjectKey>,
     readers: HashMap<Input, HashSet<Unit>>,
     reads: HashMap<Unit, Vec<Input>>,
     dirty: BTreeSet<Unit>,
-    touched: BTreeSet<ObjectKey>,
+    touched: BTreeSet<FleetId>,
 }
 
 /// What a translation changed.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     /// Gateways with something new for their Envoys.
-    pub(crate) fleets: Vec<(ObjectKey, Snapshot)>,
+    pub(crate) fleets: Vec<(FleetId, Snapshot)>,
     /// Gateways that are gone.
     pub(crate) withdrawn: Vec<ObjectKey>,
+    /// Gateways that were translated again.
+    pub(crate) gateways: BTreeSet<ObjectKey>,
+    /// Routes that were translated again, whether or not that changed anything.
+    pub(crate) routes: BTreeSet<ObjectKey>,
 }
 
 impl Translator {
@@ -100,6 +115,8 @@ impl Translator {
             endpoint_faults: BTreeMap::new(),
             secrets: HashMap::new(),
             fleets: BTreeMap::new(),
+            variants: Variants::default(),
+            replaced_routes: BTreeSet::new(),
             readers: HashMap::new(),
             reads: HashMap::new(),
             dirty: BTreeSet::new(),
@@ -164,6 +181,7 @@ impl Translator {
                     gateway::Outcome::Stray(fault) => (None, Some(fault)),
                     gateway::Outcome::None => (None, None),
                 };
+                changes.gateways.insert(key.clone());
                 self.set_plan(key, plan, changes);
                 match stray {
                     Some(fault) => self.strays.insert(key.clone(), fault),
@@ -182,12 +200,16 @@ impl Translator {
             Unit::Route(key) => {
                 let claims = self.claims.get(key).cloned();
                 let (plan, mut edges) = self.read(unit, objects, |settings, reader| {
-                    claims.as_ref().and_then(|claims| route::plan(key, claims, settings, reader))
+                    let desired = route::Closed::new();
+                    claims.as_ref().and_then(|claims| route::plan(key, claims, &desired, settings, reader))
                 });
                 edges.extend(claims.iter().flat_map(|claims| claims.edges.iter().cloned()));
                 graph.replace(key, edges);
+                changes.routes.insert(key.clone());
                 self.set_route(key, plan.map(Arc::new));
             }
+            Unit::GatewayVariant(fleet) => self.redo_gateway_variant(unit, fleet, objects),
+            Unit::RouteVariant(fleet, key) => self.redo_route_variant(unit, fleet, key, objects),
             Unit::Endpoints(service) => {
                 let read =
                     |settings: &Settings, reader: &mut Reader<'_>| endpoints::endpoints(service, settings, reader);
@@ -208,18 +230,34 @@ impl Translator {
         objects: &ObjectSnapshot,
         piece: impl FnOnce(&Settings, &mut Reader<'_>) -> T,
     ) -> (T, Vec<Edge>) {
-        let mut reader = Reader {
+        self.read_over(unit, None, objects, piece)
+    }
+
+    /// The same, where some objects are read in another version.
+    fn read_over<T>(
+        &mut self,
+        unit: &Unit,
+        over: Option<&Overlay>,
+        objects: &ObjectSnapshot,
+        piece: impl FnOnce(&Settings, &mut Reader<'_>) -> T,
+    ) -> (T, Vec<Edge>) {
+        let mut reader = self.reader(over, objects);
+        let outcome = piece(&self.settings, &mut reader);
+        let Reader { reads, edges, .. } = reader;
+        self.record(unit, reads);
+        (outcome, edges)
+    }
+
+    fn reader<'a>(&'a self, over: Option<&'a Overlay>, objects: &'a ObjectSnapshot) -> Reader<'a> {
+        Reader {
             objects,
+            over,
             indexes: &self.indexes,
             plans: &self.plans,
             rivals: &self.rivals,
             reads: Vec::new(),
             edges: Vec::new(),
-        };
-        let outcome = piece(&self.settings, &mut reader);
-        let Reader { reads, edges, .. } = reader;
-        self.record(unit, reads);
-        (outcome, edges)
+        }
     }
 
     fn record(&mut self, unit: &Unit, mut reads: Vec<Input>) {

@@ -7,8 +7,9 @@ use std::cmp::Reverse;
 
 use serde_json::{Map, Value};
 
+use super::rule::Ranked;
 use crate::check;
-use crate::model::{PathMatch, PathRank};
+use crate::model::{Match, NamedMatch, PathMatch, PathRank, ValueMatch};
 use crate::settings::Settings;
 
 /// The limits of regular expressions.
@@ -28,6 +29,26 @@ pub(super) fn path(text: &str) -> (PathMatch, PathRank) {
         return (PathMatch::Prefix("/".into()), PathRank::Last);
     }
     (PathMatch::Text(prefix.into()), PathRank::Prefix(Reverse(prefix.trim_end_matches('/').chars().count())))
+}
+
+/// What is left of a match that Envoy refuses for a reason that nobody knows: only what cannot be at fault.
+pub(super) fn narrowed(ranked: &Ranked) -> Ranked {
+    let (path, rank) = match &ranked.matches.path {
+        PathMatch::Regex(pattern) => regex_path(pattern),
+        PathMatch::Exact(text) | PathMatch::Prefix(text) | PathMatch::Text(text) => path(text),
+    };
+    let present = |conditions: &[NamedMatch]| -> Vec<NamedMatch> {
+        let usable = conditions.iter().filter(|condition| check::header::name(&condition.name).is_ok());
+        usable.map(|condition| NamedMatch { name: condition.name.clone(), value: ValueMatch::Present }).collect()
+    };
+    let matches = Match {
+        path,
+        method: ranked.matches.method.clone().filter(|method| check::header::name(method).is_ok()),
+        headers: present(&ranked.matches.headers),
+        query: present(&ranked.matches.query),
+        grpc: ranked.matches.grpc,
+    };
+    Ranked { matches, rank, narrowed: true }
 }
 
 /// The longest beginning of a text that a normalised path can have: up to a query, a fragment, an illegal character or

@@ -8,6 +8,7 @@ use holdfast_graph::{Edge, Node, ObjectKey, Role};
 
 use super::claims::ListenerId;
 use super::gateway::GatewayPlan;
+use super::overlay::Overlay;
 use super::table::Host;
 use crate::apis::Body;
 use crate::apis::core::endpoint_slice::{EndpointSlice, SERVICE_LABEL};
@@ -91,6 +92,8 @@ fn toggle<K: std::hash::Hash + Eq>(index: &mut HashMap<K, BTreeSet<ObjectKey>>, 
 /// Reads on behalf of one unit of translation.
 pub(super) struct Reader<'a> {
     pub(super) objects: &'a ObjectSnapshot,
+    /// Objects that are read in another version.
+    pub(super) over: Option<&'a Overlay>,
     pub(super) indexes: &'a Indexes,
     pub(super) plans: &'a HashMap<ObjectKey, Arc<GatewayPlan>>,
     pub(super) rivals: &'a Rivals,
@@ -102,7 +105,8 @@ impl<'a> Reader<'a> {
     /// An object.
     pub(super) fn object(&mut self, key: &ObjectKey) -> Option<&'a Arc<Object>> {
         self.reads.push(Input::Object(key.clone()));
-        self.objects.get(key)
+        let Some(over) = self.over else { return self.objects.get(key) };
+        if over.hidden.contains(key) { None } else { over.objects.get(key).or_else(|| self.objects.get(key)) }
     }
 
     /// Every Gateway, of whatever class.

@@ -4,11 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use holdfast_graph::ObjectKey;
+use holdfast_graph::{Content, Node, ObjectKey};
+use holdfast_xds::Version;
 
 use super::claims::{Attachment, Claims, Parent};
+use super::overlay::Closing;
 use super::reader::Reader;
-use super::rule::{self, Outcome, Ranked, Replaced};
+use super::rule::{self, Outcome, Ranked, ReadRule, Replaced};
 use super::table::{Host, TableName};
 use super::{grpc, http};
 use crate::apis::Body;
@@ -26,22 +28,33 @@ use crate::status::Condition;
 pub(crate) struct Rendered {
     /// The route.
     pub(crate) route: Route,
-    /// Its bytes; unset where they depend on the listener.
-    bytes: Option<Bytes>,
+    /// Its bytes and their hash; unset where they depend on the listener.
+    bytes: Option<(Bytes, Content)>,
 }
 
 impl Rendered {
     fn new(route: Route) -> Self {
         let same_everywhere = !matches!(route.action, Action::Redirect(_));
         let nowhere = ListenerContext { https: false, port: 0 };
-        let bytes = same_everywhere.then(|| encode::route::encode(&route, nowhere).into());
+        let bytes = same_everywhere.then(|| hashed(&route, nowhere));
         Self { route, bytes }
     }
 
-    /// The bytes for a listener.
-    pub(crate) fn bytes(&self, listener: ListenerContext) -> Bytes {
-        self.bytes.clone().unwrap_or_else(|| encode::route::encode(&self.route, listener).into())
+    /// The bytes for a listener, and their hash.
+    pub(crate) fn encoded(&self, listener: ListenerContext) -> (Bytes, Content) {
+        self.bytes.clone().unwrap_or_else(|| hashed(&self.route, listener))
     }
+
+    /// The unit of its object that it came from.
+    pub(crate) fn node(&self) -> Node {
+        Node::section(self.route.key.clone(), format!("rules[{}]", self.route.precedence.rule))
+    }
+}
+
+fn hashed(route: &Route, listener: ListenerContext) -> (Bytes, Content) {
+    let bytes: Bytes = encode::route::encode(route, listener).into();
+    let content = Content(*Version::of(&bytes).as_bytes());
+    (bytes, content)
 }
 
 /// Where routes stand: Gateway, table, host.
@@ -75,10 +88,11 @@ impl RoutePlan {
     }
 }
 
-/// Translates a route object; `None` where it is gone.
+/// Translates a route object; `None` where it is gone. Units that are closed are not served as they are written.
 pub(super) fn plan(
     key: &ObjectKey,
     claims: &Claims,
+    closed: &Closed,
     settings: &Settings,
     reader: &mut Reader<'_>,
 ) -> Option<RoutePlan> {
@@ -89,7 +103,7 @@ pub(super) fn plan(
     let mut plan = RoutePlan { faults: claims.faults.clone(), ..RoutePlan::default() };
     plan.parents =
         claims.parents.iter().map(|parent| against_rivals(object, parent, reader, &mut plan.faults)).collect();
-    let outcomes = outcomes(object, settings, reader);
+    let outcomes = outcomes(object, closed, settings, reader);
     let count = outcomes.len();
     for outcome in outcomes {
         plan.routes.extend(outcome.routes.into_iter().map(|route| Arc::new(Rendered::new(route))));
@@ -116,25 +130,41 @@ fn places(attachment: &Attachment) -> impl Iterator<Item = (ObjectKey, TableName
     attachment.owned.iter().map(move |host| (gateway.clone(), attachment.table.clone(), host.clone()))
 }
 
-fn outcomes(object: &Object, settings: &Settings, reader: &mut Reader<'_>) -> Vec<Outcome> {
+/// Closed units of one object.
+pub(super) type Closed = BTreeMap<Arc<str>, Closing>;
+
+fn outcomes(object: &Object, closed: &Closed, settings: &Settings, reader: &mut Reader<'_>) -> Vec<Outcome> {
     let unreadable = |index: usize, name: Option<&Arc<str>>, matches: Vec<Ranked>, why: &str| {
-        rule::unreadable(object, index, name.map(|name| &**name), &matches, why.to_owned(), settings)
+        let name = name.map(|name| &**name);
+        match closing(closed, index) {
+            // Not even the direct response in its place was taken.
+            Some(closing) => rule::closed(object, &rule::nothing_known(index, name), closing, settings),
+            None => rule::unreadable(object, index, name, &matches, why.to_owned(), settings),
+        }
+    };
+    let mut decoded = |index: usize, rule: ReadRule<'_>| match closing(closed, index) {
+        Some(closing) => rule::closed(object, &rule, closing, settings),
+        None => rule::translate(object, rule, settings, reader),
     };
     match &object.body {
         Body::HttpRoute(route) => enumerate(&route.rules, |index, entry| match entry {
-            RuleEntry::Decoded(rule) => rule::translate(object, http::read(index, rule, settings), settings, reader),
+            RuleEntry::Decoded(rule) => decoded(index, http::read(index, rule, settings)),
             RuleEntry::Broken { name, matches, why } => {
                 unreadable(index, name.as_ref(), http::salvage(matches, settings), why)
             }
         }),
         Body::GrpcRoute(route) => enumerate(&route.rules, |index, entry| match entry {
-            RuleEntry::Decoded(rule) => rule::translate(object, grpc::read(index, rule, settings), settings, reader),
+            RuleEntry::Decoded(rule) => decoded(index, grpc::read(index, rule, settings)),
             RuleEntry::Broken { name, matches, why } => {
                 unreadable(index, name.as_ref(), grpc::salvage(matches, settings), why)
             }
         }),
         _ => Vec::new(),
     }
+}
+
+fn closing(closed: &Closed, index: usize) -> Option<&Closing> {
+    if closed.is_empty() { None } else { closed.get(format!("rules[{index}]").as_str()) }
 }
 
 fn enumerate<R>(rules: &[RuleEntry<R>], mut each: impl FnMut(usize, &RuleEntry<R>) -> Outcome) -> Vec<Outcome> {

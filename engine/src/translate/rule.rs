@@ -6,6 +6,8 @@ use std::collections::BTreeSet;
 use holdfast_graph::Origins;
 
 use super::filters::Filters;
+use super::narrow;
+use super::overlay::{Closing, Manner};
 use super::reader::Reader;
 use super::weighted;
 use crate::apis::gateway::references::BackendRef;
@@ -18,7 +20,7 @@ use crate::model::{
     Action, Backend, Forward, Match, PathMatch, PathRank, Precedence, Response, Route, WeightedBackend,
 };
 use crate::object::Object;
-use crate::settings::Settings;
+use crate::settings::{Replacement, Settings};
 
 /// A match with its rank, and whether it is the placeholder of one that cannot be served as written.
 #[derive(Clone, Debug)]
@@ -149,6 +151,37 @@ pub(super) fn unreadable(
     broken(place, matches, format!("rules[{index}]"), message, settings, Outcome::default())
 }
 
+/// A rule of which nothing can be told.
+pub(super) fn nothing_known<'a>(index: usize, name: Option<&'a str>) -> ReadRule<'a> {
+    let (filters, timeouts) = (Filters::default(), Timeouts::default());
+    ReadRule { index, name, matches: vec![Ranked::last()], filters, backends: &[], timeouts, flaws: Vec::new() }
+}
+
+/// A rule that Envoy refuses as it is written: it is answered at its place, or left out.
+pub(super) fn closed(object: &Object, rule: &ReadRule<'_>, closing: &Closing, settings: &Settings) -> Outcome {
+    let place = Place { object, index: rule.index, name: rule.name, origins: Origins::one(object.key.clone()) };
+    let section = format!("rules[{}]", rule.index);
+    let narrowed: Vec<Ranked>;
+    let matches = match closing.how {
+        Manner::AsWritten => &rule.matches,
+        Manner::Narrowed => {
+            narrowed = rule.matches.iter().map(narrow::narrowed).collect();
+            &narrowed
+        }
+        Manner::LeftOut => &Vec::new(),
+    };
+    // A unit that must not be left out is answered even where replacement is switched off.
+    let answered = Settings {
+        replacement: settings.replacement.clone().or_else(|| Some(Replacement::default())),
+        ..settings.clone()
+    };
+    let mut outcome = broken(place, matches, section, closing.message.to_string(), &answered, Outcome::default());
+    if let (Manner::LeftOut, Some(replaced)) = (closing.how, &mut outcome.replaced) {
+        replaced.response = None;
+    }
+    outcome
+}
+
 fn broken(
     place: Place<'_>,
     matches: &[Ranked],
@@ -181,6 +214,7 @@ struct Place<'a> {
 impl Place<'_> {
     fn route(&self, entry: usize, ranked: &Ranked, action: Action) -> Route {
         Route {
+            key: self.object.key.clone(),
             name: names::route(&self.object.key, self.index, self.name, entry).into(),
             precedence: Precedence {
                 path: ranked.rank,

@@ -7,6 +7,7 @@ use holdfast_xds::{ResourceType, Snapshot};
 use crate::engine::{Action, Engine, Event};
 use crate::settings::Settings;
 use crate::testing;
+use crate::testing::present::Present;
 
 const BASE: &str = testing::SAMPLE;
 
@@ -98,25 +99,22 @@ fn broken_objects_leave_the_same_as_from_scratch() {
             if below == 0 { 0 } else { usize::try_from(state >> 33).unwrap_or(0) % below }
         };
         let mut engine = testing::engine(BASE, Settings::standalone());
-        let mut present: std::collections::BTreeMap<_, _> =
-            testing::events(BASE).into_iter().map(|event| (key_of(&event), event)).collect();
+        let mut present = Present::default();
+        testing::events(BASE).iter().for_each(|event| present.note(event));
         for _ in 0..12 {
             let event = match choose(5) {
                 0 => {
-                    let keys: Vec<_> = present.keys().cloned().collect();
+                    let keys = present.keys();
                     keys.get(choose(keys.len())).cloned().map(Event::Deleted)
                 }
                 _ => testing::event(testing::mutate::mutated(&documents, &mut choose)),
             };
             let Some(event) = event else { continue };
-            match &event {
-                Event::Deleted(key) => present.remove(key),
-                other => present.insert(key_of(other), other.clone()),
-            };
+            present.note(&event);
             engine.handle(vec![event]);
         }
         let mut scratch = Engine::new(Settings::standalone());
-        scratch.handle(present.into_values().collect());
+        scratch.handle(present.events());
         assert_eq!(testing::served(&engine), testing::served(&scratch), "seed {seed}");
         assert_eq!(engine.faults(), scratch.faults(), "seed {seed}");
         assert_eq!(engine.statuses(), scratch.statuses(), "seed {seed}");
@@ -125,13 +123,5 @@ fn broken_objects_leave_the_same_as_from_scratch() {
         for replaced in engine.replacements() {
             assert!(told.iter().any(|fault| fault.object == replaced.object), "seed {seed}: {replaced:?} is not told");
         }
-    }
-}
-
-fn key_of(event: &Event) -> holdfast_graph::ObjectKey {
-    match event {
-        Event::Applied(object, _) => object.key.clone(),
-        Event::Unusable(key, _) | Event::Deleted(key) => key.clone(),
-        Event::Answered(_) | Event::Connected(..) | Event::Disconnected(_) => panic!("no Envoys here"),
     }
 }

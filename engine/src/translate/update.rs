@@ -7,7 +7,7 @@ use holdfast_graph::ObjectKey;
 use holdfast_xds::{Resource, ResourceType};
 
 use super::claims::{Claims, ListenerId};
-use super::fleet::Fleet;
+use super::fleet::{Fleet, FleetId};
 use super::gateway::GatewayPlan;
 use super::reader::{Input, Rival};
 use super::route::RoutePlan;
@@ -21,26 +21,45 @@ impl Translator {
         if self.plans.get(key) == plan.as_ref() {
             return;
         }
-        let before = self.fleets.get(key).map(|fleet| fleet.certificates().clone()).unwrap_or_default();
+        let before = self.certificates_of(key);
         match plan {
             Some(plan) => {
                 self.plans.insert(key.clone(), plan.clone());
-                match self.fleets.get_mut(key) {
-                    Some(fleet) => fleet.set_plan(plan),
-                    None => {
-                        self.fleets.insert(key.clone(), Fleet::new(key.clone(), plan));
+                let main = FleetId::main(key);
+                if !self.fleets.contains_key(&main) {
+                    self.fleets.insert(main.clone(), Fleet::new(key.clone(), plan.clone()));
+                    self.touched.insert(main);
+                }
+                for id in self.fleets_of(key) {
+                    if self.variants.has_gateway(&id) {
+                        self.dirty.insert(Unit::GatewayVariant(id));
+                    } else if let Some(fleet) = self.fleets.get_mut(&id) {
+                        fleet.set_plan(plan.clone());
+                        self.touched.insert(id);
                     }
                 }
-                self.touched.insert(key.clone());
             }
             None => {
                 self.plans.remove(key);
-                if self.fleets.remove(key).is_some() {
+                let fleets = self.fleets_of(key);
+                if !fleets.is_empty() {
                     changes.withdrawn.push(key.clone());
                 }
+                fleets.iter().for_each(|id| self.close(id));
             }
         }
-        let after = self.fleets.get(key).map(|fleet| fleet.certificates().clone()).unwrap_or_default();
+        self.certificates_changed(&before, &self.certificates_of(key));
+        self.mark(&Input::Plan(key.clone()));
+    }
+
+    /// The certificates that the listeners of a Gateway use in any of its fleets.
+    pub(super) fn certificates_of(&self, gateway: &ObjectKey) -> BTreeSet<ObjectKey> {
+        let fleets = self.fleets_of(gateway);
+        let fleets = fleets.iter().filter_map(|id| self.fleets.get(id));
+        fleets.flat_map(|fleet| fleet.certificates().iter().cloned()).collect()
+    }
+
+    pub(super) fn certificates_changed(&mut self, before: &BTreeSet<ObjectKey>, after: &BTreeSet<ObjectKey>) {
         let missing = after.iter().filter(|secret| !self.secrets.contains_key(secret)).cloned().map(Unit::Secret);
         self.dirty.extend(missing);
         for secret in before.difference(&after) {
@@ -49,11 +68,10 @@ impl Translator {
                 self.drop_unit(Unit::Secret(secret.clone()));
             }
         }
-        self.mark(&Input::Plan(key.clone()));
     }
 
     /// Nobody asks for a piece any more, also where a change has just asked to do it again.
-    fn drop_unit(&mut self, unit: Unit) {
+    pub(super) fn drop_unit(&mut self, unit: Unit) {
         self.forget(&unit);
         self.dirty.remove(&unit);
     }
@@ -104,16 +122,33 @@ impl Translator {
                 self.routes.remove(key)
             }
         };
+        if plan.as_ref().is_some_and(|plan| !plan.replaced.is_empty()) {
+            self.replaced_routes.insert(key.clone());
+        } else {
+            self.replaced_routes.remove(key);
+        }
         let (old, new) = (old.as_deref(), plan.as_deref());
         let gateways: BTreeSet<ObjectKey> = old.into_iter().chain(new).flat_map(RoutePlan::gateways).cloned().collect();
-        for gateway in gateways {
-            let Some(fleet) = self.fleets.get_mut(&gateway) else { continue };
+        let varied = self.variants_wanted(key);
+        let fleets: Vec<FleetId> = gateways.iter().flat_map(|gateway| self.fleets_of(gateway)).collect();
+        for id in fleets {
+            if varied.contains(&id) {
+                self.dirty.insert(Unit::RouteVariant(id, key.clone()));
+                continue;
+            }
+            let Some(fleet) = self.fleets.get_mut(&id) else { continue };
             // Where only words changed (a status, a fault), nothing that is served did.
             if !plan.as_ref().is_some_and(|plan| fleet.has(key, plan)) {
                 fleet.set_route(key, plan.as_ref());
-                self.touched.insert(gateway);
+                self.touched.insert(id);
             }
         }
+        self.dirty.extend(varied.into_iter().map(|id| Unit::RouteVariant(id, key.clone())));
+        self.services_changed(old, new);
+    }
+
+    /// Endpoints that a route's plan asks for anew are looked up, and those that nobody asks for any more forgotten.
+    pub(super) fn services_changed(&mut self, old: Option<&RoutePlan>, new: Option<&RoutePlan>) {
         let services = |plan: Option<&RoutePlan>| -> BTreeSet<ServicePort> {
             // A route that stands nowhere asks for no endpoints.
             let plan = plan.filter(|plan| !plan.places.is_empty());
@@ -123,11 +158,16 @@ impl Translator {
         let unknown = after.iter().filter(|service| !self.endpoints.contains_key(service)).cloned();
         self.dirty.extend(unknown.map(Unit::Endpoints));
         for service in before.difference(&after) {
-            if !self.fleets.values().any(|fleet| fleet.uses(service)) {
-                self.endpoints.remove(service);
-                self.endpoint_faults.remove(service);
-                self.drop_unit(Unit::Endpoints(service.clone()));
-            }
+            self.release_service(service);
+        }
+    }
+
+    /// Forgets the endpoints of a Service's port where no fleet uses them.
+    pub(super) fn release_service(&mut self, service: &ServicePort) {
+        if !self.fleets.values().any(|fleet| fleet.uses(service)) {
+            self.endpoints.remove(service);
+            self.endpoint_faults.remove(service);
+            self.drop_unit(Unit::Endpoints(service.clone()));
         }
     }
 
@@ -150,6 +190,6 @@ impl Translator {
             None => self.secrets.remove(key),
         };
         let users = self.fleets.iter().filter(|(_, fleet)| fleet.certificates().contains(key));
-        self.touched.extend(users.map(|(gateway, _)| gateway.clone()));
+        self.touched.extend(users.map(|(id, _)| id.clone()));
     }
 }

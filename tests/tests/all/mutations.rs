@@ -3,12 +3,12 @@
 //!
 //! Seeded: a failure names its case and seed. `HOLDFAST_SEEDS=1000` tries more of them for each case.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use holdfast_engine::engine::{Engine, Event};
 use holdfast_engine::settings::Settings;
+use holdfast_engine::testing::present::Present;
 use holdfast_engine::testing::{self, mutate};
 use holdfast_graph::ObjectKey;
 use serde_json::Value;
@@ -30,14 +30,6 @@ fn documents(path: &Path) -> Vec<Value> {
     let mut texts: Vec<String> = included.map(|file| fs::read_to_string(file).unwrap()).collect();
     texts.push(text.replace("\n# step:", "\n--- # step:"));
     texts.iter().flat_map(|text| testing::documents(text)).collect()
-}
-
-fn key(event: &Event) -> Option<ObjectKey> {
-    match event {
-        Event::Applied(object, _) => Some(object.key.clone()),
-        Event::Unusable(key, _) | Event::Deleted(key) => Some(key.clone()),
-        Event::Answered(_) | Event::Connected(..) | Event::Disconnected(_) => None,
-    }
 }
 
 #[test]
@@ -69,13 +61,9 @@ fn break_case(name: &str, documents: &[Value], seed: u64) {
     };
     let settings = if choose(2) == 0 { Settings::standalone() } else { Settings::default() };
     let mut engine = Engine::new(settings.clone());
-    let mut present: BTreeMap<ObjectKey, Event> = BTreeMap::new();
+    let mut present = Present::default();
     let mut happen = |engine: &mut Engine, event: Event| {
-        let Some(key) = key(&event) else { return };
-        match &event {
-            Event::Deleted(_) => present.remove(&key),
-            other => present.insert(key, other.clone()),
-        };
+        present.note(&event);
         engine.handle(vec![event]);
     };
     for document in documents {
@@ -91,7 +79,7 @@ fn break_case(name: &str, documents: &[Value], seed: u64) {
         event.into_iter().for_each(|event| happen(&mut engine, event));
     }
     let mut scratch = Engine::new(settings);
-    scratch.handle(present.values().cloned().collect());
+    scratch.handle(present.clone().events());
     let at = format!("{name}, seed {seed}");
     assert_eq!(testing::served(&engine), testing::served(&scratch), "{at}");
     assert_eq!(engine.faults(), scratch.faults(), "{at}");
@@ -100,7 +88,7 @@ fn break_case(name: &str, documents: &[Value], seed: u64) {
     assert_eq!(engine.graph().edges(), scratch.graph().edges(), "{at}");
     assert_eq!(testing::untold(&engine), Vec::<String>::new(), "{at}");
     for key in present.keys() {
-        engine.handle(vec![Event::Deleted(key.clone())]);
+        engine.handle(vec![Event::Deleted(key)]);
     }
     assert!(engine.gateways().is_empty() && engine.faults().is_empty(), "{at}: something is left");
     assert_eq!(engine.graph().edge_count(), 0, "{at}: edges are left");

@@ -76,7 +76,7 @@ impl Report {
         findings.sort();
         let resources = |name: &str| {
             let published = actions.iter().filter_map(|action| match action {
-                Action::Publish { gateway, snapshot } if **gateway == *name => Some(snapshot.len()),
+                Action::Publish { gateway, offers } if **gateway == *name => Some(offers.everyone.len()),
                 _ => None,
             });
             published.sum()

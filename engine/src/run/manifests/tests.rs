@@ -65,7 +65,7 @@ fn events(reading: &Reading) -> Vec<String> {
         Event::Applied(object, _) => format!("+{}", object.key.name),
         Event::Unusable(key, _) => format!("!{}", key.name),
         Event::Deleted(key) => format!("-{}", key.name),
-        Event::Answered(_) | Event::Connected(..) | Event::Disconnected(_) => "?".into(),
+        _ => "?".into(),
     };
     reading.events.iter().map(short).collect()
 }

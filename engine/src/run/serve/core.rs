@@ -201,11 +201,13 @@ impl Core {
 
     fn act(&mut self, action: Action) {
         match action {
-            Action::Publish { gateway, snapshot } => {
-                self.outputs.publish(&gateway, &snapshot);
-                self.metrics.published(&gateway, &snapshot);
-                self.published.insert(gateway, snapshot);
+            Action::Publish { gateway, offers } => {
+                self.metrics.published(&gateway, &offers.everyone);
+                self.published.insert(gateway.clone(), offers.everyone.clone());
+                self.outputs.publish(&gateway, offers);
             }
+            Action::Try(trials) => self.outputs.try_out(trials),
+            Action::Store(batch) => self.outputs.store(batch),
             Action::Withdraw { gateway } => {
                 self.outputs.withdraw(&gateway);
                 self.metrics.withdrawn(&gateway);

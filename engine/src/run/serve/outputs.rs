@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use holdfast_xds::{Fleets, Offers, Snapshot};
+use holdfast_store::Batch;
+use holdfast_xds::{Fleets, Offers};
 
 use crate::run::envoy::Keeper;
+use crate::trial::Trial;
 
 /// Where actions go.
 #[derive(Debug)]
@@ -22,11 +24,21 @@ impl Outputs {
     }
 
     /// The Envoys of a Gateway are to have this from now on.
-    pub fn publish(&mut self, gateway: &Arc<str>, snapshot: &Snapshot) {
-        self.fleets.publish(gateway, Offers::everyone(snapshot.clone()));
+    pub fn publish(&mut self, gateway: &Arc<str>, offers: Offers) {
+        self.fleets.publish(gateway, offers);
         if let Some(keeper) = &mut self.keeper {
             keeper.start(gateway);
         }
+    }
+
+    /// Contents go to the probe.
+    pub fn try_out(&mut self, trials: Vec<Trial>) {
+        drop(trials);
+    }
+
+    /// What is decided is stored.
+    pub fn store(&mut self, batch: Batch) {
+        drop(batch);
     }
 
     /// The Gateway is gone.

@@ -1,0 +1,466 @@
+//! Whom to blame: from an Envoy's refusal, or the probe's, to a verdict about content.
+//!
+//! Suspects are the parts that changed since the build last acknowledged the resource. On the probe each is tried alone,
+//! then together; without a probe they are taken back in by halving, on one Envoy of the fleet.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use holdfast_graph::{Content, Detected, Node, ObjectKey, Verdict};
+use holdfast_store::{Change, StoredVerdict};
+use holdfast_xds::{Answer, Outcome, ResourceType, Version};
+
+use super::interaction::{Found, Interaction};
+use super::line::{Around, Line};
+use super::readmission::{Finding, Readmission, Subject};
+use super::rollout::{Stage, Waiting, next};
+use super::suspects::{self, Suspects};
+use super::trials::{self, Item};
+use super::ROUNDS_MAX;
+use crate::trial::{Outcome as TrialOutcome, Trial, Tried};
+
+/// Parts of one refused resource that are tried alone, at most; of more the first by object.
+pub(crate) const SUSPECTS_MAX: usize = 4096;
+/// What is said of content that nobody answered to.
+pub(crate) const SILENCE: &str = "Envoy died on it or fell silent";
+
+/// What is under way on the probe.
+#[derive(Debug, Default)]
+pub(crate) struct Search {
+    expected: BTreeMap<u64, Expected>,
+    refused: Vec<(ResourceType, Arc<str>, Version, String)>,
+    culprits: usize,
+    interaction: Option<(Arc<str>, Version, Interaction)>,
+    rounds: u32,
+}
+
+/// What a trial is about.
+#[derive(Clone, Debug)]
+enum Expected {
+    Whole(ResourceType, Arc<str>, Version),
+    Part(Node, Content),
+    Together,
+}
+
+impl Search {
+    /// A resource as a whole is on the probe.
+    pub(crate) fn expect_whole(&mut self, id: u64, kind: ResourceType, name: Arc<str>, version: Version) {
+        self.expected.insert(id, Expected::Whole(kind, name, version));
+    }
+
+    /// Is this trial one of ours?
+    pub(crate) fn expects(&self, id: u64) -> bool {
+        self.expected.contains_key(&id)
+    }
+}
+
+impl Line {
+    /// The probe has answered.
+    pub(crate) fn tried(&mut self, tried: &Tried, around: &mut Around<'_>) {
+        let Some(mut search) = self.search.take() else { return };
+        let Some(expected) = search.expected.remove(&tried.id) else {
+            self.search = Some(search);
+            return;
+        };
+        let refused = match &tried.outcome {
+            TrialOutcome::Accepted => None,
+            TrialOutcome::Refused { message } => Some(message.clone()),
+            TrialOutcome::Silent => Some(SILENCE.to_owned()),
+            // Nothing is learnt; the Envoys of the fleet will tell.
+            TrialOutcome::Unavailable => None,
+        };
+        let accepted = tried.outcome == TrialOutcome::Accepted;
+        match (expected, refused) {
+            (Expected::Whole(kind, name, version), None) => {
+                self.proof.note_tried_version(version);
+                if accepted {
+                    self.note_tried(kind, &name, &version);
+                }
+            }
+            (Expected::Whole(kind, name, version), Some(message)) => search.refused.push((kind, name, version, message)),
+            (Expected::Part(node, content), Some(message)) => {
+                search.culprits += 1;
+                self.convict(content, &node, Detected::Probe, &message, Vec::new(), around);
+            }
+            (Expected::Part(..), None) => {}
+            (Expected::Together, refused) => {
+                if let Some((_, _, interaction)) = &mut search.interaction {
+                    if refused.is_some() { interaction.refused() } else { interaction.accepted() }
+                }
+            }
+        }
+        self.search_on(search, around);
+    }
+
+    /// Goes on where everything that was asked is answered.
+    fn search_on(&mut self, mut search: Search, around: &mut Around<'_>) {
+        if !search.expected.is_empty() {
+            self.search = Some(search);
+            return;
+        }
+        if let Some((name, version, mut interaction)) = search.interaction.take() {
+            match interaction.next() {
+                Some(Found::Try(items)) => {
+                    let Some(context) = self.form(&name, &version).map(|form| form.context) else {
+                        return self.searched(around);
+                    };
+                    let body = trials::together(items.iter(), context);
+                    let id = next(around);
+                    around.trials.push(Trial { id, kind: ResourceType::Route, name: name.clone(), body });
+                    search.expected.insert(id, Expected::Together);
+                    search.interaction = Some((name, version, interaction));
+                    self.search = Some(search);
+                    return;
+                }
+                Some(Found::Blamed(culprit, witness)) => {
+                    let message = match &witness {
+                        Some(witness) => format!("refused together with {}", witness.rendered.route.key),
+                        None => "refused together with what is served".to_owned(),
+                    };
+                    let witnesses = witness.iter().map(|witness| witness.content).collect();
+                    let node = culprit.rendered.node();
+                    self.convict(culprit.content, &node, Detected::Probe, &message, witnesses, around);
+                }
+                None => {}
+            }
+            return self.searched(around);
+        }
+        let refused = std::mem::take(&mut search.refused);
+        if refused.is_empty() {
+            if search.culprits == 0
+                && search.rounds > 0
+                && let Some(interaction) = self.together(around)
+            {
+                search.interaction = Some(interaction);
+                return self.search_on(search, around);
+            }
+            return self.searched(around);
+        }
+        search.rounds += 1;
+        for (kind, name, version, message) in refused {
+            self.look_into(&mut search, kind, &name, version, &message, around);
+        }
+        self.search_on(search, around);
+    }
+
+    /// A resource was refused by the probe: its parts are tried alone.
+    fn look_into(
+        &mut self,
+        search: &mut Search,
+        kind: ResourceType,
+        name: &Arc<str>,
+        version: Version,
+        message: &str,
+        around: &mut Around<'_>,
+    ) {
+        self.hold.refuse_version(kind, name, version, &self.build.clone(), message);
+        if kind != ResourceType::Route {
+            search.culprits += 1;
+            return self.convict_resource(kind, name, version, Detected::Probe, message, around);
+        }
+        let Some((suspects, context)) = self.suspects(name, &version) else { return };
+        let parts = suspects.into_iter().flat_map(|(node, parts)| {
+            parts.into_iter().map(move |(content, suspect)| (node.clone(), content, suspect))
+        });
+        for (node, content, suspect) in parts.take(SUSPECTS_MAX) {
+            let id = next(around);
+            let body = trials::alone(&suspect.rendered, context);
+            around.trials.push(Trial { id, kind, name: suspect.rendered.route.name.clone(), body });
+            search.expected.insert(id, Expected::Part(node, content));
+        }
+    }
+
+    /// The search for parts that do not go together, of the first route configuration that the probe refuses whole.
+    fn together(&self, _: &Around<'_>) -> Option<(Arc<str>, Version, Interaction)> {
+        let routes = self.wanted_or_refused();
+        routes.into_iter().find_map(|(name, version)| {
+            let form = self.form(&name, &version)?;
+            let nothing = suspects::Suspects::new();
+            let changed = self.suspects(&name, &version).map_or(nothing, |(suspects, _)| suspects);
+            let changed: BTreeSet<Content> = changed.values().flat_map(|parts| parts.keys().copied()).collect();
+            let items = form.composition.iter().flat_map(|(host, parts)| {
+                parts.iter().map(|(content, rendered)| Item {
+                    host: host.clone(),
+                    content: *content,
+                    rendered: rendered.clone(),
+                })
+            });
+            let (mut newer, mut items): (Vec<Item>, Vec<Item>) = items.partition(|item| changed.contains(&item.content));
+            newer.sort_by(|a, b| (&a.rendered.route.precedence.age, &a.host).cmp(&(&b.rendered.route.precedence.age, &b.host)));
+            let unchanged = items.len();
+            items.append(&mut newer);
+            Some((name, version, Interaction::new(items, unchanged)?))
+        })
+    }
+
+    fn wanted_or_refused(&self) -> Vec<(Arc<str>, Version)> {
+        self.hold.refused_now(ResourceType::Route)
+    }
+
+    /// The probe has told all that it can: what is known now is put into force.
+    fn searched(&mut self, around: &mut Around<'_>) {
+        self.search = None;
+        self.stage = Stage::Settled;
+        self.settle(around);
+    }
+
+    /// The probe took a resource as a whole.
+    fn note_tried(&mut self, kind: ResourceType, name: &Arc<str>, version: &Version) {
+        if kind != ResourceType::Route {
+            return;
+        }
+        let Some((suspects, _)) = self.suspects(name, version) else { return };
+        for content in suspects.values().flat_map(|parts| parts.keys()) {
+            self.proof.note_tried(*content);
+        }
+    }
+
+    /// Who can be at fault for a version of a route configuration.
+    fn suspects(&self, name: &str, version: &Version) -> Option<(Suspects, crate::features::redirect::ListenerContext)> {
+        let form = self.form(name, version)?;
+        let before = self.acknowledged(name).map(|form| &form.composition);
+        Some((suspects::changed(before, &form.composition, &self.proof), form.context))
+    }
+
+    /// An Envoy of the fleet has answered. True where the plan is to be derived anew.
+    pub(crate) fn answered(&mut self, answer: &Answer, around: &mut Around<'_>) {
+        for (name, version) in &answer.resources {
+            let Some(version) = *version else { continue };
+            match &answer.outcome {
+                Outcome::Acknowledged => self.acknowledge(answer, name, version, around),
+                Outcome::Refused { message } => self.refuse(answer, name, version, message, around),
+            }
+        }
+    }
+
+    fn acknowledge(&mut self, answer: &Answer, name: &Arc<str>, version: Version, around: &mut Around<'_>) {
+        if !self.hold.acknowledge((answer.kind, name.clone()), version) {
+            return;
+        }
+        let mut proven = BTreeSet::new();
+        match answer.kind {
+            ResourceType::Route => proven = self.prove(name, version),
+            ResourceType::Endpoints => {}
+            ResourceType::Secret => {
+                self.note_acknowledged();
+                if let Some(key) = self.wanted.get(ResourceType::Secret, name).and_then(|r| r.origins.iter().next().cloned()) {
+                    self.promote_one(&key, around);
+                }
+            }
+            ResourceType::Listener | ResourceType::Cluster => self.note_acknowledged(),
+        }
+        self.alone.remove(&answer.node);
+        self.promote(&proven, around);
+        if let Some(trial) = &mut self.trial
+            && *trial.node == *answer.node
+        {
+            let slot = (answer.kind, name.clone());
+            if trial.waiting.get(&slot) == Some(&version) {
+                trial.waiting.remove(&slot);
+            }
+            if trial.waiting.is_empty() {
+                self.trial_accepted(around);
+            }
+        }
+        if self.canary_acknowledged(&answer.node, answer.kind, name, version) {
+            self.stage = Stage::Settled;
+            self.advance(around);
+        }
+    }
+
+    fn refuse(&mut self, answer: &Answer, name: &Arc<str>, version: Version, message: &str, around: &mut Around<'_>) {
+        let on_trial = self.trial.as_ref().is_some_and(|trial| {
+            *trial.node == *answer.node && trial.waiting.get(&(answer.kind, name.clone())) == Some(&version)
+        });
+        if on_trial {
+            return self.trial_refused(message, around);
+        }
+        if self.hold.was_acknowledged(answer.kind, name, version) || self.proof.was_tried(&version) {
+            // Others of its build take it: its own trouble.
+            self.alone.insert(answer.node.clone(), message.to_owned());
+            return;
+        }
+        if !self.hold.refuse(answer, name, version, message) {
+            return;
+        }
+        if answer.kind != ResourceType::Route {
+            self.convict_resource(answer.kind, name, version, Detected::Nack, message, around);
+            self.stage = Stage::Settled;
+            return self.settle(around);
+        }
+        self.blame(name, version, message, around);
+    }
+
+    /// A refused route configuration of the fleet: who can be at fault goes back to last valid, and is taken in again.
+    pub(crate) fn blame(&mut self, name: &Arc<str>, version: Version, message: &str, around: &mut Around<'_>) {
+        let suspects = self.suspects(name, &version).map_or_else(Suspects::new, |(suspects, _)| suspects);
+        self.stage = Stage::Settled;
+        let isolate = around.settings.fallback.isolate;
+        if !isolate {
+            self.held_as_a_whole = self.acknowledged(name).is_some();
+        }
+        if self.rounds <= ROUNDS_MAX && (isolate || self.held_as_a_whole) {
+            let by_object = !isolate || around.settings.fallback.use_last_valid;
+            let subjects = subjects(suspects, by_object);
+            match &subjects[..] {
+                [only] if isolate => self.convict_subject(only, message, around),
+                [] => {}
+                _ => {
+                    for subject in &subjects {
+                        for content in &subject.contents {
+                            self.convict(*content, &subject.node, Detected::Suspected, message, Vec::new(), around);
+                        }
+                    }
+                    self.readmission = isolate.then(|| Readmission::refused_together(subjects));
+                }
+            }
+        }
+        self.settle(around);
+    }
+
+    /// An Envoy is lost, or silent for too long, on what it was offered first.
+    pub(crate) fn lost(&mut self, node: &str, message: &str, around: &mut Around<'_>) {
+        let waiting = match &self.stage {
+            Stage::Canary { waiting, .. } => waiting.clone(),
+            _ => Waiting::new(),
+        };
+        if !self.canary_lost(node) {
+            return self.advance(around);
+        }
+        let routes = waiting.into_iter().filter(|((kind, _), _)| *kind == ResourceType::Route);
+        for ((kind, name), version) in routes {
+            self.hold.refuse_version(kind, &name, version, &self.build.clone(), message);
+            self.blame(&name, version, message, around);
+        }
+    }
+
+    /// The Envoy took the suspects that were on trial.
+    pub(crate) fn trial_accepted(&mut self, around: &mut Around<'_>) {
+        self.trial = None;
+        let Some(readmission) = &mut self.readmission else { return };
+        if let Finding::Cleared(subjects) = readmission.accepted() {
+            for content in subjects.iter().flat_map(|subject| &subject.contents) {
+                self.acquit(content);
+            }
+        }
+        self.settle(around);
+    }
+
+    fn trial_refused(&mut self, message: &str, around: &mut Around<'_>) {
+        self.trial = None;
+        let Some(readmission) = &mut self.readmission else { return };
+        if let Finding::Convicted(subject) = readmission.refused() {
+            self.convict_subject(&subject, message, around);
+        }
+        self.settle(around);
+    }
+
+    fn convict_subject(&mut self, subject: &Subject, message: &str, around: &Around<'_>) {
+        for content in &subject.contents {
+            self.convict(*content, &subject.node, Detected::Nack, message, Vec::new(), around);
+        }
+    }
+
+    /// A resource that is made of one object, and refused: the object is at fault.
+    fn convict_resource(
+        &mut self,
+        kind: ResourceType,
+        name: &str,
+        version: Version,
+        detected: Detected,
+        message: &str,
+        around: &Around<'_>,
+    ) {
+        if kind != ResourceType::Secret {
+            // Held at what was acknowledged.
+            return;
+        }
+        let origin = self.wanted.get(kind, name).and_then(|resource| resource.origins.iter().next().cloned());
+        if let Some(key) = origin {
+            self.convict(Content(*version.as_bytes()), &Node::whole(key), detected, message, Vec::new(), around);
+        }
+    }
+
+    fn convict(
+        &mut self,
+        content: Content,
+        node: &Node,
+        detected: Detected,
+        message: &str,
+        witnesses: Vec<Content>,
+        around: &Around<'_>,
+    ) {
+        let field = if node.section.is_empty() { String::new() } else { format!("spec.{}", node.section) };
+        let verdict = Verdict {
+            node: node.clone(),
+            generation: generation(&node.key, around),
+            detected,
+            field: field.into(),
+            message: message.into(),
+            since: self.since.get(&node.key).copied().unwrap_or_else(|| around.now()),
+            witnesses,
+        };
+        self.record(Change::Convict(self.scope(), stored(content, &verdict)));
+        self.quarantine.convict_at(content, verdict, around.now_ms);
+    }
+
+    fn acquit(&mut self, content: &Content) {
+        self.quarantine.acquit(content);
+        self.record(Change::Acquit(self.scope(), content.0));
+    }
+
+    /// Without the gate: an edit lets everything that was held back be tried once more, as a whole.
+    pub(crate) fn retry_hold(&mut self, around: &Around<'_>) {
+        if !self.held_as_a_whole {
+            return;
+        }
+        let suspected: Vec<(Content, ObjectKey)> = self
+            .quarantine
+            .iter()
+            .filter(|(_, verdict)| verdict.detected == Detected::Suspected)
+            .map(|(content, verdict)| (content, verdict.node.key.clone()))
+            .collect();
+        let still = |(content, key): &(Content, ObjectKey)| {
+            let plan = around.translator.route(key);
+            plan.is_some_and(|plan| {
+                around.translator.contents(&self.gateway, plan).iter().any(|(desired, _)| desired == content)
+            })
+        };
+        let waits = suspected.iter().any(|(_, key)| self.quarantine.wait_until(key, around.now_ms).is_some());
+        if suspected.iter().all(still) || waits {
+            return;
+        }
+        for (content, _) in suspected {
+            self.acquit(&content);
+        }
+        self.held_as_a_whole = false;
+    }
+}
+
+/// Suspects as they are taken in or left out together.
+fn subjects(suspects: Suspects, by_object: bool) -> Vec<Subject> {
+    let mut subjects: BTreeMap<Node, BTreeSet<Content>> = BTreeMap::new();
+    for (node, parts) in suspects {
+        let node = if by_object { Node::whole(node.key) } else { node };
+        subjects.entry(node).or_default().extend(parts.into_keys());
+    }
+    subjects.into_iter().map(|(node, contents)| Subject { node, contents }).collect()
+}
+
+fn generation(key: &ObjectKey, around: &Around<'_>) -> i64 {
+    around.objects.get(key).map_or(0, |object| object.metadata.generation)
+}
+
+fn stored(content: Content, verdict: &Verdict) -> StoredVerdict {
+    StoredVerdict {
+        content: content.0,
+        key: verdict.node.key.clone(),
+        section: verdict.node.section.clone(),
+        generation: verdict.generation,
+        detected_by: verdict.detected.to_string().into(),
+        field: verdict.field.clone(),
+        message: verdict.message.clone(),
+        since: verdict.since,
+        witnesses: verdict.witnesses.iter().map(|content| content.0).collect(),
+    }
+}

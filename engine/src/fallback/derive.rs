@@ -1,0 +1,155 @@
+//! From what is broken to what is served instead: the plan, and its form that translation can use.
+//!
+//! A pure function of desired objects, quarantine, last valid versions and gates; nothing of an earlier plan goes in.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use holdfast_graph::{Detected, Gates, Graph, Node, ObjectKey, Plan, Step, Verdict};
+
+use super::world::World;
+use crate::fault::Class;
+use crate::translate::overlay::{Closing, Manner, Overlay};
+
+/// Why a node is broken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Broken {
+    /// Who found it.
+    pub(crate) detected: Detected,
+    /// The field, as a path.
+    pub(crate) field: Arc<str>,
+    /// A sentence.
+    pub(crate) message: Arc<str>,
+    /// Since when, where the finding itself knows it (seconds of Unix time).
+    pub(crate) since: Option<i64>,
+}
+
+/// What was decided.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Derived {
+    /// What is broken.
+    pub(crate) broken: BTreeMap<Node, Broken>,
+    /// What is done about it.
+    pub(crate) plan: Plan,
+    /// The same for translation.
+    pub(crate) overlay: Overlay,
+    /// Of what is backfilled: the generation that is served, and since when it is known to be good.
+    pub(crate) served: BTreeMap<ObjectKey, (i64, i64)>,
+}
+
+/// Derives the plan of a line.
+pub(crate) fn derive(world: &World<'_>, graph: &Graph) -> Derived {
+    let settings = &world.settings.fallback;
+    let gates = Gates {
+        isolate: settings.isolate,
+        use_last_valid: settings.use_last_valid,
+        backfill_dependants: settings.backfill_dependants,
+        replace: world.settings.replacement.is_some(),
+    };
+    let found = if world.only_refused { BTreeMap::new() } else { found_by_translation(world) };
+    let mut derived = Derived { broken: found, ..Derived::default() };
+    let refused = refused(world);
+    derived.broken.extend(refused.iter().map(|(node, broken)| (node.clone(), broken.clone())));
+    if derived.broken.is_empty() {
+        return derived;
+    }
+    let nodes: BTreeSet<Node> = derived.broken.keys().cloned().collect();
+    derived.plan = Plan::derive(&nodes, graph, world, &gates);
+    lay_over(&mut derived, &refused, world);
+    derived
+}
+
+/// What translation says is invalid, of what stands at the Gateway.
+fn found_by_translation(world: &World<'_>) -> BTreeMap<Node, Broken> {
+    let mut broken = BTreeMap::new();
+    for key in world.translator.invalid_routes() {
+        let Some(plan) = world.translator.route(key).filter(|plan| plan.gateways().contains(world.gateway)) else {
+            continue;
+        };
+        let unresolved = world.settings.fallback.backfill_unresolved;
+        let counts = |class: Class| class == Class::Invalid || (unresolved && class == Class::Referential);
+        for replaced in plan.replaced.iter().filter(|replaced| counts(replaced.class)) {
+            let field = format!("spec.{}", replaced.section);
+            let (field, message) = match replaced.message.split_once(": ") {
+                Some((path, message)) if path.starts_with(&field) => (path.to_owned(), message.to_owned()),
+                _ => (field, replaced.message.clone()),
+            };
+            let node = Node::section(key.clone(), replaced.section.as_str());
+            broken.insert(node, by_translation(field, message));
+        }
+    }
+    for key in world.unusable.iter().filter(|key| world.last_valid.of(key, None).next().is_some()) {
+        broken.insert(Node::whole(key.clone()), by_translation(String::new(), "its content cannot be read".into()));
+    }
+    for (key, message) in world.translator.broken_certificates(world.gateway) {
+        broken.insert(Node::whole(key), by_translation("data".into(), message));
+    }
+    broken
+}
+
+fn by_translation(field: String, message: String) -> Broken {
+    Broken { detected: Detected::Translation, field: field.into(), message: message.into(), since: None }
+}
+
+/// The units of desired objects that an Envoy of the build refuses.
+fn refused(world: &World<'_>) -> BTreeMap<Node, Broken> {
+    let mut broken = BTreeMap::new();
+    let keys: BTreeSet<&ObjectKey> = world.quarantine.iter().map(|(_, verdict)| &verdict.node.key).collect();
+    for key in keys {
+        let Some(plan) = world.translator.route(key) else { continue };
+        let contents = world.translator.contents(world.gateway, plan);
+        for (content, node) in contents.into_iter().filter(|(content, _)| world.refuses(content)) {
+            broken.extend(world.quarantine.get(&content).map(|verdict| (node, of(verdict))));
+        }
+    }
+    if !world.quarantine.is_empty() {
+        for (key, content) in world.translator.certificates(world.gateway) {
+            let verdict = world.quarantine.get(&content).filter(|_| world.refuses(&content));
+            broken.extend(verdict.map(|verdict| (Node::whole(key), of(verdict))));
+        }
+    }
+    broken
+}
+
+fn of(verdict: &Verdict) -> Broken {
+    Broken {
+        detected: verdict.detected,
+        field: verdict.field.clone(),
+        message: verdict.message.clone(),
+        since: Some(verdict.since),
+    }
+}
+
+fn lay_over(derived: &mut Derived, refused: &BTreeMap<Node, Broken>, world: &World<'_>) {
+    for (node, decision) in &derived.plan.decisions {
+        match decision.step {
+            Step::Backfilled => {
+                let Some(version) = world.candidate(&node.key) else { continue };
+                derived.served.insert(node.key.clone(), (generation(world, &node.key, &version.object), version.since));
+                derived.overlay.objects.insert(node.key.clone(), version.object);
+            }
+            // What translation found wrong it has closed itself.
+            Step::Replaced | Step::Excluded => {
+                let Some(broken) = refused.get(node) else { continue };
+                if node.section.is_empty() {
+                    derived.overlay.hidden.insert(node.key.clone());
+                    continue;
+                }
+                let how = if decision.step == Step::Replaced { world.manner(node) } else { Manner::LeftOut };
+                let closing = Closing { how, message: broken.message.clone() };
+                let units = derived.overlay.closed.entry(node.key.clone()).or_default();
+                units.insert(node.section.clone(), closing);
+            }
+            Step::Current => {}
+        }
+    }
+}
+
+/// The generation of the version that is served: the hybrid has the desired one's metadata.
+fn generation(world: &World<'_>, key: &ObjectKey, served: &crate::object::Object) -> i64 {
+    let versions = world.last_valid.of(key, Some(&served.metadata.uid));
+    let same = versions.map(|version| &version.object).find(|object| {
+        super::hybrid::hybrid(world.objects.get(key).map(|object| &**object), object).body == served.body
+    });
+    same.map_or(served.metadata.generation, |object| object.metadata.generation)
+}

@@ -1,0 +1,25 @@
+//! A last valid version under today's claims.
+//!
+//! Last valid supplies the content of rules and nothing else: where a route attaches, for which hosts, and what its
+//! metadata says are the desired version's. A claim that only the last valid version makes is not made.
+
+use std::sync::Arc;
+
+use crate::apis::Body;
+use crate::apis::gateway::route::Route;
+use crate::object::Object;
+
+/// The last valid version as it may be served now; of an object of which nothing can be read, as it was.
+pub(crate) fn hybrid(desired: Option<&Object>, last: &Arc<Object>) -> Arc<Object> {
+    let Some(desired) = desired else { return last.clone() };
+    let body = match (&desired.body, &last.body) {
+        (Body::HttpRoute(desired), Body::HttpRoute(last)) => Body::HttpRoute(Arc::new(under_claims(desired, last))),
+        (Body::GrpcRoute(desired), Body::GrpcRoute(last)) => Body::GrpcRoute(Arc::new(under_claims(desired, last))),
+        _ => last.body.clone(),
+    };
+    Arc::new(Object { body, ..desired.clone() })
+}
+
+fn under_claims<R: Clone>(desired: &Route<R>, last: &Route<R>) -> Route<R> {
+    Route { parents: desired.parents.clone(), hostnames: desired.hostnames.clone(), rules: last.rules.clone() }
+}

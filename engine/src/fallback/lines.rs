@@ -1,0 +1,303 @@
+//! All lines of all Gateways: which there are, who hears what, and what is published.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use holdfast_graph::ObjectKey;
+use holdfast_store::{Batch, Change};
+use holdfast_xds::{EnvoyId, Offers, ResourceType, Snapshot};
+
+use super::blame::SILENCE;
+use super::line::{Around, Line};
+use super::restored::{Restored, RestoredLine};
+use super::rollout::Stage;
+use crate::engine::{Action, Event};
+use crate::hold::Refusal;
+use crate::object::Object;
+use crate::translate::fleet::FleetId;
+
+/// Builds of Envoy in one fleet that are told apart; an Envoy of one more is served like the first.
+pub(crate) const BUILDS_MAX: usize = 8;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Lines {
+    gateways: BTreeMap<Arc<str>, Vec<Line>>,
+    /// What an earlier run stored of Gateways that are not there yet.
+    restored: BTreeMap<Arc<str>, Vec<RestoredLine>>,
+    offered: BTreeMap<Arc<str>, Offers>,
+    touched: BTreeSet<Arc<str>>,
+    /// What is to be stored of objects and Gateways that are gone.
+    gone: Batch,
+}
+
+impl Lines {
+    /// All lines, in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Line> {
+        self.gateways.values().flatten()
+    }
+
+    /// The lines of a Gateway (`namespace/name`); the first is served to Envoys of which nothing is known.
+    pub(crate) fn of(&self, gateway: &str) -> &[Line] {
+        self.gateways.get(gateway).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// An object was deleted, or another one has its name now.
+    pub(crate) fn forget(&mut self, key: &ObjectKey) {
+        self.gateways.values_mut().flatten().for_each(|line| line.forget(key));
+        for restored in self.restored.values_mut().flatten() {
+            restored.forget(key);
+        }
+        self.gone.push(Change::Forget(key.clone()));
+    }
+
+    /// The newest version of an object that any line knows to be good.
+    pub(crate) fn last_valid(&self, key: &ObjectKey) -> Option<Arc<Object>> {
+        let lines = self.iter().filter_map(|line| line.last_valid.of(key, None).next());
+        let stored = self.restored.values().flatten().filter_map(|restored| restored.last_valid(key));
+        lines.chain(stored).max_by_key(|version| version.since).map(|version| version.object.clone())
+    }
+
+    /// Takes in what an earlier run stored; Envoys that have nothing are given it until all objects are known.
+    pub(crate) fn restore(&mut self, restored: Restored) -> Vec<Action> {
+        for line in restored.lines {
+            self.restored.entry(line.gateway.clone()).or_default().push(line);
+        }
+        let mut actions = Vec::new();
+        for (gateway, lines) in &self.restored {
+            let mut offers = Offers { fresh_only: true, ..Offers::default() };
+            for line in lines.iter().filter(|line| !line.snapshot.is_empty()) {
+                offers.everyone = line.snapshot.clone();
+                offers.builds.insert(line.build.clone(), line.snapshot.clone());
+            }
+            if !offers.builds.is_empty() {
+                self.offered.insert(gateway.clone(), offers.clone());
+                actions.push(Action::Publish { gateway: gateway.clone(), offers });
+            }
+        }
+        actions
+    }
+
+    /// Objects changed: translates, and settles what that touches.
+    pub(crate) fn translate(&mut self, around: &mut Around<'_>, actions: &mut Vec<Action>) {
+        let changes = around.translator.translate(around.objects, around.graph);
+        for key in changes.withdrawn {
+            let gateway: Arc<str> = key.namespaced_name().into();
+            self.gateways.remove(&gateway);
+            self.offered.remove(&gateway);
+            self.touched.remove(&gateway);
+            self.gone.push(Change::ForgetGateway(gateway.clone()));
+            actions.push(Action::Withdraw { gateway });
+        }
+        let mut touched: BTreeSet<ObjectKey> = changes.gateways;
+        touched.extend(changes.fleets.into_iter().map(|(id, _)| id.gateway));
+        for key in &changes.routes {
+            touched.extend(around.translator.route(key).iter().flat_map(|plan| plan.gateways()).cloned());
+        }
+        // What is unusable now is broken wherever a version of it is known.
+        for line in self.gateways.values().flatten() {
+            let known = around.unusable.iter().any(|key| line.last_valid.of(key, None).next().is_some());
+            if known || !line.derived.broken.is_empty() {
+                touched.insert(line.gateway.clone());
+            }
+        }
+        for key in &touched {
+            if around.translator.snapshot(&FleetId::main(key)).is_none() {
+                continue;
+            }
+            let name: Arc<str> = key.namespaced_name().into();
+            self.touched.insert(name.clone());
+            self.ensure(key, &name, around);
+            for line in self.gateways.get_mut(&name).into_iter().flatten() {
+                line.edited(&changes.routes, around.translator);
+                line.rounds = 0;
+                line.settle(around);
+            }
+        }
+    }
+
+    /// A Gateway has at least one line.
+    fn ensure(&mut self, key: &ObjectKey, name: &Arc<str>, around: &mut Around<'_>) {
+        if self.gateways.contains_key(name) {
+            return;
+        }
+        let mut lines = Vec::new();
+        for restored in self.restored.remove(name).unwrap_or_default().into_iter().take(BUILDS_MAX) {
+            let fleet = match lines.is_empty() {
+                true => FleetId::main(key),
+                false => FleetId { gateway: key.clone(), label: restored.build.clone() },
+            };
+            around.translator.open(&fleet, &FleetId::main(key));
+            let mut line = Line::new(key, &restored.build.clone(), fleet);
+            restored.into_line(&mut line, around);
+            lines.push(line);
+        }
+        if lines.is_empty() {
+            let build = around.probe.cloned().unwrap_or_default();
+            lines.push(Line::new(key, &build, FleetId::main(key)));
+        }
+        self.gateways.insert(name.clone(), lines);
+    }
+
+    /// Something happened to Envoys, the probe or the time.
+    pub(crate) fn hear(&mut self, event: Event, around: &mut Around<'_>) {
+        match event {
+            Event::Connected(envoy, _) => self.connected(&envoy, around),
+            Event::Disconnected(envoy) => self.disconnected(&envoy, around),
+            Event::Answered(answer) => {
+                if let Some(line) = self.line(&answer.fleet, &answer.build) {
+                    line.answered(&answer, around);
+                    self.touched.insert(answer.fleet.clone());
+                }
+            }
+            Event::Tried(tried) => {
+                for one in &tried {
+                    let expecting = |line: &&mut Line| line.search.as_ref().is_some_and(|search| search.expects(one.id));
+                    if let Some(line) = self.gateways.values_mut().flatten().find(expecting) {
+                        line.tried(one, around);
+                        self.touched.insert(line.name.clone());
+                    }
+                }
+            }
+            Event::Probe(None) => {
+                for line in self.gateways.values_mut().flatten().filter(|line| line.stage == Stage::Probing) {
+                    line.stage = Stage::Settled;
+                    line.search = None;
+                    line.advance(around);
+                    self.touched.insert(line.name.clone());
+                }
+            }
+            Event::Clock(_) => self.tick(around),
+            _ => {}
+        }
+    }
+
+    fn line(&mut self, fleet: &str, build: &str) -> Option<&mut Line> {
+        let lines = self.gateways.get_mut(fleet)?;
+        let at = lines.iter().position(|line| *line.build == *build).unwrap_or(0);
+        lines.get_mut(at)
+    }
+
+    fn connected(&mut self, envoy: &EnvoyId, around: &mut Around<'_>) {
+        let Some(lines) = self.gateways.get_mut(&envoy.fleet) else { return };
+        self.touched.insert(envoy.fleet.clone());
+        let known = lines.iter().any(|line| line.build == envoy.build);
+        if !known
+            && let [only] = &mut lines[..]
+            && only.build.is_empty()
+        {
+            only.build = envoy.build.clone();
+        } else if !known && lines.len() < BUILDS_MAX {
+            let Some(first) = lines.first() else { return };
+            let fleet = FleetId { gateway: first.gateway.clone(), label: envoy.build.clone() };
+            around.translator.open(&fleet, &FleetId::main(&first.gateway));
+            let mut line = Line::new(&first.gateway, &envoy.build, fleet);
+            // What another build has proven is a start, as content that is still to be proven here.
+            for version in first.last_valid.iter() {
+                line.last_valid.promote(&version.object, version.since);
+            }
+            line.envoys.insert(envoy.node.clone(), 0);
+            line.settle(around);
+            lines.push(line);
+        }
+        if let Some(line) = self.line(&envoy.fleet, &envoy.build) {
+            *line.envoys.entry(envoy.node.clone()).or_insert(0) += 1;
+            line.start_trial(around);
+        }
+    }
+
+    fn disconnected(&mut self, envoy: &EnvoyId, around: &mut Around<'_>) {
+        let Some(line) = self.line(&envoy.fleet, &envoy.build) else { return };
+        let Some(streams) = line.envoys.get_mut(&envoy.node) else { return };
+        *streams = streams.saturating_sub(1);
+        if *streams > 0 {
+            return;
+        }
+        line.envoys.remove(&envoy.node);
+        line.alone.remove(&envoy.node);
+        line.lost(&envoy.node, SILENCE, around);
+        self.touched.insert(envoy.fleet.clone());
+    }
+
+    fn tick(&mut self, around: &mut Around<'_>) {
+        for line in self.gateways.values_mut().flatten() {
+            let late = match &line.stage {
+                Stage::Canary { node, deadline, waiting, .. } if *deadline <= around.now_ms && !waiting.is_empty() => {
+                    Some(node.clone())
+                }
+                _ => None,
+            };
+            if let Some(node) = late {
+                line.lost(&node, SILENCE, around);
+                self.touched.insert(line.name.clone());
+            } else if line.held_as_a_whole {
+                line.settle(around);
+                self.touched.insert(line.name.clone());
+            }
+        }
+    }
+
+    /// What is to be published since this was last asked.
+    pub(crate) fn publish(&mut self) -> Vec<Action> {
+        let mut actions = Vec::new();
+        for gateway in std::mem::take(&mut self.touched) {
+            let Some(lines) = self.gateways.get(&gateway) else { continue };
+            let mut offers: Option<Offers> = None;
+            for line in lines {
+                let (everyone, nodes) = line.offers();
+                let Some(everyone) = everyone else { continue };
+                match &mut offers {
+                    None => offers = Some(Offers { everyone, nodes, ..Offers::default() }),
+                    Some(offers) => {
+                        offers.builds.insert(line.build.clone(), everyone);
+                        offers.nodes.extend(nodes);
+                    }
+                }
+            }
+            let Some(offers) = offers else { continue };
+            if self.offered.get(&gateway).is_none_or(|before| differ(before, &offers)) {
+                self.offered.insert(gateway.clone(), offers.clone());
+                actions.push(Action::Publish { gateway, offers });
+            }
+        }
+        actions
+    }
+
+    /// What the Envoys of a Gateway should have, those of a build of which nothing special is known.
+    pub(crate) fn offered(&self, gateway: &str) -> Option<&Offers> {
+        self.offered.get(gateway)
+    }
+
+    /// What Envoys refused, and is held back.
+    pub(crate) fn refusals(&self) -> impl Iterator<Item = (&str, &Refusal)> {
+        self.iter().flat_map(|line| line.hold.refusals().map(move |refusal| (&*line.name, refusal)))
+    }
+
+    /// Verdicts to be stored before what rests on them is published.
+    pub(crate) fn take_convictions(&mut self) -> Batch {
+        let mut batch = std::mem::take(&mut self.gone);
+        self.gateways.values_mut().flatten().for_each(|line| batch.append(line.take_convictions()));
+        batch
+    }
+
+    /// Everything else that is to be stored since this was last asked.
+    pub(crate) fn take_records(&mut self) -> Batch {
+        let mut batch = Batch::default();
+        self.gateways.values_mut().flatten().for_each(|line| batch.append(line.take_records()));
+        batch
+    }
+}
+
+fn differ(before: &Offers, after: &Offers) -> bool {
+    let keys = |offers: &Offers| offers.builds.keys().chain(offers.nodes.keys()).cloned().collect::<Vec<_>>();
+    before.fresh_only != after.fresh_only
+        || keys(before) != keys(after)
+        || differs(&before.everyone, &after.everyone)
+        || before.builds.iter().any(|(build, old)| after.builds.get(build).is_none_or(|new| differs(old, new)))
+        || before.nodes.iter().any(|(node, old)| after.nodes.get(node).is_none_or(|new| differs(old, new)))
+}
+
+/// Does any content differ? Costs what differs: snapshots share what is the same.
+fn differs(before: &Snapshot, after: &Snapshot) -> bool {
+    ResourceType::ALL.into_iter().any(|kind| before.of(kind).diff(after.of(kind)).next().is_some())
+}

@@ -1,0 +1,23 @@
+//! What is served when something is broken: whom to blame, what stands in, and how everything heals.
+//!
+//! A [`Line`](line::Line) is the state of one Gateway's Envoys of one build: what they proved, what they refused, and
+//! what they are offered. The quarantine is its only memory of trouble; the plan is derived from it each time. Nothing
+//! here does I/O or reads a clock: time and answers come in as events, and what is to be done goes out as actions.
+
+pub(crate) mod blame;
+pub(crate) mod derive;
+pub(crate) mod hybrid;
+pub(crate) mod interaction;
+pub(crate) mod last_valid;
+pub(crate) mod line;
+pub(crate) mod lines;
+pub(crate) mod proof;
+pub(crate) mod readmission;
+pub mod restored;
+pub(crate) mod rollout;
+pub(crate) mod suspects;
+pub(crate) mod trials;
+pub(crate) mod world;
+
+/// Published fallbacks for one edit, at most; then what is refused is held.
+pub const ROUNDS_MAX: usize = 16;

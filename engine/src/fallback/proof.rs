@@ -1,0 +1,69 @@
+//! What the Envoys of a line have acknowledged, by content.
+
+use std::collections::HashSet;
+
+use holdfast_graph::Content;
+use holdfast_xds::Version;
+
+use crate::translate::fleet::Composition;
+
+/// Contents that are remembered; beyond it only what is served now stays.
+pub(crate) const CONTENTS_MAX: usize = 400_000;
+
+/// Contents that were acknowledged by an Envoy of the fleet, and those that the probe took.
+#[derive(Debug, Default)]
+pub(crate) struct Proof {
+    proven: HashSet<Content>,
+    tried: HashSet<Content>,
+    /// Resources as a whole that the probe took.
+    versions: HashSet<Version>,
+}
+
+impl Proof {
+    /// Was it acknowledged by an Envoy of the fleet?
+    pub(crate) fn is_proven(&self, content: &Content) -> bool {
+        self.proven.contains(content)
+    }
+
+    /// Was it acknowledged by anybody?
+    pub(crate) fn is_known_good(&self, content: &Content) -> bool {
+        self.proven.contains(content) || self.tried.contains(content)
+    }
+
+    /// Did the probe take this resource as a whole?
+    pub(crate) fn was_tried(&self, version: &Version) -> bool {
+        self.versions.contains(version)
+    }
+
+    /// An Envoy of the fleet acknowledged this content.
+    pub(crate) fn prove(&mut self, content: Content) -> bool {
+        self.tried.remove(&content);
+        self.proven.insert(content)
+    }
+
+    /// The probe took this content.
+    pub(crate) fn note_tried(&mut self, content: Content) {
+        if !self.proven.contains(&content) {
+            self.tried.insert(content);
+        }
+    }
+
+    /// The probe took this resource as a whole.
+    pub(crate) fn note_tried_version(&mut self, version: Version) {
+        if self.versions.len() >= CONTENTS_MAX {
+            self.versions.clear();
+        }
+        self.versions.insert(version);
+    }
+
+    /// Forgets what is not served any more, where too much is remembered.
+    pub(crate) fn shrink<'a>(&mut self, served: impl Iterator<Item = &'a Composition>) {
+        if self.proven.len() + self.tried.len() <= CONTENTS_MAX {
+            return;
+        }
+        let served: HashSet<Content> =
+            served.flat_map(|composition| composition.values()).flat_map(|parts| parts.iter().map(|(c, _)| *c)).collect();
+        self.proven.retain(|content| served.contains(content));
+        self.tried.retain(|content| served.contains(content));
+    }
+}

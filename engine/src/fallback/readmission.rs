@@ -1,0 +1,159 @@
+//! Suspects are taken back in by halving, on one Envoy: an ACK clears, a NACK that is down to one convicts.
+//!
+//! Of n suspects with k culprits it takes at most k·(2 + log2 n) trials. Production as a whole is never part of it.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use holdfast_graph::{Content, Node};
+
+/// Those who are taken in or left out together: an object's changed parts, or one unit's.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Subject {
+    /// Whose parts they are.
+    pub(crate) node: Node,
+    /// The parts.
+    pub(crate) contents: BTreeSet<Content>,
+}
+
+/// What a trial showed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Finding {
+    /// These are innocent.
+    Cleared(Vec<Subject>),
+    /// This one is refused.
+    Convicted(Subject),
+    /// Nothing yet.
+    Undecided,
+}
+
+/// The search.
+#[derive(Debug, Default)]
+pub(crate) struct Readmission {
+    waiting: VecDeque<Vec<Subject>>,
+    testing: Option<Vec<Subject>>,
+}
+
+impl Readmission {
+    /// Begins with a group that was refused as a whole.
+    pub(crate) fn refused_together(mut subjects: Vec<Subject>) -> Self {
+        subjects.sort_unstable();
+        let mut search = Self::default();
+        search.split(subjects);
+        search
+    }
+
+    fn split(&mut self, mut subjects: Vec<Subject>) {
+        let later = subjects.split_off(subjects.len().div_ceil(2));
+        for half in [later, subjects] {
+            if !half.is_empty() {
+                self.waiting.push_front(half);
+            }
+        }
+    }
+
+    /// Who is to be taken in next, for a trial; the same again while its outcome is not known.
+    pub(crate) fn next(&mut self) -> Option<&[Subject]> {
+        if self.testing.is_none() {
+            self.testing = self.waiting.pop_front();
+        }
+        self.testing.as_deref()
+    }
+
+    /// Who is on trial.
+    pub(crate) fn testing(&self) -> Option<&[Subject]> {
+        self.testing.as_deref()
+    }
+
+    /// The trial was acknowledged.
+    pub(crate) fn accepted(&mut self) -> Finding {
+        self.testing.take().map_or(Finding::Undecided, Finding::Cleared)
+    }
+
+    /// The trial was refused.
+    pub(crate) fn refused(&mut self) -> Finding {
+        let Some(mut subjects) = self.testing.take() else { return Finding::Undecided };
+        match subjects.len() {
+            0 => Finding::Undecided,
+            1 => subjects.pop().map_or(Finding::Undecided, Finding::Convicted),
+            _ => {
+                self.split(subjects);
+                Finding::Undecided
+            }
+        }
+    }
+
+    /// Forgets those whose content is not desired any more.
+    pub(crate) fn retain(&mut self, desired: impl Fn(&Subject) -> bool) {
+        for group in self.waiting.iter_mut().chain(&mut self.testing) {
+            group.retain(&desired);
+        }
+        self.waiting.retain(|group| !group.is_empty());
+        self.testing.take_if(|group| group.is_empty());
+    }
+
+    /// Is everybody cleared or convicted?
+    #[cfg(test)]
+    pub(crate) fn is_done(&self) -> bool {
+        self.testing.is_none() && self.waiting.is_empty()
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+mod tests {
+    use super::*;
+    use holdfast_graph::ObjectKey;
+
+    fn subjects(count: usize) -> Vec<Subject> {
+        let subject = |index: usize| Subject {
+            node: Node::whole(ObjectKey::new("g", "K", "n", format!("s{index:04}"))),
+            contents: BTreeSet::from([Content((index as u128).to_be_bytes())]),
+        };
+        (0..count).map(subject).collect()
+    }
+
+    /// Runs a search where these are guilty; gives back who was convicted, and how many trials it took.
+    fn search(count: usize, guilty: &[usize]) -> (Vec<usize>, usize) {
+        let all = subjects(count);
+        let guilty: BTreeSet<&Subject> = guilty.iter().map(|index| &all[*index]).collect();
+        let mut search = Readmission::refused_together(all.clone());
+        let (mut convicted, mut cleared, mut trials) = (Vec::new(), 0, 0);
+        while let Some(group) = search.next() {
+            trials += 1;
+            let bad = group.iter().any(|subject| guilty.contains(subject));
+            match if bad { search.refused() } else { search.accepted() } {
+                Finding::Convicted(subject) => {
+                    convicted.push(all.iter().position(|known| *known == subject).unwrap());
+                }
+                Finding::Cleared(group) => cleared += group.len(),
+                Finding::Undecided => {}
+            }
+        }
+        assert!(search.is_done());
+        assert_eq!(cleared + convicted.len(), count, "everybody is cleared or convicted");
+        convicted.sort_unstable();
+        (convicted, trials)
+    }
+
+    #[test]
+    fn all_culprits_are_found_and_nobody_else() {
+        for (count, guilty) in [(2, vec![1]), (7, vec![0, 6]), (100, vec![3, 4, 99]), (1000, (0..20).map(|i| i * 50).collect())] {
+            let (convicted, trials) = search(count, &guilty);
+            assert_eq!(convicted, guilty);
+            let bound = guilty.len() * (2 + 2 * count.ilog2() as usize + 2);
+            assert!(trials <= bound, "{trials} trials for {} of {count}, bound {bound}", guilty.len());
+        }
+    }
+
+    #[test]
+    fn who_is_edited_meanwhile_is_not_asked_for_again() {
+        let all = subjects(4);
+        let mut search = Readmission::refused_together(all.clone());
+        search.next();
+        search.retain(|subject| *subject != all[0]);
+        assert_eq!(search.next().unwrap(), [all[1].clone()]);
+        search.accepted();
+        search.retain(|_| false);
+        assert!(search.is_done() && search.next().is_none());
+    }
+}

@@ -1,0 +1,127 @@
+//! What an earlier run left in the store, and how a line begins with it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use envoy_types::pb::envoy::config::route::v3::RouteConfiguration;
+use holdfast_graph::{Content, Detected, Node, ObjectKey, Origins, Verdict};
+use holdfast_store::{StoredResource, StoredVerdict};
+use holdfast_xds::{Resource, ResourceType, Snapshot, Version};
+use prost::Message;
+
+use super::last_valid::{LastValid, Version as ObjectVersion};
+use super::line::{Around, Line};
+use crate::object::Object;
+
+/// All that was stored and could be read.
+#[derive(Clone, Debug, Default)]
+pub struct Restored {
+    /// By Gateway and build.
+    pub(crate) lines: Vec<RestoredLine>,
+}
+
+/// What was stored of one Gateway and build.
+#[derive(Clone, Debug)]
+pub(crate) struct RestoredLine {
+    pub(crate) gateway: Arc<str>,
+    pub(crate) build: Arc<str>,
+    pub(crate) snapshot: Snapshot,
+    versions: Vec<ObjectVersion>,
+    verdicts: Vec<(Content, Verdict)>,
+}
+
+impl Restored {
+    /// Adds what is stored of one scope. `objects` are the older versions of an object first, each with the time since
+    /// which it is known to be good.
+    pub fn add(
+        &mut self,
+        scope: holdfast_store::Scope,
+        objects: Vec<(Object, i64)>,
+        resources: Vec<StoredResource>,
+        verdicts: Vec<StoredVerdict>,
+    ) {
+        let mut snapshot = Snapshot::default();
+        for stored in resources {
+            let Some(kind) = ResourceType::from_url(&stored.type_url) else { continue };
+            let origins: Origins = stored.origins.into_iter().collect();
+            let version = Version::from_bytes(stored.version);
+            snapshot.insert(kind, Arc::new(Resource::with_version(stored.name, version, stored.body, origins)));
+        }
+        let versions = objects.into_iter().map(|(object, since)| ObjectVersion { object: Arc::new(object), since });
+        self.lines.push(RestoredLine {
+            gateway: scope.gateway,
+            build: scope.build,
+            snapshot,
+            versions: versions.collect(),
+            verdicts: verdicts.into_iter().filter_map(verdict).collect(),
+        });
+    }
+}
+
+fn verdict(stored: StoredVerdict) -> Option<(Content, Verdict)> {
+    let verdict = Verdict {
+        node: Node::section(stored.key, stored.section),
+        generation: stored.generation,
+        // A suspicion ends with the run that had it: whoever it was about is tried again.
+        detected: stored.detected_by.parse().ok().filter(|detected| *detected != Detected::Suspected)?,
+        field: stored.field,
+        message: stored.message,
+        since: stored.since,
+        witnesses: stored.witnesses.into_iter().map(Content).collect(),
+    };
+    Some((Content(stored.content), verdict))
+}
+
+impl RestoredLine {
+    /// An object was deleted.
+    pub(crate) fn forget(&mut self, key: &ObjectKey) {
+        self.versions.retain(|version| version.object.key != *key);
+    }
+
+    /// The newest version of an object.
+    pub(crate) fn last_valid(&self, key: &ObjectKey) -> Option<&ObjectVersion> {
+        self.versions.iter().rev().find(|version| version.object.key == *key)
+    }
+
+    /// Puts everything into a line that has nothing yet. Objects that are gone by now are forgotten.
+    pub(crate) fn into_line(self, line: &mut Line, around: &Around<'_>) {
+        let mut last_valid = LastValid::default();
+        let mut gone = BTreeSet::new();
+        for version in self.versions {
+            let key = &version.object.key;
+            if around.objects.get(key).is_some() || around.unusable.contains(key) {
+                last_valid.promote(&version.object, version.since);
+            } else {
+                gone.insert(key.clone());
+            }
+        }
+        line.last_valid = last_valid;
+        for key in gone {
+            line.record(holdfast_store::Change::Forget(key));
+        }
+        for (content, verdict) in self.verdicts {
+            line.since.entry(verdict.node.key.clone()).or_insert(verdict.since);
+            line.quarantine.convict(content, verdict);
+        }
+        for kind in ResourceType::ALL {
+            for resource in self.snapshot.of(kind).values() {
+                line.hold.restore(kind, resource.clone());
+            }
+        }
+        for resource in self.snapshot.of(ResourceType::Route).values() {
+            contents(&resource.body).into_iter().for_each(|content| {
+                line.proof.prove(content);
+            });
+        }
+        if !self.snapshot.is_empty() {
+            line.everyone = Some(self.snapshot);
+        }
+    }
+}
+
+/// The parts of a route configuration: each route as it stands in it.
+fn contents(body: &[u8]) -> Vec<Content> {
+    let Ok(configuration) = RouteConfiguration::decode(body) else { return Vec::new() };
+    let routes = configuration.virtual_hosts.iter().flat_map(|host| &host.routes);
+    routes.map(|route| Content(*Version::of(&route.encode_to_vec()).as_bytes())).collect()
+}

@@ -1,0 +1,251 @@
+//! How a configuration reaches the Envoys of a line: what is unproven goes to the probe first; without a probe to one
+//! Envoy, then to the rest.
+//!
+//! Endpoints are no part of it: they go to everybody at once. Clusters are not tried: nothing that users write stands in
+//! them but names and numbers that are checked.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use holdfast_xds::{Resource, ResourceType, Snapshot, Version};
+use imbl::ordmap::DiffItem;
+
+use super::blame::Search;
+use super::line::{Around, Line};
+use super::readmission::Subject;
+use super::suspects;
+use crate::trial::Trial;
+
+/// Types whose content is tried before all Envoys have it.
+const TRIED: [ResourceType; 3] = [ResourceType::Secret, ResourceType::Listener, ResourceType::Route];
+/// How often an Envoy may be lost on a content before the content counts as refused.
+const STRIKES_MAX: u32 = 2;
+
+/// A resource at a version.
+pub(crate) type Waiting = BTreeMap<(ResourceType, Arc<str>), Version>;
+
+/// Where the wanted configuration is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// Everybody is offered it.
+    Settled,
+    /// It is on the probe.
+    Probing,
+    /// One Envoy is offered it.
+    Canary {
+        /// Which.
+        node: Arc<str>,
+        /// What it has not answered yet.
+        waiting: Waiting,
+        /// How often an Envoy was lost on it.
+        strikes: u32,
+        /// When it counts as silent, in milliseconds of Unix time.
+        deadline: u64,
+    },
+}
+
+/// Suspects on trial at one Envoy.
+#[derive(Clone, Debug)]
+pub(crate) struct TrialRun {
+    /// Which Envoy.
+    pub(crate) node: Arc<str>,
+    /// What it is offered.
+    pub(crate) snapshot: Snapshot,
+    /// What it has not answered yet.
+    pub(crate) waiting: Waiting,
+}
+
+impl Line {
+    /// Takes what is wanted a step further on its way.
+    pub(crate) fn advance(&mut self, around: &mut Around<'_>) {
+        if matches!(self.stage, Stage::Probing) {
+            return;
+        }
+        let unproven = self.unproven();
+        if unproven.is_empty() {
+            return self.release(around);
+        }
+        if around.probe.is_some_and(|build| self.build.is_empty() || **build == *self.build) {
+            self.trial = None;
+            return self.probe(&unproven, around);
+        }
+        let Some(node) = self.envoys.keys().find(|node| !self.alone.contains_key(*node)).cloned() else {
+            return self.release(around);
+        };
+        if self.everyone.is_none() {
+            // Nobody has anything that could be kept.
+            return self.release(around);
+        }
+        let (strikes, node) = match &self.stage {
+            Stage::Canary { node, strikes, .. } if self.envoys.contains_key(node) => (*strikes, node.clone()),
+            Stage::Canary { strikes, .. } => (*strikes, node),
+            _ => (0, node),
+        };
+        self.trial = None;
+        let deadline = around.now_ms.saturating_add(around.settings.fallback.ack_timeout_ms);
+        self.stage = Stage::Canary { node, waiting: unproven, strikes, deadline };
+    }
+
+    /// Everybody is offered what is wanted.
+    fn release(&mut self, around: &mut Around<'_>) {
+        self.stage = Stage::Settled;
+        self.everyone = Some(self.wanted.clone());
+        self.start_trial(around);
+    }
+
+    /// Resources of which nobody has acknowledged every part.
+    fn unproven(&self) -> Waiting {
+        let nothing = Snapshot::default();
+        let before = self.everyone.as_ref().unwrap_or(&nothing);
+        let mut unproven = Waiting::new();
+        for kind in TRIED {
+            for resource in changes(before, &self.wanted, kind) {
+                if !self.is_known_good(kind, &resource) {
+                    unproven.insert((kind, resource.name.clone()), resource.version);
+                }
+            }
+        }
+        unproven
+    }
+
+    fn is_known_good(&self, kind: ResourceType, resource: &Resource) -> bool {
+        if self.hold.is_acknowledged(kind, resource) || self.proof.was_tried(&resource.version) {
+            return true;
+        }
+        let (ResourceType::Route, Some(form)) = (kind, self.form(&resource.name, &resource.version)) else {
+            return false;
+        };
+        let before = self.acknowledged(&resource.name);
+        before.is_some_and(|before| {
+            suspects::all_known_good(Some(&before.composition), &form.composition, &self.proof)
+        })
+    }
+
+    fn probe(&mut self, unproven: &Waiting, around: &mut Around<'_>) {
+        let mut search = Search::default();
+        for ((kind, name), version) in unproven {
+            let Some(resource) = self.wanted.get(*kind, name).cloned() else { continue };
+            let id = next(around);
+            around.trials.push(Trial { id, kind: *kind, name: name.clone(), body: resource.body.clone() });
+            search.expect_whole(id, *kind, name.clone(), *version);
+        }
+        self.search = Some(search);
+        self.stage = Stage::Probing;
+    }
+
+    /// The canary has answered for a resource; true where it has now answered for all.
+    pub(crate) fn canary_acknowledged(&mut self, node: &str, kind: ResourceType, name: &Arc<str>, version: Version) -> bool {
+        let Stage::Canary { node: canary, waiting, .. } = &mut self.stage else { return false };
+        let slot = (kind, name.clone());
+        if **canary == *node && waiting.get(&slot) == Some(&version) {
+            waiting.remove(&slot);
+        }
+        waiting.is_empty()
+    }
+
+    /// An Envoy is lost. Twice on the same content, while others stay, is a refusal without a word.
+    pub(crate) fn canary_lost(&mut self, node: &str) -> bool {
+        let others = self.envoys.keys().any(|known| **known != *node);
+        if let Some(trial) = self.trial.take_if(|trial| *trial.node == *node) {
+            drop(trial);
+        }
+        let Stage::Canary { node: canary, strikes, waiting, .. } = &mut self.stage else { return false };
+        if **canary != *node || waiting.is_empty() {
+            return false;
+        }
+        *strikes += 1;
+        others && *strikes >= STRIKES_MAX
+    }
+
+    /// The next group of suspects is offered to one Envoy.
+    pub(crate) fn start_trial(&mut self, around: &mut Around<'_>) {
+        if self.trial.is_some() || !matches!(self.stage, Stage::Settled) {
+            return;
+        }
+        let Some(node) = self.envoys.keys().find(|node| !self.alone.contains_key(*node)).cloned() else { return };
+        let Some(readmission) = &mut self.readmission else { return };
+        let Some(subjects) = readmission.next().map(<[Subject]>::to_vec) else {
+            self.readmission = None;
+            around.translator.close(&self.trial_fleet());
+            return;
+        };
+        let on_trial: BTreeSet<_> = subjects.iter().flat_map(|subject| subject.contents.iter().copied()).collect();
+        let fleet = self.trial_fleet();
+        around.translator.open(&fleet, &self.fleet);
+        let derived = self.derive(around, &on_trial);
+        around.translator.lay_over(&fleet, derived.overlay);
+        around.translator.translate(around.objects, around.graph);
+        let Some(snapshot) = around.translator.snapshot(&fleet).cloned() else { return };
+        self.note_forms(&fleet, &snapshot, around.translator);
+        let nothing = Snapshot::default();
+        let mut waiting = Waiting::new();
+        for kind in TRIED {
+            let changed = changes(self.everyone.as_ref().unwrap_or(&nothing), &snapshot, kind);
+            waiting.extend(changed.map(|resource| ((kind, resource.name.clone()), resource.version)));
+        }
+        self.hold.expect(&snapshot, &waiting);
+        let nothing_to_learn = waiting.is_empty();
+        self.trial = Some(TrialRun { node, snapshot, waiting });
+        if nothing_to_learn {
+            // Their content is served already, or not at all.
+            self.trial_accepted(around);
+        }
+    }
+
+    fn trial_fleet(&self) -> crate::translate::fleet::FleetId {
+        let label = format!("{}?trial", self.fleet.label).into();
+        crate::translate::fleet::FleetId { gateway: self.gateway.clone(), label }
+    }
+
+    /// What each of the line's Envoys is to have: all of them, and single ones by their node.
+    pub(crate) fn offers(&self) -> (Option<Snapshot>, BTreeMap<Arc<str>, Snapshot>) {
+        let current = |snapshot: &Snapshot| with_current_endpoints(snapshot, &self.wanted);
+        let mut nodes = BTreeMap::new();
+        match (&self.stage, &self.trial) {
+            (Stage::Canary { node, .. }, _) => {
+                nodes.insert(node.clone(), self.wanted.clone());
+            }
+            (_, Some(trial)) => {
+                nodes.insert(trial.node.clone(), current(&trial.snapshot));
+            }
+            _ => {}
+        }
+        if !self.alone.is_empty() {
+            let last_valid = current(&self.hold.acknowledged_snapshot());
+            for node in self.alone.keys() {
+                nodes.entry(node.clone()).or_insert_with(|| last_valid.clone());
+            }
+        }
+        (self.everyone.as_ref().map(current), nodes)
+    }
+}
+
+/// A number for a trial.
+pub(crate) fn next(around: &mut Around<'_>) -> u64 {
+    *around.next_trial += 1;
+    *around.next_trial
+}
+
+/// Resources of a type that are new or another in the later of two snapshots.
+fn changes<'a>(
+    before: &'a Snapshot,
+    after: &'a Snapshot,
+    kind: ResourceType,
+) -> impl Iterator<Item = Arc<Resource>> + 'a {
+    before.of(kind).diff(after.of(kind)).filter_map(|item| match item {
+        DiffItem::Add(_, resource) => Some(resource.clone()),
+        DiffItem::Update { old: (_, old), new: (_, new) } => (old.version != new.version).then(|| new.clone()),
+        DiffItem::Remove(..) => None,
+    })
+}
+
+/// A configuration with the endpoints of now: they are never held back.
+fn with_current_endpoints(snapshot: &Snapshot, newest: &Snapshot) -> Snapshot {
+    let mut current = snapshot.clone();
+    for item in snapshot.of(ResourceType::Endpoints).diff(newest.of(ResourceType::Endpoints)) {
+        if let DiffItem::Update { new: (_, resource), .. } = item {
+            current.insert(ResourceType::Endpoints, resource.clone());
+        }
+    }
+    current
+}

@@ -1,0 +1,56 @@
+//! Who can be at fault for a refused route configuration: its parts that no Envoy of the build has acknowledged.
+//!
+//! Names in Envoy's message are not asked: users can write text that looks like a name.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use holdfast_graph::{Content, Node};
+use imbl::ordmap::DiffItem;
+
+use super::proof::Proof;
+use crate::translate::fleet::{Composition, Parts};
+use crate::translate::route::Rendered;
+use crate::translate::table::Host;
+
+/// A part under suspicion, and the hosts it stands in.
+#[derive(Clone, Debug)]
+pub(crate) struct Suspect {
+    /// The part.
+    pub(crate) rendered: Arc<Rendered>,
+    /// Where it stands.
+    pub(crate) hosts: BTreeSet<Host>,
+}
+
+/// Suspects by unit and content.
+pub(crate) type Suspects = BTreeMap<Node, BTreeMap<Content, Suspect>>;
+
+/// The parts of a composition that differ from what was acknowledged last and were acknowledged by nobody.
+pub(crate) fn changed(acknowledged: Option<&Composition>, refused: &Composition, proof: &Proof) -> Suspects {
+    let mut suspects = Suspects::new();
+    let nothing = Composition::new();
+    for item in acknowledged.unwrap_or(&nothing).diff(refused) {
+        let (host, parts): (&Host, &Parts) = match item {
+            DiffItem::Add(host, parts) => (host, parts),
+            DiffItem::Update { new: (host, parts), .. } => (host, parts),
+            DiffItem::Remove(..) => continue,
+        };
+        for (content, rendered) in parts.iter().filter(|(content, _)| !proof.is_known_good(content)) {
+            let suspect = suspects.entry(rendered.node()).or_default().entry(*content);
+            let fresh = || Suspect { rendered: rendered.clone(), hosts: BTreeSet::new() };
+            suspect.or_insert_with(fresh).hosts.insert(host.clone());
+        }
+    }
+    suspects
+}
+
+/// Is every part known to be good?
+pub(crate) fn all_known_good(acknowledged: Option<&Composition>, wanted: &Composition, proof: &Proof) -> bool {
+    let nothing = Composition::new();
+    acknowledged.unwrap_or(&nothing).diff(wanted).all(|item| match item {
+        DiffItem::Add(_, parts) | DiffItem::Update { new: (_, parts), .. } => {
+            parts.iter().all(|(content, _)| proof.is_known_good(content))
+        }
+        DiffItem::Remove(..) => true,
+    })
+}

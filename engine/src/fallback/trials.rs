@@ -1,0 +1,50 @@
+//! Contents as they are tried on the probe: a part alone, or several together, each as a route configuration.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use holdfast_graph::Content;
+
+use crate::encode::{names, route_configuration};
+use crate::features::redirect::ListenerContext;
+use crate::translate::route::Rendered;
+use crate::translate::table::Host;
+
+/// A part in its host.
+#[derive(Clone, Debug)]
+pub(crate) struct Item {
+    /// Its host.
+    pub(crate) host: Host,
+    /// Hash of its bytes.
+    pub(crate) content: Content,
+    /// The part.
+    pub(crate) rendered: Arc<Rendered>,
+}
+
+/// A route configuration of one part alone.
+pub(crate) fn alone(rendered: &Rendered, context: ListenerContext) -> Bytes {
+    assembled(std::iter::once((&Host::any(), rendered)), context)
+}
+
+/// A route configuration of these parts, each in its host, in their order of precedence.
+pub(crate) fn together<'a>(items: impl Iterator<Item = &'a Item>, context: ListenerContext) -> Bytes {
+    assembled(items.map(|item| (&item.host, &*item.rendered)), context)
+}
+
+fn assembled<'a>(parts: impl Iterator<Item = (&'a Host, &'a Rendered)>, context: ListenerContext) -> Bytes {
+    let mut hosts: BTreeMap<&Host, Vec<&Rendered>> = BTreeMap::new();
+    parts.for_each(|(host, rendered)| hosts.entry(host).or_default().push(rendered));
+    let hosts: Vec<(Bytes, holdfast_xds::Version)> = hosts
+        .into_iter()
+        .map(|(host, mut parts)| {
+            parts.sort_by(|a, b| a.route.precedence.cmp(&b.route.precedence));
+            let routes: Vec<Bytes> = parts.iter().map(|rendered| rendered.encoded(context).0).collect();
+            let host = route_configuration::virtual_host(names::virtual_host(host), host.domain().into(), routes.iter());
+            let version = holdfast_xds::Version::of(&host);
+            (host, version)
+        })
+        .collect();
+    let parts = hosts.iter().map(|(host, version)| (host, version));
+    route_configuration::route_configuration("trial".into(), parts).0
+}

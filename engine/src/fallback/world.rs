@@ -1,0 +1,171 @@
+//! What derivation of a plan asks of one line's world: desired objects, last valid versions, what was refused.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use holdfast_graph::{Content, Node, ObjectKey, Quarantine};
+
+use super::hybrid::hybrid;
+use super::last_valid::{LastValid, Version};
+use crate::apis::Body;
+use crate::check;
+use crate::fault::Class;
+use crate::object::Object;
+use crate::settings::Settings;
+use crate::snapshot::ObjectSnapshot;
+use crate::translate::Translator;
+use crate::translate::overlay::{Closing, Manner, Overlay};
+use crate::translate::route::RoutePlan;
+
+/// On an object: how it may be served when it is broken. `never` keeps it from being backfilled.
+pub(crate) const FALLBACK_ANNOTATION: &str = "holdfast.dev/fallback";
+
+/// Everything that a line decides from.
+pub(crate) struct World<'a> {
+    pub(crate) gateway: &'a ObjectKey,
+    pub(crate) settings: &'a Settings,
+    pub(crate) objects: &'a ObjectSnapshot,
+    /// Objects that are there, and whose content cannot be used at all.
+    pub(crate) unusable: &'a BTreeSet<ObjectKey>,
+    pub(crate) translator: &'a Translator,
+    pub(crate) quarantine: &'a Quarantine,
+    pub(crate) last_valid: &'a LastValid,
+    /// Is everything held as a whole? Then what translation finds is left to translation.
+    pub(crate) only_refused: bool,
+    /// Contents that are on trial: their verdicts do not count.
+    pub(crate) on_trial: &'a BTreeSet<Content>,
+    /// When each broken object began to be, in seconds of Unix time.
+    pub(crate) since: &'a BTreeMap<ObjectKey, i64>,
+    /// Now, in seconds of Unix time.
+    pub(crate) now: i64,
+    pub(crate) candidates: RefCell<BTreeMap<ObjectKey, Option<Version>>>,
+}
+
+impl World<'_> {
+    /// Is this content refused now?
+    pub(crate) fn refuses(&self, content: &Content) -> bool {
+        !self.on_trial.contains(content) && self.quarantine.refuses(content, |witness| self.is_desired(witness)).is_some()
+    }
+
+    /// Does a route that is desired have this content? Asked of witnesses only, which are few.
+    fn is_desired(&self, content: &Content) -> bool {
+        self.translator.has_content(self.gateway, content)
+    }
+
+    /// The version that can stand in for an object: the newest proven one that may be served today.
+    pub(crate) fn candidate(&self, key: &ObjectKey) -> Option<Version> {
+        if let Some(known) = self.candidates.borrow().get(key) {
+            return known.clone();
+        }
+        let found = self.find(key);
+        self.candidates.borrow_mut().insert(key.clone(), found.clone());
+        found
+    }
+
+    fn find(&self, key: &ObjectKey) -> Option<Version> {
+        let desired = self.objects.get(key).map(|object| &**object);
+        if desired.is_none() && !self.unusable.contains(key) {
+            return None;
+        }
+        let never = |object: &Object| {
+            object.metadata.annotations.get(FALLBACK_ANNOTATION).is_some_and(|value| value == "never")
+        };
+        let began = self.since.get(key).copied().unwrap_or(self.now);
+        let max_age = self.settings.fallback.max_backfill_age;
+        if desired.is_some_and(never) || max_age.is_some_and(|age| self.now.saturating_sub(began) > age) {
+            return None;
+        }
+        let uid = desired.map(|object| &*object.metadata.uid);
+        self.last_valid.of(key, uid).filter(|version| !never(&version.object)).find_map(|version| {
+            let object = hybrid(desired, &version.object);
+            let same = desired.is_some_and(|desired| desired.body == object.body);
+            (!same && self.may_be_served(&object)).then_some(Version { object, since: version.since })
+        })
+    }
+
+    /// May this version be served today, as far as is known?
+    fn may_be_served(&self, object: &Arc<Object>) -> bool {
+        match &object.body {
+            Body::HttpRoute(_) | Body::GrpcRoute(_) => {
+                let over = Overlay { objects: BTreeMap::from([(object.key.clone(), object.clone())]), ..Overlay::default() };
+                let Some(plan) = self.translator.try_route(&object.key, &over, self.objects) else { return false };
+                !plan.replaced.iter().any(|replaced| replaced.class == Class::Invalid) && !self.is_refused(&plan, None)
+            }
+            Body::Secret(secret) => {
+                let (Some(chain), Some(key)) = (secret.data.get("tls.crt"), secret.data.get("tls.key")) else {
+                    return false;
+                };
+                // An expired certificate proves nothing to anybody.
+                check::certificate::check_pair(chain, key).is_ok_and(|pair| pair.not_after > self.now)
+            }
+            Body::Service(_) => true,
+            _ => false,
+        }
+    }
+
+    /// Is a part of the plan refused, in a section or anywhere?
+    fn is_refused(&self, plan: &RoutePlan, section: Option<&str>) -> bool {
+        let contents = self.translator.contents(self.gateway, plan);
+        contents.iter().any(|(content, node)| {
+            section.is_none_or(|section| *node.section == *section) && self.refuses(content)
+        })
+    }
+
+    /// How a refused unit can be answered; the first manner that was not refused itself.
+    pub(crate) fn manner(&self, node: &Node) -> Manner {
+        let answers = |how: &Manner| {
+            let closing = Closing { how: *how, message: "".into() };
+            let closed = BTreeMap::from([(node.section.clone(), closing)]);
+            let over = Overlay { closed: BTreeMap::from([(node.key.clone(), closed)]), ..Overlay::default() };
+            let plan = self.translator.try_route(&node.key, &over, self.objects);
+            plan.is_some_and(|plan| !self.is_refused(&plan, Some(&node.section)))
+        };
+        [Manner::AsWritten, Manner::Narrowed].into_iter().find(answers).unwrap_or(Manner::LeftOut)
+    }
+
+    /// References of its rules that a plan finds nobody for.
+    fn unresolved(plan: &RoutePlan) -> usize {
+        plan.faults.iter().filter(|fault| fault.class == Class::Referential).count()
+    }
+}
+
+impl holdfast_graph::World for World<'_> {
+    fn exists(&self, key: &ObjectKey) -> bool {
+        self.objects.get(key).is_some() || self.unusable.contains(key)
+    }
+
+    fn last_valid(&self, key: &ObjectKey) -> bool {
+        self.candidate(key).is_some()
+    }
+
+    fn last_valid_is_worse(&self, key: &ObjectKey) -> bool {
+        let Some(version) = self.candidate(key) else { return true };
+        let over = Overlay { objects: BTreeMap::from([(key.clone(), version.object)]), ..Overlay::default() };
+        match (self.translator.try_route(key, &over, self.objects), self.translator.route(key)) {
+            (Some(then), Some(now)) => Self::unresolved(&then) > Self::unresolved(now),
+            _ => false,
+        }
+    }
+
+    fn keeps_its_version(&self, key: &ObjectKey) -> bool {
+        matches!(&*key.kind, "Gateway" | "GatewayClass")
+    }
+
+    fn differs_from_last_valid(&self, key: &ObjectKey) -> bool {
+        // A candidate differs from what is desired, or it is none.
+        self.candidate(key).is_some()
+    }
+
+    fn must_replace(&self, _: &Node) -> bool {
+        false
+    }
+
+    fn can_replace(&self, node: &Node) -> bool {
+        node.section.is_empty() || self.manner(node) != Manner::LeftOut
+    }
+
+    fn serves(&self, key: &ObjectKey) -> bool {
+        matches!(&*key.kind, "Gateway" | "HTTPRoute" | "GRPCRoute")
+    }
+}

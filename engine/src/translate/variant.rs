@@ -1,0 +1,274 @@
+//! What single fleets are served otherwise than desired: objects in another version, units that are closed.
+//!
+//! Only what an overlay touches is translated once more: the routes it speaks of and those that read an object it
+//! speaks of. Everything else is shared with what is desired.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use holdfast_graph::{Content, Node, ObjectKey};
+use holdfast_xds::Snapshot;
+
+use super::claims;
+use super::fleet::{Composition, FleetId};
+use super::gateway::{self, Outcome};
+use super::overlay::Overlay;
+use super::reader::Input;
+use super::route::{self, RoutePlan};
+use super::{Translator, Unit, endpoints};
+use crate::apis::Body;
+use crate::features::redirect::ListenerContext;
+use crate::snapshot::ObjectSnapshot;
+
+/// The overlays in force, and what was made under them.
+#[derive(Debug, Default)]
+pub(super) struct Variants {
+    overlays: BTreeMap<FleetId, Arc<Overlay>>,
+    routes: BTreeMap<(FleetId, ObjectKey), Arc<RoutePlan>>,
+    gateways: BTreeSet<FleetId>,
+}
+
+impl Variants {
+    /// Is the Gateway itself served otherwise to this fleet?
+    pub(super) fn has_gateway(&self, fleet: &FleetId) -> bool {
+        self.gateways.contains(fleet)
+    }
+}
+
+impl Translator {
+    /// The fleets of a Gateway.
+    pub(super) fn fleets_of(&self, gateway: &ObjectKey) -> Vec<FleetId> {
+        let from = self.fleets.range(FleetId::main(gateway)..);
+        from.map(|(id, _)| id).take_while(|id| id.gateway == *gateway).cloned().collect()
+    }
+
+    /// Opens another fleet of a Gateway, like one that is there; nothing happens where it is open already.
+    pub(crate) fn open(&mut self, id: &FleetId, like: &FleetId) {
+        let Some(fleet) = self.fleets.get(like).filter(|_| !self.fleets.contains_key(id)).cloned() else { return };
+        self.fleets.insert(id.clone(), fleet);
+        let varied: Vec<_> = self.variants.routes.iter().filter(|((of, _), _)| of == like).collect();
+        let varied: Vec<_> = varied.into_iter().map(|((_, key), plan)| (key.clone(), plan.clone())).collect();
+        for (key, plan) in varied {
+            self.variants.routes.insert((id.clone(), key.clone()), plan);
+            self.dirty.insert(Unit::RouteVariant(id.clone(), key));
+        }
+        if let Some(overlay) = self.variants.overlays.get(like).cloned() {
+            self.variants.overlays.insert(id.clone(), overlay);
+        }
+        if self.variants.gateways.contains(like) {
+            self.variants.gateways.insert(id.clone());
+            self.dirty.insert(Unit::GatewayVariant(id.clone()));
+        }
+        self.touched.insert(id.clone());
+    }
+
+    /// Closes a fleet and forgets what was made for it.
+    pub(crate) fn close(&mut self, id: &FleetId) {
+        self.variants.overlays.remove(id);
+        self.variants.gateways.remove(id);
+        self.drop_unit(Unit::GatewayVariant(id.clone()));
+        let own: Vec<_> = self.variants.routes.keys().filter(|(of, _)| of == id).cloned().collect();
+        for (of, key) in own {
+            let plan = self.variants.routes.remove(&(of, key.clone()));
+            self.drop_unit(Unit::RouteVariant(id.clone(), key));
+            if let Some(plan) = plan {
+                plan.backends.iter().for_each(|backend| self.release_service(&backend.service));
+            }
+        }
+        self.fleets.remove(id);
+        self.touched.remove(id);
+    }
+
+    /// From now on the fleet is served with these differences. Takes effect with the next translation.
+    pub(crate) fn lay_over(&mut self, id: &FleetId, overlay: Overlay) {
+        let before = self.variants.overlays.get(id).cloned().unwrap_or_default();
+        if *before == overlay {
+            return;
+        }
+        let keys: BTreeSet<ObjectKey> = before.keys().into_iter().chain(overlay.keys()).cloned().collect();
+        let changed: Vec<ObjectKey> = keys.into_iter().filter(|key| before.differs_at(&overlay, key)).collect();
+        if overlay.is_empty() {
+            self.variants.overlays.remove(id);
+        } else {
+            self.variants.overlays.insert(id.clone(), Arc::new(overlay));
+        }
+        self.dirty.insert(Unit::GatewayVariant(id.clone()));
+        for key in changed {
+            for route in self.routes_reading(&key) {
+                self.dirty.insert(Unit::RouteVariant(id.clone(), route));
+            }
+            // An object of which nothing is desired that can be read: only the overlay has it.
+            self.dirty.insert(Unit::RouteVariant(id.clone(), key));
+        }
+    }
+
+    /// The route objects whose translation has looked at an object.
+    fn routes_reading(&self, key: &ObjectKey) -> BTreeSet<ObjectKey> {
+        let readers = self.readers.get(&Input::Object(key.clone()));
+        let routes = readers.into_iter().flatten().filter_map(|unit| match unit {
+            Unit::Claims(route) | Unit::Route(route) | Unit::RouteVariant(_, route) => Some(route.clone()),
+            _ => None,
+        });
+        routes.collect()
+    }
+
+    /// The fleets that are served this route otherwise than desired.
+    pub(super) fn variants_wanted(&self, route: &ObjectKey) -> BTreeSet<FleetId> {
+        let wanted = self.variants.overlays.iter().filter(|(id, overlay)| self.varies(id, overlay, route));
+        wanted.map(|(id, _)| id.clone()).collect()
+    }
+
+    fn varies(&self, id: &FleetId, overlay: &Overlay, route: &ObjectKey) -> bool {
+        let units = [
+            Unit::Claims(route.clone()),
+            Unit::Route(route.clone()),
+            Unit::RouteVariant(id.clone(), route.clone()),
+        ];
+        let reads = units.iter().filter_map(|unit| self.reads.get(unit)).flatten();
+        overlay.closed.contains_key(route)
+            || overlay.alters(route)
+            || reads.filter_map(|input| if let Input::Object(key) = input { Some(key) } else { None }).any(|key| {
+                // Gateways are served otherwise in a unit of their own.
+                overlay.alters(key) && !matches!(&*key.kind, "Gateway")
+            })
+    }
+
+    pub(super) fn redo_route_variant(
+        &mut self,
+        unit: &Unit,
+        id: &FleetId,
+        key: &ObjectKey,
+        objects: &ObjectSnapshot,
+    ) {
+        if !self.fleets.contains_key(id) {
+            return;
+        }
+        let overlay = self.variants.overlays.get(id).cloned();
+        let overlay = overlay.filter(|overlay| self.varies(id, overlay, key));
+        let plan = match &overlay {
+            Some(overlay) => {
+                let (plan, _) = self.read_over(unit, Some(overlay), objects, |settings, reader| {
+                    let claims = claims::claims(key, settings, reader)?;
+                    let open = route::Closed::new();
+                    route::plan(key, &claims, overlay.closed.get(key).unwrap_or(&open), settings, reader)
+                });
+                plan.map(Arc::new)
+            }
+            None => {
+                self.forget(unit);
+                None
+            }
+        };
+        let at = (id.clone(), key.clone());
+        let old = match &plan {
+            Some(plan) => self.variants.routes.insert(at, plan.clone()),
+            None => self.variants.routes.remove(&at),
+        };
+        let served = if overlay.is_some() { plan.clone() } else { self.routes.get(key).cloned() };
+        if let Some(fleet) = self.fleets.get_mut(id)
+            && !served.as_ref().is_some_and(|plan| fleet.has(key, plan))
+        {
+            fleet.set_route(key, served.as_ref());
+            self.touched.insert(id.clone());
+        }
+        self.services_changed(old.as_deref(), plan.as_deref());
+    }
+
+    pub(super) fn redo_gateway_variant(&mut self, unit: &Unit, id: &FleetId, objects: &ObjectSnapshot) {
+        if !self.fleets.contains_key(id) {
+            return;
+        }
+        let before = self.certificates_of(&id.gateway);
+        let overlay = self.variants.overlays.get(id).cloned();
+        let secrets = |overlay: &Overlay| {
+            let secrets = overlay.objects.values().filter(|object| matches!(object.body, Body::Secret(_)));
+            let hidden = overlay.hidden.iter().filter(|key| &*key.kind == "Secret");
+            secrets.map(|object| &object.key).chain(hidden).cloned().collect::<Vec<_>>()
+        };
+        let held = overlay.as_deref().map(secrets).unwrap_or_default();
+        let (plan, certificates) = match &overlay {
+            Some(overlay) if !held.is_empty() => {
+                let read = self.read_over(unit, Some(overlay), objects, |settings, reader| {
+                    let certificates: BTreeMap<_, _> = held
+                        .iter()
+                        .filter_map(|key| Some((key.clone(), Arc::new(endpoints::secret(key, reader)?))))
+                        .collect();
+                    match gateway::plan(&id.gateway, settings, reader) {
+                        Outcome::Served(plan) => Some((Arc::new(plan), certificates)),
+                        Outcome::Stray(_) | Outcome::None => None,
+                    }
+                });
+                self.variants.gateways.insert(id.clone());
+                match read.0 {
+                    Some((plan, certificates)) => (Some(plan), certificates),
+                    None => (None, BTreeMap::new()),
+                }
+            }
+            _ => {
+                self.forget(unit);
+                if !self.variants.gateways.remove(id) {
+                    return;
+                }
+                (self.plans.get(&id.gateway).cloned(), BTreeMap::new())
+            }
+        };
+        if let (Some(fleet), Some(plan)) = (self.fleets.get_mut(id), plan) {
+            fleet.hold_certificates(certificates);
+            fleet.set_plan(plan);
+            self.touched.insert(id.clone());
+        }
+        let after = self.certificates_of(&id.gateway);
+        self.certificates_changed(&before, &after);
+    }
+
+    /// What a route would be under an overlay, without putting it into force.
+    pub(crate) fn try_route(&self, key: &ObjectKey, over: &Overlay, objects: &ObjectSnapshot) -> Option<RoutePlan> {
+        let mut reader = self.reader(Some(over), objects);
+        let claims = claims::claims(key, &self.settings, &mut reader)?;
+        let open = route::Closed::new();
+        route::plan(key, &claims, over.closed.get(key).unwrap_or(&open), &self.settings, &mut reader)
+    }
+
+    /// The parts of a route's plan in the fleets of a Gateway.
+    pub(crate) fn contents(&self, gateway: &ObjectKey, plan: &RoutePlan) -> Vec<(Content, Node)> {
+        self.fleets.get(&FleetId::main(gateway)).map(|fleet| fleet.contents(plan)).unwrap_or_default()
+    }
+
+    /// Does a route in the Gateway's main fleet have this content? Looks at all of them: for questions that are rare.
+    pub(crate) fn has_content(&self, gateway: &ObjectKey, content: &Content) -> bool {
+        self.fleets.get(&FleetId::main(gateway)).is_some_and(|fleet| fleet.has_content(content))
+    }
+
+    /// Routes of which translation serves a rule otherwise than it is written.
+    pub(crate) fn invalid_routes(&self) -> impl Iterator<Item = &ObjectKey> {
+        self.replaced_routes.iter()
+    }
+
+    /// The certificates that a Gateway's listeners use as desired, with the hash of each.
+    pub(crate) fn certificates(&self, gateway: &ObjectKey) -> BTreeMap<ObjectKey, Content> {
+        let listeners = self.plans.get(gateway).map(|plan| plan.listeners.as_slice()).unwrap_or_default();
+        let keys = listeners.iter().flat_map(|listener| &listener.certificates);
+        keys.filter_map(|key| Some((key.clone(), Content(*self.secrets.get(key)?.version.as_bytes())))).collect()
+    }
+
+    /// What a fleet should have.
+    pub(crate) fn snapshot(&self, id: &FleetId) -> Option<&Snapshot> {
+        self.fleets.get(id).map(super::fleet::Fleet::snapshot)
+    }
+
+    /// Certificates of a Gateway's listeners that are there and cannot be used, and why.
+    pub(crate) fn broken_certificates(&self, gateway: &ObjectKey) -> BTreeMap<ObjectKey, String> {
+        let listeners = self.plans.get(gateway).map(|plan| plan.listeners.as_slice()).unwrap_or_default();
+        listeners.iter().flat_map(|listener| listener.broken_certificates.iter().cloned()).collect()
+    }
+
+    /// The desired plan of a route.
+    pub(crate) fn route(&self, key: &ObjectKey) -> Option<&Arc<RoutePlan>> {
+        self.routes.get(key)
+    }
+
+    /// What a fleet's route configuration of this name is made of.
+    pub(crate) fn composition(&self, id: &FleetId, resource: &str) -> Option<(&Composition, ListenerContext)> {
+        self.fleets.get(id)?.composition(resource)
+    }
+}
