@@ -5,6 +5,7 @@
 
 pub mod core;
 pub mod decode;
+pub mod document;
 pub mod gateway;
 pub mod meta;
 pub mod scheme;
