@@ -1,7 +1,7 @@
-//! From an object back to a JSON document: the opposite of [`decode`](super::decode()), for the store of last valid versions.
+//! From an object back to a JSON document, the opposite of decoding: for the store of last valid versions.
 //!
-//! Only what was kept of an object is written, as it would be decoded again, and only whole objects: what did not decode
-//! was never proven good. Where an object was written is not kept. Nothing is decided here.
+//! Only what was kept of an object is written, as it would be decoded again; where it was written is not. Nothing is
+//! decided here: whether an object was proven good, and had no faults when it was decoded, its caller knows.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::object::{Metadata, Object};
 
 /// The object as a document that decodes to an equal object.
 ///
-/// `None` for kinds of which no version is kept, and for objects with a part that did not decode.
+/// `None` for kinds of which no version is kept, and for objects with a rule or listener that did not decode.
 pub fn document(object: &Object) -> Option<Value> {
     let mut fields = Map::new();
     let mut set = |name: &str, value: Option<Value>| Some(drop(fields.insert(name.into(), value?)));
@@ -192,5 +192,75 @@ fn leave_out_nulls(value: &mut Value) {
         }
         Value::Array(entries) => entries.iter_mut().for_each(leave_out_nulls),
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn object(document: Value) -> Object {
+        match decode(document, None) {
+            Decoded::Object(object, _) => *object,
+            other => unreachable!("{other:?}"),
+        }
+    }
+
+    fn text(object: &Object) -> String {
+        String::from_utf8(stored(object, 7).unwrap().payload.to_vec()).unwrap()
+    }
+
+    #[test]
+    fn payloads_are_canonical_documents() {
+        let route = object(json!({
+            "kind": "HTTPRoute",
+            "apiVersion": "gateway.networking.k8s.io/v1beta1",
+            "metadata": {"name": "a", "uid": "u", "generation": 3, "creationTimestamp": "2024-01-01T01:00:00+01:00"},
+            "spec": {
+                "parentRefs": [{"sectionName": "http", "name": "public", "namespace": null}],
+                "rules": [{"name": "first", "backendRefs": [{"port": 80, "name": "b"}], "matches": []}],
+            },
+        }));
+        assert_eq!(
+            text(&route),
+            "{\"apiVersion\":\"gateway.networking.k8s.io/v1\",\"kind\":\"HTTPRoute\",\"metadata\":{\"annotations\":{},\
+             \"creationTimestamp\":\"2024-01-01T00:00:00Z\",\"generation\":3,\"labels\":{},\"name\":\"a\",\
+             \"namespace\":\"default\",\"uid\":\"u\"},\"spec\":{\"hostnames\":[],\"parentRefs\":[{\"name\":\"public\",\
+             \"sectionName\":\"http\"}],\"rules\":[{\"backendRefs\":[{\"name\":\"b\",\"port\":80}],\"matches\":[],\
+             \"name\":\"first\"}]}}"
+        );
+        let secret = object(json!({
+            "kind": "Secret", "apiVersion": "v1", "metadata": {"name": "s", "namespace": "n"},
+            "data": {"b": "/w=="}, "stringData": {"a": "text"},
+        }));
+        assert_eq!(
+            text(&secret),
+            "{\"apiVersion\":\"v1\",\"data\":{\"a\":\"dGV4dA==\",\"b\":\"/w==\"},\"kind\":\"Secret\",\"metadata\":\
+             {\"annotations\":{},\"generation\":0,\"labels\":{},\"name\":\"s\",\"namespace\":\"n\",\"uid\":\"\"},\
+             \"type\":\"Opaque\"}"
+        );
+    }
+
+    #[test]
+    fn what_the_store_would_not_take_is_not_stored() {
+        let service = object(json!({"kind": "Service", "apiVersion": "v1", "metadata": {"name": "s"}, "spec": {}}));
+        let with = |change: &dyn Fn(&mut Metadata)| {
+            let mut changed = service.clone();
+            change(&mut changed.metadata);
+            (stored(&changed, 7).and_then(|stored| restored(&stored)), Some(changed))
+        };
+        let (back, longest) = with(&|metadata| metadata.uid = "u".repeat(TEXT_BYTES_MAX).into());
+        assert_eq!(back, longest);
+        assert_eq!(with(&|metadata| metadata.uid = "u".repeat(TEXT_BYTES_MAX + 1).into()).0, None);
+        assert_eq!(with(&|metadata| drop(metadata.labels.insert("l".into(), "x".repeat(PAYLOAD_BYTES_MAX)))).0, None);
+        for created in [i64::MIN, i64::MAX] {
+            assert_eq!(with(&|metadata| metadata.created = Some(created)).0, None);
+        }
+        for created in [Timestamp::MIN.as_second(), -1, 0, Timestamp::MAX.as_second()] {
+            let (back, changed) = with(&|metadata| metadata.created = Some(created));
+            assert_eq!(back, changed);
+        }
     }
 }
