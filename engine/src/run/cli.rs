@@ -51,6 +51,9 @@ pub enum Command {
     Bootstrap(BootstrapArgs),
     /// Show the product in a minute: two teams, one Gateway, a mistake that stays where it was made
     Demo(super::demo::DemoArgs),
+    /// Look into the store of what last worked
+    #[command(subcommand)]
+    Store(super::store::StoreCommand),
     /// Print the version
     Version,
 }
@@ -282,7 +285,12 @@ mod tests {
 
     #[test]
     fn every_flag_has_its_twin_in_the_environment_and_its_help() {
-        for command in Cli::command().get_subcommands() {
+        let (cli, mut commands) = (Cli::command(), Vec::new());
+        for command in cli.get_subcommands() {
+            commands.push(command);
+            commands.extend(command.get_subcommands());
+        }
+        for command in commands {
             for flag in command.get_arguments().filter(|flag| flag.get_long().is_some_and(|long| long != "help")) {
                 let long = flag.get_long().unwrap();
                 let twin = format!("CONTROLLER_{}", long.replace('-', "_").to_uppercase());

@@ -17,6 +17,7 @@ pub mod offline;
 pub mod output;
 pub mod probe;
 pub mod serve;
+pub mod store;
 pub mod translate;
 
 use std::path::PathBuf;
@@ -46,6 +47,7 @@ pub fn run() -> ExitCode {
         Command::Version => output::print(concat!("holdfast ", env!("CARGO_PKG_VERSION"), "\n")),
         Command::Check(args) => check::run(args),
         Command::Translate(args) => translate::run(args),
+        Command::Store(command) => store::run(command),
     };
     outcome.unwrap_or_else(|failure| {
         eprintln!("error: {failure}");

@@ -166,3 +166,26 @@ pub(super) fn read<B: AsRef<[u8]>>(
     }
     if Digest::of(&payload).bytes()[..] == first.payload[..] { Ok((payload, first.chunks)) } else { Err(Flaw::Damaged) }
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// A record as another version would write it.
+    pub(in super::super) fn of_schema(schema: u16, name: &[u8], kind: Kind, payload: &[u8]) -> Vec<u8> {
+        let mut envelope = Envelope::new(name, kind, 2, 0, payload.to_vec());
+        envelope.schema = schema;
+        envelope.digest = envelope.seen_digest(name);
+        envelope.write().unwrap_or_default()
+    }
+
+    #[test]
+    fn lengths_that_lie_are_refused() {
+        let mut bytes = encode(&vec![1u8, 2, 3]).unwrap_or_default();
+        assert_eq!(decode::<Vec<u8>>(&bytes), Some(vec![1, 2, 3]));
+        bytes.push(0);
+        assert_eq!(decode::<Vec<u8>>(&bytes), None, "nothing may be left over");
+        // A length of 2^64 - 1, and nothing behind it.
+        assert_eq!(decode::<Vec<u8>>(&[253, 255, 255, 255, 255, 255, 255, 255, 255]), None);
+    }
+}

@@ -17,6 +17,15 @@ const LOCK_PAUSE: Duration = Duration::from_millis(25);
 /// Bytes of memory in which sled keeps pages: everything is read once and written seldom.
 const SLED_MEMORY_BYTES: u64 = 16 * 1024 * 1024;
 const LOG: &str = "db";
+/// Says beside sled's files which generation was committed: sled takes damage in its log for the end of it, and files
+/// that have lost everything for new ones.
+const MARK: &str = "committed";
+/// Bytes that must be free besides what is written. sled has been seen to wait for ever on a disk that is full, so that
+/// it is not asked there.
+const ROOM_BYTES: u64 = 3 * 1024 * 1024;
+/// How long sled may take to end; after that it is left to itself.
+const CLOSE_PAUSES_MAX: u32 = 2000;
+const CLOSE_PAUSE: Duration = Duration::from_millis(1);
 
 /// sled over an open folder.
 pub(super) struct Files {
@@ -28,6 +37,7 @@ impl Files {
     /// Opens a folder that is there, or makes it.
     pub(super) fn open(folder: &Path) -> Result<Self, Trouble> {
         create_private(folder)?;
+        room(folder, 0)?;
         let config = ::sled::Config::new()
             .path(folder)
             .cache_capacity(SLED_MEMORY_BYTES)
@@ -53,20 +63,66 @@ impl Files {
     }
 
     /// Commits, and returns when it is on the disk: sled's own flush hands it to the system only.
-    pub(super) fn commit(&self, batch: ::sled::Batch) -> Result<(), Trouble> {
+    pub(super) fn commit(
+        &self,
+        puts: Vec<(Vec<u8>, Vec<u8>)>,
+        removed: Vec<::sled::IVec>,
+        generation: u64,
+    ) -> Result<(), Trouble> {
+        let bytes = puts.iter().map(|(name, bytes)| (name.len() + bytes.len()) as u64).sum();
+        room(&self.folder, bytes)?;
+        let mut batch = ::sled::Batch::default();
+        removed.into_iter().for_each(|name| batch.remove(name));
+        puts.into_iter().for_each(|(name, bytes)| batch.insert(name, bytes));
         guarded(|| self.db.apply_batch(batch))?;
         guarded(|| self.db.flush())?;
         File::open(self.folder.join(LOG))?.sync_all()?;
+        // Without the mark a loss would be silent; it is no reason to refuse what is on the disk. It need not be there
+        // after a power cut: an older one says less, and nothing wrong.
+        let _ = fs::write(self.folder.join(MARK), mark(generation));
         Ok(())
     }
 
-    /// Ends sled, which writes what it has; it has been seen to panic there.
-    pub(super) fn close(self) {
-        let _ = guarded(|| {
-            drop(self.db);
-            Ok::<(), Trouble>(())
-        });
+    /// The generation that was committed to this folder, as far as is known; 0 for none.
+    pub(super) fn marked(&self) -> u64 {
+        let Ok(bytes) = fs::read(self.folder.join(MARK)) else { return 0 };
+        let generation = bytes.first_chunk::<8>().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+        if bytes == mark(generation) { generation } else { 0 }
     }
+
+    /// Ends sled, which writes what it has; there it has been seen to panic, and to wait for ever.
+    pub(super) fn close(self) {
+        let db = self.db;
+        let ending = thread::Builder::new().name("store-close".into()).spawn(move || {
+            let _ = guarded(|| {
+                drop(db);
+                Ok::<(), Trouble>(())
+            });
+        });
+        let Ok(ending) = ending else { return };
+        for _ in 0..CLOSE_PAUSES_MAX {
+            if ending.is_finished() {
+                return;
+            }
+            thread::sleep(CLOSE_PAUSE);
+        }
+    }
+}
+
+/// A generation, with a digest of itself.
+fn mark(generation: u64) -> Vec<u8> {
+    let generation = generation.to_le_bytes();
+    [&generation[..], &blake3::hash(&generation).as_bytes()[..8]].concat()
+}
+
+/// Is there room for so many bytes more?
+fn room(folder: &Path, bytes: u64) -> Result<(), Trouble> {
+    let system = rustix::fs::statvfs(folder).map_err(std::io::Error::from)?;
+    let free = system.f_bavail.saturating_mul(system.f_frsize);
+    if free < bytes.saturating_mul(2).saturating_add(ROOM_BYTES) {
+        return Err(Trouble::Full(format!("{free} bytes are free")));
+    }
+    Ok(())
 }
 
 /// Takes away sled's snapshot of its own tables, which it can make anew.

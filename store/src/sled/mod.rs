@@ -18,6 +18,8 @@ mod seal;
 mod section;
 mod state;
 mod survey;
+#[cfg(test)]
+mod tests;
 mod trouble;
 mod write;
 
@@ -31,6 +33,7 @@ use holdfast_graph::ObjectKey;
 pub use self::seal::Key;
 pub use self::survey::{Survey, SurveyedObject, SurveyedResource, SurveyedScope, survey};
 
+use self::envelope::Flaw;
 use self::folder::Files;
 use self::form::{Content, Place, Resource, Versions};
 use self::keys::Name;
@@ -136,15 +139,14 @@ impl SledStore {
             return Ok(());
         }
         let Some(files) = &self.files else { return Err(Trouble::Other("its files are not open".into())) };
-        let mut batch = ::sled::Batch::default();
-        writes.puts.into_iter().for_each(|(name, bytes)| batch.insert(name, bytes));
+        let mut removed = Vec::new();
         for name in self.expiring.difference(&writes.added) {
             // With all its chunks.
             for key in files.tree().scan_prefix(name).keys() {
-                batch.remove(trouble::guarded(|| key)?);
+                removed.push(trouble::guarded(|| key)?);
             }
         }
-        files.commit(batch)?;
+        files.commit(writes.puts, removed, state.generation)?;
         self.expiring = writes.dropped;
         self.state = state;
         Ok(())
@@ -163,7 +165,14 @@ impl SledStore {
         };
         let name = E::name(scope, key, content);
         let read = load::payload(files.tree(), self.sealer.as_ref(), &name, content);
-        read.map(|payload| payload.map(Bytes::from)).map_err(|_| StoreError::Damaged { name: String::new() })
+        match read {
+            Ok(payload) => Ok(payload.map(Bytes::from)),
+            // After a commit that failed sled may refuse to read as well: that is no damage.
+            Err(Flaw::Unreadable) => {
+                Err(StoreError::Unavailable(format!("{}: sled does not give a record out", self.folder.display())))
+            }
+            Err(_) => Err(StoreError::Damaged { name: String::new() }),
+        }
     }
 }
 

@@ -37,6 +37,9 @@ pub(super) fn open(folder: &Path, identity: &str, sealer: Option<&Sealer>) -> Re
     };
     let found = guarded(|| load::load(files.tree(), sealer, Some(identity)));
     let (why, text) = match found {
+        Ok(Found::Empty) if files.marked() > 0 => {
+            (Aside::Damaged, "it is damaged: all that it held is lost".to_owned())
+        }
         Ok(Found::Empty) => return anew(files, State::default(), notices),
         Ok(Found::Ours(loaded)) => return ours(folder, files, *loaded, identity, sealer, notices),
         Ok(Found::Foreign) => (Aside::Other, "it is not a store of Holdfast".to_owned()),
@@ -84,6 +87,14 @@ fn ours(
 ) -> Result<Opening, Trouble> {
     let Loaded { mut state, damage, files_damaged, unreadable, .. } = loaded;
     notices.extend(damage.iter().map(|line| format!("{}: {line}", folder.display())));
+    let (generation, marked) = (state.generation, files.marked());
+    if generation < marked && damage.is_empty() {
+        // sled takes damage in its log for the end of it.
+        notices.push(format!(
+            "{}: generation {marked} was committed, and what is left is generation {generation}: it is used, as a whole",
+            folder.display()
+        ));
+    }
     if unreadable > 0 {
         let why = if sealer.is_some() { "with another key" } else { "and there is no key" };
         notices.push(format!(
@@ -106,9 +117,7 @@ fn ours(
     }
     state.generation += 1;
     let writes = write::difference(&State::default(), &mut state, &fresh, identity, sealer)?;
-    let mut batch = ::sled::Batch::default();
-    writes.puts.into_iter().for_each(|(name, bytes)| batch.insert(name, bytes));
-    files.commit(batch)?;
+    files.commit(writes.puts, Vec::new(), state.generation)?;
     anew(files, state, notices)
 }
 

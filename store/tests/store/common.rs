@@ -101,3 +101,59 @@ impl Contents {
             && self.verdicts.iter().all(|it| other.verdicts.contains(it))
     }
 }
+
+/// Waits until sled has let go of a folder, and opens it beside the store: to damage what stands in it.
+pub(crate) fn sled(folder: &Path) -> sled::Db {
+    loop {
+        match sled::open(folder) {
+            Ok(db) => return db,
+            Err(_) => std::thread::yield_now(),
+        }
+    }
+}
+
+/// Copies a folder.
+pub(crate) fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let to = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            copy(&entry.path(), &to);
+        } else {
+            std::fs::copy(entry.path(), to).unwrap();
+        }
+    }
+}
+
+/// The folders beside a store whose names say that they were set aside.
+pub(crate) fn set_aside(folder: &Path) -> Vec<String> {
+    let own = folder.file_name().unwrap().to_str().unwrap().to_owned();
+    let names = std::fs::read_dir(folder.parent().unwrap()).unwrap();
+    let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<_> = names.filter_map(|name| Some(name.strip_prefix(&own)?.to_owned())).collect();
+    names.retain(|name| !name.is_empty());
+    names.sort();
+    names
+}
+
+/// A small store with everything in it, in its last generation and the one before.
+pub(crate) fn small(folder: &Path) -> (Contents, Contents) {
+    let (one, two) = (scope("infra/one"), scope("infra/two"));
+    let mut store = reopen(folder);
+    let first = promote(&one, object("a", 1, "first of a"))
+        .with(Change::Promote(one.clone(), object("b", 1, "first of b")))
+        .with(Change::Promote(two.clone(), object("a", 1, "of the other")))
+        .with(Change::Acknowledge(one.clone(), vec![resource("r", "old r"), resource("s", "s")]))
+        .with(Change::Convict(one.clone(), verdict(1, 1)));
+    store.commit(first).unwrap();
+    let older = Contents::of(&store);
+    let second = promote(&one, object("a", 2, "second of a"))
+        .with(Change::Forget(key("b")))
+        .with(Change::Acknowledge(one.clone(), vec![resource("r", "new r"), resource("s", "s")]))
+        .with(Change::Convict(two, verdict(2, 2)))
+        .with(Change::Acquit(one, [1; 16]));
+    store.commit(second).unwrap();
+    let newest = Contents::of(&store);
+    (older, newest)
+}

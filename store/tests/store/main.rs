@@ -4,3 +4,10 @@
 
 mod basics;
 mod common;
+mod damage;
+mod fixtures;
+mod full;
+mod generations;
+mod kills;
+mod sealing;
+mod strangers;

@@ -9,4 +9,5 @@ mod house;
 mod limits;
 mod mutations;
 mod processes;
+mod stored;
 mod unknown_fields;

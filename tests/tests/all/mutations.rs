@@ -53,12 +53,17 @@ fn broken_cases() {
     assert!(cases > 50, "only {cases} cases were found");
 }
 
-fn break_case(name: &str, documents: &[Value], seed: u64) {
+/// Numbers below what is asked for, the same for the same seed.
+pub(super) fn choices(seed: u64) -> impl FnMut(usize) -> usize {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    let mut choose = |below: usize| {
+    move |below| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         if below == 0 { 0 } else { usize::try_from(state >> 33).unwrap() % below }
-    };
+    }
+}
+
+fn break_case(name: &str, documents: &[Value], seed: u64) {
+    let mut choose = choices(seed);
     let settings = if choose(2) == 0 { Settings::standalone() } else { Settings::default() };
     let mut engine = Engine::new(settings.clone());
     let mut present = Present::default();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use gateway_api::grpcroutes::GrpcRouteRulesMatches;
 use gateway_api::httproutes::HttpRouteRulesFilters;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::references::BackendRef;
@@ -15,7 +15,7 @@ use crate::apis::Body;
 use crate::apis::decode::Found;
 
 /// A rule of a GRPCRoute.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GrpcRule {
     /// Name, unique within the route.

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use gateway_api::httproutes::{HttpRouteRulesFilters, HttpRouteRulesMatches, HttpRouteRulesTimeouts};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::references::BackendRef;
@@ -14,7 +14,7 @@ use crate::apis::Body;
 use crate::apis::decode::Found;
 
 /// A rule of an HTTPRoute.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HttpRule {
     /// Name, unique within the route.

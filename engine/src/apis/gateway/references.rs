@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use gateway_api::httproutes::HttpRouteRulesFilters;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// A route's parent.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ParentRef {
     /// Group, `gateway.networking.k8s.io` where unset.
@@ -24,7 +24,7 @@ pub struct ParentRef {
 }
 
 /// A back end of a rule.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BackendRef {
     /// Group, the core group where unset.

@@ -1,0 +1,266 @@
+//! From an object back to a JSON document, the opposite of decoding: for the store of last valid versions.
+//!
+//! Only what was kept of an object is written, as it would be decoded again; where it was written is not. Nothing is
+//! decided here: whether an object was proven good, and had no faults when it was decoded, its caller knows.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use gateway_api::gateways::{GatewayAddresses, GatewayInfrastructure, GatewayListeners, GatewayTls};
+use holdfast_store::StoredObject;
+use holdfast_store::record::{PAYLOAD_BYTES_MAX, TEXT_BYTES_MAX};
+use k8s_openapi::jiff::Timestamp;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::core::secret::Secret;
+use super::core::service::{Port, Service};
+use super::gateway::gateway::Gateway;
+use super::gateway::references::ParentRef;
+use super::gateway::route::{Route, RuleEntry};
+use super::{Body, Decoded, decode, scheme};
+use crate::object::{Metadata, Object};
+
+/// The object as a document that decodes to an equal object.
+///
+/// `None` for kinds of which no version is kept, and for objects with a rule or listener that did not decode.
+pub fn document(object: &Object) -> Option<Value> {
+    let mut fields = Map::new();
+    let mut set = |name: &str, value: Option<Value>| Some(drop(fields.insert(name.into(), value?)));
+    match &object.body {
+        Body::Gateway(gateway) => set("spec", gateway_spec(gateway))?,
+        Body::HttpRoute(route) => set("spec", route_spec(route))?,
+        Body::GrpcRoute(route) => set("spec", route_spec(route))?,
+        Body::Service(service) => set("spec", service_spec(service))?,
+        Body::Secret(secret) => {
+            set("type", value(&secret.kind))?;
+            set("data", secret_data(secret))?;
+        }
+        // Which class is ours, who may refer, and where endpoints are, is always asked of today's objects.
+        Body::GatewayClass(_) | Body::ReferenceGrant(_) | Body::EndpointSlice(_) | Body::Namespace => return None,
+    }
+    let kind = scheme::find(&object.key.group, &object.key.kind)?;
+    let version = kind.versions.first()?;
+    let in_group = format!("{}/{version}", kind.group);
+    set("apiVersion", value(in_group.trim_start_matches('/')))?;
+    set("kind", value(kind.kind))?;
+    set("metadata", metadata(object))?;
+    let mut document = Value::Object(fields);
+    leave_out_nulls(&mut document);
+    // Of no effect unless some dependency makes serde_json keep the order of insertion.
+    document.sort_all_objects();
+    Some(document)
+}
+
+/// The object as it is stored; `since` is when it was proven good (seconds since 1970).
+///
+/// `None` where [`document`] gives none, and where the store would not take it: one record over a limit would cost the
+/// others of its batch.
+pub fn stored(object: &Object, since: i64) -> Option<StoredObject> {
+    let payload = serde_json::to_vec(&document(object)?).ok()?;
+    if payload.len() > PAYLOAD_BYTES_MAX || object.metadata.uid.len() > TEXT_BYTES_MAX {
+        return None;
+    }
+    Some(StoredObject {
+        key: object.key.clone(),
+        uid: object.metadata.uid.clone(),
+        generation: object.metadata.generation,
+        since,
+        sensitive: matches!(object.body, Body::Secret(_)),
+        payload: payload.into(),
+    })
+}
+
+/// The object that was stored.
+///
+/// `None` where that is not certain: the payload does not decode without an error, or what it decodes to would be stored
+/// otherwise. So a field that only another version knows is never dropped in silence.
+pub fn restored(stored: &StoredObject) -> Option<Object> {
+    let document = serde_json::from_slice(&stored.payload).ok()?;
+    let Decoded::Object(object, faults) = decode(document, None) else { return None };
+    let same = || self::stored(&object, stored.since).is_some_and(|again| again == *stored);
+    (!faults.iter().any(|fault| fault.is_error()) && same()).then_some(*object)
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct WrittenMetadata<'a> {
+    name: &'a str,
+    namespace: &'a str,
+    uid: &'a str,
+    generation: i64,
+    creation_timestamp: Option<String>,
+    labels: &'a BTreeMap<String, String>,
+    annotations: &'a BTreeMap<String, String>,
+}
+
+fn metadata(object: &Object) -> Option<Value> {
+    let Metadata { uid, generation, created, labels, annotations } = &object.metadata;
+    let creation_timestamp = match created {
+        Some(seconds) => Some(Timestamp::from_second(*seconds).ok()?.to_string()),
+        None => None,
+    };
+    let (name, namespace) = (&object.key.name, &object.key.namespace);
+    let generation = *generation;
+    value(WrittenMetadata { name, namespace, uid, generation, creation_timestamp, labels, annotations })
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct GatewaySpec<'a> {
+    gateway_class_name: &'a str,
+    listeners: Vec<&'a GatewayListeners>,
+    addresses: &'a [GatewayAddresses],
+    tls: Option<&'a GatewayTls>,
+    infrastructure: Option<&'a GatewayInfrastructure>,
+}
+
+fn gateway_spec(gateway: &Gateway) -> Option<Value> {
+    let Gateway { class, listeners, addresses, tls, infrastructure } = gateway;
+    value(GatewaySpec {
+        gateway_class_name: class,
+        listeners: listeners
+            .iter()
+            .map(|entry| entry.written.as_ref().filter(|_| entry.whole))
+            .collect::<Option<_>>()?,
+        addresses,
+        tls: tls.as_ref(),
+        infrastructure: infrastructure.as_ref(),
+    })
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct RouteSpec<'a, R> {
+    parent_refs: &'a [ParentRef],
+    hostnames: &'a [Arc<str>],
+    rules: Vec<&'a R>,
+}
+
+fn route_spec<R: Serialize>(route: &Route<R>) -> Option<Value> {
+    let Route { parents, hostnames, rules } = route;
+    let rules = rules.iter().map(|entry| match entry {
+        RuleEntry::Decoded(rule) => Some(rule),
+        RuleEntry::Broken { .. } => None,
+    });
+    value(RouteSpec { parent_refs: parents, hostnames, rules: rules.collect::<Option<_>>()? })
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ServiceSpec<'a> {
+    r#type: Option<&'a str>,
+    ports: Vec<ServicePort<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ServicePort<'a> {
+    name: &'a str,
+    port: u16,
+    protocol: &'a str,
+    app_protocol: &'a str,
+}
+
+fn service_spec(service: &Service) -> Option<Value> {
+    let Service { external_name, ports } = service;
+    let ports = ports.iter().map(|Port { name, port, protocol, app_protocol }| ServicePort {
+        name,
+        port: *port,
+        protocol,
+        app_protocol,
+    });
+    value(ServiceSpec { r#type: external_name.then_some("ExternalName"), ports: ports.collect() })
+}
+
+fn secret_data(secret: &Secret) -> Option<Value> {
+    value(secret.data.iter().map(|(name, bytes)| (name, STANDARD.encode(bytes))).collect::<BTreeMap<_, _>>())
+}
+
+fn value(written: impl Serialize) -> Option<Value> {
+    serde_json::to_value(written).ok()
+}
+
+/// What is unset is not written; to decoding that is the same.
+fn leave_out_nulls(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|_, value| !value.is_null());
+            fields.values_mut().for_each(leave_out_nulls);
+        }
+        Value::Array(entries) => entries.iter_mut().for_each(leave_out_nulls),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn object(document: Value) -> Object {
+        match decode(document, None) {
+            Decoded::Object(object, _) => *object,
+            other => unreachable!("{other:?}"),
+        }
+    }
+
+    fn text(object: &Object) -> String {
+        String::from_utf8(stored(object, 7).unwrap().payload.to_vec()).unwrap()
+    }
+
+    #[test]
+    fn payloads_are_canonical_documents() {
+        let route = object(json!({
+            "kind": "HTTPRoute",
+            "apiVersion": "gateway.networking.k8s.io/v1beta1",
+            "metadata": {"name": "a", "uid": "u", "generation": 3, "creationTimestamp": "2024-01-01T01:00:00+01:00"},
+            "spec": {
+                "parentRefs": [{"sectionName": "http", "name": "public", "namespace": null}],
+                "rules": [{"name": "first", "backendRefs": [{"port": 80, "name": "b"}], "matches": []}],
+            },
+        }));
+        assert_eq!(
+            text(&route),
+            "{\"apiVersion\":\"gateway.networking.k8s.io/v1\",\"kind\":\"HTTPRoute\",\"metadata\":{\"annotations\":{},\
+             \"creationTimestamp\":\"2024-01-01T00:00:00Z\",\"generation\":3,\"labels\":{},\"name\":\"a\",\
+             \"namespace\":\"default\",\"uid\":\"u\"},\"spec\":{\"hostnames\":[],\"parentRefs\":[{\"name\":\"public\",\
+             \"sectionName\":\"http\"}],\"rules\":[{\"backendRefs\":[{\"name\":\"b\",\"port\":80}],\"matches\":[],\
+             \"name\":\"first\"}]}}"
+        );
+        let secret = object(json!({
+            "kind": "Secret", "apiVersion": "v1", "metadata": {"name": "s", "namespace": "n"},
+            "data": {"b": "/w=="}, "stringData": {"a": "text"},
+        }));
+        assert_eq!(
+            text(&secret),
+            "{\"apiVersion\":\"v1\",\"data\":{\"a\":\"dGV4dA==\",\"b\":\"/w==\"},\"kind\":\"Secret\",\"metadata\":\
+             {\"annotations\":{},\"generation\":0,\"labels\":{},\"name\":\"s\",\"namespace\":\"n\",\"uid\":\"\"},\
+             \"type\":\"Opaque\"}"
+        );
+    }
+
+    #[test]
+    fn what_the_store_would_not_take_is_not_stored() {
+        let service = object(json!({"kind": "Service", "apiVersion": "v1", "metadata": {"name": "s"}, "spec": {}}));
+        let with = |change: &dyn Fn(&mut Metadata)| {
+            let mut changed = service.clone();
+            change(&mut changed.metadata);
+            (stored(&changed, 7).and_then(|stored| restored(&stored)), Some(changed))
+        };
+        let (back, longest) = with(&|metadata| metadata.uid = "u".repeat(TEXT_BYTES_MAX).into());
+        assert_eq!(back, longest);
+        assert_eq!(with(&|metadata| metadata.uid = "u".repeat(TEXT_BYTES_MAX + 1).into()).0, None);
+        assert_eq!(with(&|metadata| drop(metadata.labels.insert("l".into(), "x".repeat(PAYLOAD_BYTES_MAX)))).0, None);
+        for created in [i64::MIN, i64::MAX] {
+            assert_eq!(with(&|metadata| metadata.created = Some(created)).0, None);
+        }
+        for created in [Timestamp::MIN.as_second(), -1, 0, Timestamp::MAX.as_second()] {
+            let (back, changed) = with(&|metadata| metadata.created = Some(created));
+            assert_eq!(back, changed);
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! Takes out of changes that wait what later ones make superfluous.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use holdfast_store::record::VERSIONS_KEPT;
+use holdfast_store::{Batch, Change};
+
+/// How much waits: changes, and the resources in them.
+pub(super) fn weight(batch: &Batch) -> usize {
+    let more = |change: &Change| if let Change::Acknowledge(_, resources) = change { resources.len() } else { 0 };
+    batch.changes().iter().map(|change| 1 + more(change)).sum()
+}
+
+/// Changes that come to the same.
+pub(super) fn merged(batch: Batch) -> Batch {
+    let (mut promoted, mut forgotten) = (BTreeMap::new(), BTreeSet::new());
+    let (mut acknowledged, mut judged, mut gone) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+    // From the last to the first: what is known already is superseded.
+    let mut kept: Vec<Change> = batch
+        .into_changes()
+        .into_iter()
+        .rev()
+        .filter(|change| match change {
+            Change::Promote(scope, object) => {
+                let later: &mut Vec<_> = promoted.entry((scope.clone(), object.key.clone())).or_default();
+                let version = (object.uid.clone(), object.payload.clone());
+                let new = !later.contains(&version);
+                if new {
+                    later.push(version);
+                }
+                new && later.len() <= VERSIONS_KEPT
+                    && !forgotten.contains(&object.key)
+                    && !gone.contains(&scope.gateway)
+            }
+            Change::Forget(key) => forgotten.insert(key.clone()),
+            Change::Acknowledge(scope, _) => acknowledged.insert(scope.clone()) && !gone.contains(&scope.gateway),
+            Change::Convict(scope, verdict) => {
+                judged.insert((scope.clone(), verdict.content)) && !gone.contains(&scope.gateway)
+            }
+            Change::Acquit(scope, content) => {
+                judged.insert((scope.clone(), *content)) && !gone.contains(&scope.gateway)
+            }
+            Change::ForgetGateway(gateway) => gone.insert(gateway.clone()),
+        })
+        .collect();
+    kept.reverse();
+    kept.into_iter().fold(Batch::default(), Batch::with)
+}

@@ -1,0 +1,114 @@
+//! What the thread does.
+
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use holdfast_store::{Batch, LastValidStore, StoreError};
+
+use super::{Pace, Shared, merge};
+
+/// How old what is told of the store may be while it is written.
+const TOLD_EVERY: Duration = Duration::from_secs(1);
+
+/// Stores what waits until it is to end.
+pub(super) fn work(mut store: impl LastValidStore, shared: &Shared, pace: Pace) {
+    // Also where this thread panics: nobody shall wait for it.
+    let _ended = Ended(shared);
+    let (mut next, mut told) = (Instant::now(), None);
+    let mut again_after = pace.again_after;
+    loop {
+        let (batch, came, ending) = take(shared, next);
+        if batch.is_empty() {
+            if ending {
+                return;
+            }
+            continue;
+        }
+        let began = Instant::now();
+        let outcome = commit(&mut store, batch, shared);
+        let took = began.elapsed();
+        shared.last_nanos.store(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        store.notices().iter().for_each(|notice| tracing::warn!("{notice}"));
+        match outcome {
+            Ok(()) => {
+                shared.commits.fetch_add(1, Ordering::Relaxed);
+                if shared.told().1.take().is_some() {
+                    tracing::info!("what last worked is stored again");
+                }
+                again_after = pace.again_after;
+                next = began + pace.between;
+                shared.queue().stored = came;
+                shared.done.notify_all();
+            }
+            Err((error, batch)) => {
+                shared.errors.fetch_add(1, Ordering::Relaxed);
+                let error = error.to_string();
+                if shared.told().1.replace(error.clone()).is_none() {
+                    tracing::warn!("what last worked cannot be stored, and is tried again: {error}");
+                }
+                if ending {
+                    return;
+                }
+                let mut queue = shared.queue();
+                let newer = std::mem::replace(&mut queue.waiting, batch);
+                queue.waiting.append(newer);
+                queue.weight = merge::weight(&queue.waiting);
+                next = Instant::now() + again_after;
+                again_after = (again_after * 2).min(pace.again_after_max);
+            }
+        }
+        if told.is_none_or(|told: Instant| told.elapsed() >= TOLD_EVERY) || shared.queue().waiting.is_empty() {
+            shared.told().0 = store.statistics();
+            told = Some(Instant::now());
+        }
+    }
+}
+
+/// Waits for something to do, not before the next commit is due; takes all that waits.
+fn take(shared: &Shared, next: Instant) -> (Batch, u64, bool) {
+    let mut queue = shared.queue();
+    loop {
+        let left = next.saturating_duration_since(Instant::now());
+        if queue.ending || (left.is_zero() && !queue.waiting.is_empty()) {
+            (queue.weight, queue.merge_at) = (0, 0);
+            return (std::mem::take(&mut queue.waiting), queue.came, queue.ending);
+        }
+        queue = if left.is_zero() {
+            shared.wake.wait(queue).unwrap_or_else(PoisonError::into_inner)
+        } else {
+            shared.wake.wait_timeout(queue, left).unwrap_or_else(PoisonError::into_inner).0
+        };
+    }
+}
+
+/// Commits. Where a batch is refused, its changes are tried one by one, so that one too large hurts no other.
+fn commit(store: &mut impl LastValidStore, batch: Batch, shared: &Shared) -> Result<(), (StoreError, Batch)> {
+    match store.commit(batch.clone()) {
+        Ok(()) => return Ok(()),
+        Err(error) if error.is_refusal() => {}
+        Err(error) => return Err((error, batch)),
+    }
+    let mut changes = batch.into_changes().into_iter();
+    while let Some(change) = changes.next() {
+        let one = Batch::default().with(change);
+        match store.commit(one.clone()) {
+            Ok(()) => {}
+            Err(error) if error.is_refusal() => {
+                shared.refused.fetch_add(1, Ordering::Relaxed);
+                tracing::warn!("not stored: {error}");
+            }
+            Err(error) => return Err((error, changes.fold(one, Batch::with))),
+        }
+    }
+    Ok(())
+}
+
+struct Ended<'a>(&'a Shared);
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        self.0.ended.store(true, Ordering::SeqCst);
+        self.0.done.notify_all();
+    }
+}

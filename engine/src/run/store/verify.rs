@@ -1,0 +1,39 @@
+//! `holdfast store verify`: reads everything, says what is damaged.
+
+use std::process::ExitCode;
+
+use clap::Args;
+
+use super::WhichStore;
+use crate::run::failure::Failure;
+use crate::run::output;
+
+/// `holdfast store verify`.
+#[derive(Debug, Args)]
+pub struct VerifyArgs {
+    /// Which store.
+    #[command(flatten)]
+    pub which: WhichStore,
+}
+
+/// Exit code 0 where all is sound, 1 where something is damaged.
+///
+/// # Errors
+/// Where there is no store, or a running Holdfast uses it.
+pub fn run(args: &VerifyArgs) -> Result<ExitCode, Failure> {
+    let (folder, survey) = super::look(&args.which)?;
+    let folder = folder.display();
+    for line in &survey.damage {
+        output::print(&format!("{folder}: {line}\n"))?;
+    }
+    let (records, generation) = (survey.records, survey.statistics.generation);
+    let sealed = match survey.statistics.unreadable {
+        0 => String::new(),
+        count => format!("; {count} are sealed and cannot be unsealed with the key at hand"),
+    };
+    if !survey.damage.is_empty() {
+        output::print(&format!("{folder}: damaged; {records} records of generation {generation} are sound{sealed}\n"))?;
+        return Ok(ExitCode::from(1));
+    }
+    output::print(&format!("{folder}: sound; generation {generation}, {records} records{sealed}\n"))
+}
