@@ -13,7 +13,7 @@ use holdfast_store::StoredObject;
 use holdfast_store::record::{PAYLOAD_BYTES_MAX, TEXT_BYTES_MAX};
 use k8s_openapi::jiff::Timestamp;
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::core::secret::Secret;
 use super::core::service::{Port, Service};
@@ -27,27 +27,21 @@ use crate::object::{Metadata, Object};
 ///
 /// `None` for kinds of which no version is kept, and for objects with a rule or listener that did not decode.
 pub fn document(object: &Object) -> Option<Value> {
-    let mut fields = Map::new();
-    let mut set = |name: &str, value: Option<Value>| Some(drop(fields.insert(name.into(), value?)));
-    match &object.body {
-        Body::Gateway(gateway) => set("spec", gateway_spec(gateway))?,
-        Body::HttpRoute(route) => set("spec", route_spec(route))?,
-        Body::GrpcRoute(route) => set("spec", route_spec(route))?,
-        Body::Service(service) => set("spec", service_spec(service))?,
-        Body::Secret(secret) => {
-            set("type", value(&secret.kind))?;
-            set("data", secret_data(secret))?;
-        }
+    let content = match &object.body {
+        Body::Gateway(gateway) => vec![("spec", gateway_spec(gateway)?)],
+        Body::HttpRoute(route) => vec![("spec", route_spec(route)?)],
+        Body::GrpcRoute(route) => vec![("spec", route_spec(route)?)],
+        Body::Service(service) => vec![("spec", service_spec(service)?)],
+        Body::Secret(secret) => vec![("type", value(&secret.kind)?), ("data", secret_data(secret)?)],
         // Which class is ours, who may refer, and where endpoints are, is always asked of today's objects.
         Body::GatewayClass(_) | Body::ReferenceGrant(_) | Body::EndpointSlice(_) | Body::Namespace => return None,
-    }
+    };
     let kind = scheme::find(&object.key.group, &object.key.kind)?;
     let version = kind.versions.first()?;
-    let in_group = format!("{}/{version}", kind.group);
-    set("apiVersion", value(in_group.trim_start_matches('/')))?;
-    set("kind", value(kind.kind))?;
-    set("metadata", metadata(object))?;
-    let mut document = Value::Object(fields);
+    let api_version = if kind.group.is_empty() { (*version).to_owned() } else { format!("{}/{version}", kind.group) };
+    let identity = [("apiVersion", api_version.into()), ("kind", kind.kind.into()), ("metadata", metadata(object)?)];
+    let fields = identity.into_iter().chain(content).map(|(name, value)| (name.to_owned(), value));
+    let mut document = Value::Object(fields.collect());
     leave_out_nulls(&mut document);
     // Of no effect unless some dependency makes serde_json keep the order of insertion.
     document.sort_all_objects();
@@ -209,7 +203,7 @@ mod tests {
     }
 
     fn text(object: &Object) -> String {
-        String::from_utf8(stored(object, 7).unwrap().payload.to_vec()).unwrap()
+        stored(object, 7).map(|stored| String::from_utf8_lossy(&stored.payload).into_owned()).unwrap_or_default()
     }
 
     #[test]
