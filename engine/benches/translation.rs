@@ -51,9 +51,7 @@ fn measure(routes: usize, per_table: usize) {
     let decoded = started.elapsed();
     let actions = engine.handle(events);
     let full = started.elapsed();
-    let Some(Action::Publish { offers, .. }) = actions.into_iter().next_back() else {
-        panic!("nothing was published")
-    };
+    let Some(Action::Publish { offers, .. }) = actions.into_iter().next_back() else { panic!("nothing was published") };
     let grown = resident_kib().saturating_sub(before);
 
     let mut times: Vec<Duration> = Vec::with_capacity(CHANGES);

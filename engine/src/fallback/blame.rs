@@ -10,13 +10,13 @@ use holdfast_graph::{Content, Detected, Node, ObjectKey, Verdict};
 use holdfast_store::{Change, StoredVerdict};
 use holdfast_xds::{Answer, Outcome, ResourceType, Version};
 
+use super::ROUNDS_MAX;
 use super::interaction::{Found, Interaction};
 use super::line::{Around, Line};
 use super::readmission::{Finding, Readmission, Subject};
 use super::rollout::{Stage, Waiting, next};
 use super::suspects::{self, Suspects};
 use super::trials::{self, Item};
-use super::ROUNDS_MAX;
 use crate::trial::{Outcome as TrialOutcome, Trial, Tried};
 
 /// Parts of one refused resource that are tried alone, at most; of more the first by object.
@@ -77,7 +77,9 @@ impl Line {
                     self.note_tried(kind, &name, &version);
                 }
             }
-            (Expected::Whole(kind, name, version), Some(message)) => search.refused.push((kind, name, version, message)),
+            (Expected::Whole(kind, name, version), Some(message)) => {
+                search.refused.push((kind, name, version, message))
+            }
             (Expected::Part(node, content), Some(message)) => {
                 search.culprits += 1;
                 self.convict(content, &node, Detected::Probe, &message, Vec::new(), around);
@@ -185,8 +187,11 @@ impl Line {
                     rendered: rendered.clone(),
                 })
             });
-            let (mut newer, mut items): (Vec<Item>, Vec<Item>) = items.partition(|item| changed.contains(&item.content));
-            newer.sort_by(|a, b| (&a.rendered.route.precedence.age, &a.host).cmp(&(&b.rendered.route.precedence.age, &b.host)));
+            let (mut newer, mut items): (Vec<Item>, Vec<Item>) =
+                items.partition(|item| changed.contains(&item.content));
+            newer.sort_by(|a, b| {
+                (&a.rendered.route.precedence.age, &a.host).cmp(&(&b.rendered.route.precedence.age, &b.host))
+            });
             let unchanged = items.len();
             items.append(&mut newer);
             Some((name, version, Interaction::new(items, unchanged)?))
@@ -216,7 +221,11 @@ impl Line {
     }
 
     /// Who can be at fault for a version of a route configuration.
-    fn suspects(&self, name: &str, version: &Version) -> Option<(Suspects, crate::features::redirect::ListenerContext)> {
+    fn suspects(
+        &self,
+        name: &str,
+        version: &Version,
+    ) -> Option<(Suspects, crate::features::redirect::ListenerContext)> {
         let form = self.form(name, version)?;
         let before = self.acknowledged(name).map(|form| &form.composition);
         Some((suspects::changed(before, &form.composition, &self.proof), form.context))
@@ -243,7 +252,9 @@ impl Line {
             ResourceType::Endpoints => {}
             ResourceType::Secret => {
                 self.note_acknowledged();
-                if let Some(key) = self.wanted.get(ResourceType::Secret, name).and_then(|r| r.origins.iter().next().cloned()) {
+                if let Some(key) =
+                    self.wanted.get(ResourceType::Secret, name).and_then(|r| r.origins.iter().next().cloned())
+                {
                     self.promote_one(&key, around);
                 }
             }

@@ -152,7 +152,8 @@ impl Lines {
             }
             Event::Tried(tried) => {
                 for one in &tried {
-                    let expecting = |line: &&mut Line| line.search.as_ref().is_some_and(|search| search.expects(one.id));
+                    let expecting =
+                        |line: &&mut Line| line.search.as_ref().is_some_and(|search| search.expects(one.id));
                     if let Some(line) = self.gateways.values_mut().flatten().find(expecting) {
                         line.tried(one, around);
                         self.touched.insert(line.name.clone());

@@ -61,8 +61,10 @@ impl Proof {
         if self.proven.len() + self.tried.len() <= CONTENTS_MAX {
             return;
         }
-        let served: HashSet<Content> =
-            served.flat_map(|composition| composition.values()).flat_map(|parts| parts.iter().map(|(c, _)| *c)).collect();
+        let served: HashSet<Content> = served
+            .flat_map(|composition| composition.values())
+            .flat_map(|parts| parts.iter().map(|(c, _)| *c))
+            .collect();
         self.proven.retain(|content| served.contains(content));
         self.tried.retain(|content| served.contains(content));
     }

@@ -137,7 +137,9 @@ mod tests {
 
     #[test]
     fn all_culprits_are_found_and_nobody_else() {
-        for (count, guilty) in [(2, vec![1]), (7, vec![0, 6]), (100, vec![3, 4, 99]), (1000, (0..20).map(|i| i * 50).collect())] {
+        for (count, guilty) in
+            [(2, vec![1]), (7, vec![0, 6]), (100, vec![3, 4, 99]), (1000, (0..20).map(|i| i * 50).collect())]
+        {
             let (convicted, trials) = search(count, &guilty);
             assert_eq!(convicted, guilty);
             let bound = guilty.len() * (2 + 2 * count.ilog2() as usize + 2);

@@ -116,9 +116,7 @@ impl Line {
             return false;
         };
         let before = self.acknowledged(&resource.name);
-        before.is_some_and(|before| {
-            suspects::all_known_good(Some(&before.composition), &form.composition, &self.proof)
-        })
+        before.is_some_and(|before| suspects::all_known_good(Some(&before.composition), &form.composition, &self.proof))
     }
 
     fn probe(&mut self, unproven: &Waiting, around: &mut Around<'_>) {
@@ -134,7 +132,13 @@ impl Line {
     }
 
     /// The canary has answered for a resource; true where it has now answered for all.
-    pub(crate) fn canary_acknowledged(&mut self, node: &str, kind: ResourceType, name: &Arc<str>, version: Version) -> bool {
+    pub(crate) fn canary_acknowledged(
+        &mut self,
+        node: &str,
+        kind: ResourceType,
+        name: &Arc<str>,
+        version: Version,
+    ) -> bool {
         let Stage::Canary { node: canary, waiting, .. } = &mut self.stage else { return false };
         let slot = (kind, name.clone());
         if **canary == *node && waiting.get(&slot) == Some(&version) {

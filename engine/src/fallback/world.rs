@@ -45,7 +45,8 @@ pub(crate) struct World<'a> {
 impl World<'_> {
     /// Is this content refused now?
     pub(crate) fn refuses(&self, content: &Content) -> bool {
-        !self.on_trial.contains(content) && self.quarantine.refuses(content, |witness| self.is_desired(witness)).is_some()
+        !self.on_trial.contains(content)
+            && self.quarantine.refuses(content, |witness| self.is_desired(witness)).is_some()
     }
 
     /// Does a route that is desired have this content? Asked of witnesses only, which are few.
@@ -88,7 +89,8 @@ impl World<'_> {
     fn may_be_served(&self, object: &Arc<Object>) -> bool {
         match &object.body {
             Body::HttpRoute(_) | Body::GrpcRoute(_) => {
-                let over = Overlay { objects: BTreeMap::from([(object.key.clone(), object.clone())]), ..Overlay::default() };
+                let over =
+                    Overlay { objects: BTreeMap::from([(object.key.clone(), object.clone())]), ..Overlay::default() };
                 let Some(plan) = self.translator.try_route(&object.key, &over, self.objects) else { return false };
                 !plan.replaced.iter().any(|replaced| replaced.class == Class::Invalid) && !self.is_refused(&plan, None)
             }
@@ -107,9 +109,9 @@ impl World<'_> {
     /// Is a part of the plan refused, in a section or anywhere?
     fn is_refused(&self, plan: &RoutePlan, section: Option<&str>) -> bool {
         let contents = self.translator.contents(self.gateway, plan);
-        contents.iter().any(|(content, node)| {
-            section.is_none_or(|section| *node.section == *section) && self.refuses(content)
-        })
+        contents
+            .iter()
+            .any(|(content, node)| section.is_none_or(|section| *node.section == *section) && self.refuses(content))
     }
 
     /// How a refused unit can be answered; the first manner that was not refused itself.

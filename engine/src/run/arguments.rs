@@ -18,20 +18,21 @@ const PROBE_TIMEOUT_MIN: Duration = Duration::from_millis(100);
 const PROBE_TIMEOUT_MAX: Duration = Duration::from_secs(600);
 /// The gate of the direct responses in the place of invalid rules.
 pub const INVALID_ROUTE_REPLACEMENT: &str = "InvalidRouteReplacement";
-/// The gate of serving last valid versions.
+/// The gate of last valid versions where back ends do not exist.
+pub const BACKFILL_UNRESOLVED_REFERENCES: &str = "BackfillUnresolvedReferences";
+/// The gate of isolating what is broken.
 pub const FALLBACK_CONFIGURATION: &str = "FallbackConfiguration";
 
 /// A gate that is known.
 struct Gate {
     name: &'static str,
     default: bool,
-    /// Can it be switched on in this version?
-    available: bool,
 }
 
 const GATES: &[Gate] = &[
-    Gate { name: FALLBACK_CONFIGURATION, default: false, available: false },
-    Gate { name: INVALID_ROUTE_REPLACEMENT, default: true, available: true },
+    Gate { name: BACKFILL_UNRESOLVED_REFERENCES, default: false },
+    Gate { name: FALLBACK_CONFIGURATION, default: false },
+    Gate { name: INVALID_ROUTE_REPLACEMENT, default: true },
 ];
 
 /// One `GATE=BOOL`.
@@ -48,16 +49,13 @@ impl FromStr for GateSetting {
         let (name, value) = text.split_once('=').ok_or("a gate is set as in InvalidRouteReplacement=false")?;
         let Some(gate) = GATES.iter().find(|gate| gate.name == name) else {
             let known: Vec<_> = GATES.iter().map(|gate| gate.name).collect();
-            return Err(format!("there is no gate {name:?}; there are {}", known.join(" and ")));
+            return Err(format!("there is no gate {name:?}; there are {}", known.join(", ")));
         };
         let on = match value {
             "true" => true,
             "false" => false,
             _ => return Err(format!("{name} is true or false, not {value:?}")),
         };
-        if on && !gate.available {
-            return Err(format!("{name} is not available in this version of Holdfast"));
-        }
         Ok(Self { name: gate.name, on })
     }
 }
@@ -215,6 +213,12 @@ pub(super) fn probe_timeout(text: &str) -> Result<Duration, String> {
         return Ok(timeout);
     }
     Err(format!("from {PROBE_TIMEOUT_MIN:?} to {PROBE_TIMEOUT_MAX:?}"))
+}
+
+/// How long something may last: more than nothing.
+pub(super) fn age(text: &str) -> Result<Duration, String> {
+    let age = duration::duration(text).map_err(|fault| fault.to_string())?;
+    if age.is_zero() { Err("longer than nothing".into()) } else { Ok(age) }
 }
 
 /// A log level or directives.

@@ -9,8 +9,11 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use super::arguments::{self, GateSetting, GatewayName, Listen, Switchable};
-use crate::settings::{INVALID_ROUTE_RESPONSE_BODY, Replacement, Settings};
+use super::arguments::{self, GatewayName, Listen, Switchable};
+use super::failure::Failure;
+use super::gates::GateArgs;
+use super::store::key::StoreKeyArgs;
+use crate::settings::Settings;
 
 /// The whole command line.
 #[derive(Debug, Parser)]
@@ -83,6 +86,13 @@ pub struct RunArgs {
     /// ~/.local/share/holdfast]
     #[arg(long, env = "CONTROLLER_DATA_DIR", value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
+    /// The key that Secrets are sealed with.
+    #[command(flatten)]
+    pub store_key: StoreKeyArgs,
+    /// How long an Envoy may take to answer to what it is given first before that counts as silence
+    #[arg(long, env = "CONTROLLER_ACK_TIMEOUT", value_name = "DURATION", default_value = "30s")]
+    #[arg(value_parser = arguments::probe_timeout)]
+    pub ack_timeout: Duration,
     /// Where Envoys connect: unix:PATH, or ADDRESS:PORT [default: unix:<data-dir>/xds.sock]
     ///
     /// Anyone who reaches it is believed to be an Envoy of the Gateway it names, and is given that Gateway's private
@@ -113,18 +123,9 @@ pub struct RunArgs {
 /// What is told to translation; the same for every command that translates.
 #[derive(Clone, Debug, Args)]
 pub struct TranslationArgs {
-    /// Gates, as in InvalidRouteReplacement=false. InvalidRouteReplacement (default true): a rule that cannot be served
-    /// is answered by a direct response in its place. FallbackConfiguration (default false): not yet available
-    #[arg(long, env = "CONTROLLER_FEATURE_GATES", value_name = "GATE=BOOL", value_delimiter = ',')]
-    pub feature_gates: Vec<GateSetting>,
-    /// Status that a replaced rule answers
-    #[arg(long, env = "CONTROLLER_INVALID_ROUTE_RESPONSE_CODE", value_name = "CODE", default_value_t = 404)]
-    #[arg(value_parser = clap::value_parser!(u16).range(200..=599))]
-    pub invalid_route_response_code: u16,
-    /// Body that a replaced rule answers (at most 4096 bytes)
-    #[arg(long, env = "CONTROLLER_INVALID_ROUTE_RESPONSE_BODY", value_name = "TEXT")]
-    #[arg(default_value = INVALID_ROUTE_RESPONSE_BODY, value_parser = arguments::response_body)]
-    pub invalid_route_response_body: String,
+    /// Gates, and what belongs to them.
+    #[command(flatten)]
+    pub gates: GateArgs,
     /// May back ends be at loopback addresses?
     #[arg(long, env = "CONTROLLER_ALLOW_LOOPBACK_BACKENDS", value_name = "BOOL", default_value_t = true)]
     #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
@@ -251,17 +252,16 @@ pub enum XdsMode {
 
 impl TranslationArgs {
     /// The settings of standalone mode with these arguments.
-    pub fn settings(&self) -> Settings {
-        let replacement = Replacement {
-            code: self.invalid_route_response_code,
-            body: self.invalid_route_response_body.as_str().into(),
-        };
-        let replaced = arguments::gate(&self.feature_gates, arguments::INVALID_ROUTE_REPLACEMENT);
-        Settings {
-            replacement: replaced.then_some(replacement),
+    ///
+    /// # Errors
+    /// Where something is set that belongs to a gate that is off.
+    pub fn settings(&self) -> Result<Settings, Failure> {
+        Ok(Settings {
+            replacement: self.gates.replacement()?,
+            fallback: self.gates.fallback()?,
             allow_loopback_backends: self.allow_loopback_backends,
             ..Settings::standalone()
-        }
+        })
     }
 }
 
@@ -269,6 +269,8 @@ impl TranslationArgs {
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 mod tests {
     use clap::CommandFactory;
+
+    use crate::settings::Replacement;
 
     use super::*;
 
@@ -304,7 +306,7 @@ mod tests {
     #[test]
     fn defaults_are_those_of_standalone_mode() {
         let args = run("");
-        let settings = args.translation.settings();
+        let settings = args.translation.settings().unwrap();
         assert_eq!(args.envoy, EnvoyMode::Managed);
         assert_eq!(settings.replacement, Some(Replacement::default()));
         assert!(settings.allow_loopback_backends);
@@ -317,11 +319,33 @@ mod tests {
     #[test]
     fn flags_reach_the_settings() {
         let args = run("--feature-gates InvalidRouteReplacement=false --allow-loopback-backends=false");
-        let settings = args.translation.settings();
+        let settings = args.translation.settings().unwrap();
         assert_eq!((settings.replacement, settings.allow_loopback_backends), (None, false));
         let args = run("--invalid-route-response-code 503 --invalid-route-response-body gone");
-        let replacement = args.translation.settings().replacement.unwrap();
+        let replacement = args.translation.settings().unwrap().replacement.unwrap();
         assert_eq!((replacement.code, &*replacement.body), (503, "gone"));
+    }
+
+    #[test]
+    fn a_setting_without_its_gate_is_an_error_that_names_it() {
+        for (line, names) in [
+            ("--use-last-valid-config-for-fallback", "--use-last-valid-config-for-fallback"),
+            ("--feature-gates FallbackConfiguration=true --max-backfill-age 1h", "--max-backfill-age"),
+            ("--feature-gates FallbackConfiguration=true --backfill-dependants=false", "--backfill-dependants"),
+            ("--feature-gates BackfillUnresolvedReferences=true", "BackfillUnresolvedReferences"),
+            (
+                "--feature-gates InvalidRouteReplacement=false --invalid-route-response-code 500",
+                "--invalid-route-response-code",
+            ),
+        ] {
+            let error = run(line).translation.settings().unwrap_err().to_string();
+            assert!(error.contains(names), "{line}: {error}");
+        }
+        let line =
+            "--feature-gates FallbackConfiguration=true --use-last-valid-config-for-fallback --max-backfill-age 24h";
+        let fallback = run(line).translation.settings().unwrap().fallback;
+        assert!(fallback.isolate && fallback.use_last_valid && fallback.backfill_dependants);
+        assert_eq!(fallback.max_backfill_age, Some(86_400));
     }
 
     #[test]
@@ -329,7 +353,6 @@ mod tests {
         for (flag, value) in [
             ("--feature-gates", "Telepathy=true"),
             ("--feature-gates", "InvalidRouteReplacement=perhaps"),
-            ("--feature-gates", "FallbackConfiguration=true"),
             ("--invalid-route-response-code", "200000"),
             ("--invalid-route-response-code", "99"),
             ("--xds-listen", "0.0.0.0:18000"),

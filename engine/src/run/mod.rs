@@ -11,6 +11,7 @@ pub mod demo;
 pub mod echo;
 pub mod envoy;
 pub mod failure;
+pub mod gates;
 pub mod log;
 pub mod manifests;
 pub mod offline;

@@ -15,7 +15,7 @@ use crate::engine::Action;
 /// # Errors
 /// Where there is nothing to translate, or the Gateway that is asked for is not among the manifests.
 pub fn run(args: TranslateArgs) -> Result<ExitCode, Failure> {
-    let offline = offline::translate(&args.paths, args.translation.settings())?;
+    let offline = offline::translate(&args.paths, args.translation.settings()?)?;
     for problem in &offline.reading.problems {
         eprintln!("{problem}");
     }
@@ -26,7 +26,9 @@ pub fn run(args: TranslateArgs) -> Result<ExitCode, Failure> {
         .actions
         .iter()
         .filter_map(|action| match action {
-            Action::Publish { gateway, offers } => Some((gateway.to_string(), debug::resources(&offers.everyone, None))),
+            Action::Publish { gateway, offers } => {
+                Some((gateway.to_string(), debug::resources(&offers.everyone, None)))
+            }
             Action::Withdraw { .. } | Action::Try(_) | Action::Store(_) => None,
         })
         .map(|(gateway, resources)| (gateway.clone(), json!({ "name": gateway, "resources": resources })))

@@ -119,11 +119,8 @@ impl Translator {
     }
 
     fn varies(&self, id: &FleetId, overlay: &Overlay, route: &ObjectKey) -> bool {
-        let units = [
-            Unit::Claims(route.clone()),
-            Unit::Route(route.clone()),
-            Unit::RouteVariant(id.clone(), route.clone()),
-        ];
+        let units =
+            [Unit::Claims(route.clone()), Unit::Route(route.clone()), Unit::RouteVariant(id.clone(), route.clone())];
         let reads = units.iter().filter_map(|unit| self.reads.get(unit)).flatten();
         overlay.closed.contains_key(route)
             || overlay.alters(route)
@@ -133,13 +130,7 @@ impl Translator {
             })
     }
 
-    pub(super) fn redo_route_variant(
-        &mut self,
-        unit: &Unit,
-        id: &FleetId,
-        key: &ObjectKey,
-        objects: &ObjectSnapshot,
-    ) {
+    pub(super) fn redo_route_variant(&mut self, unit: &Unit, id: &FleetId, key: &ObjectKey, objects: &ObjectSnapshot) {
         if !self.fleets.contains_key(id) {
             return;
         }

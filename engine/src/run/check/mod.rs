@@ -19,7 +19,7 @@ use super::{offline, output};
 /// # Errors
 /// Where there is nothing to check.
 pub fn run(args: CheckArgs) -> Result<ExitCode, Failure> {
-    let report = Report::new(&offline::translate(&args.paths, args.translation.settings())?);
+    let report = Report::new(&offline::translate(&args.paths, args.translation.settings()?)?);
     let text = match args.output {
         ReportFormat::Text => text::format(&report),
         ReportFormat::Json => {

@@ -43,6 +43,13 @@ pub fn find() -> Result<EnvoyBinary> {
     })
 }
 
+/// Finds an Envoy that is there already; nothing is fetched.
+pub fn find_installed() -> Option<EnvoyBinary> {
+    let named = env::var_os(ENVOY_BIN).filter(|named| !named.is_empty()).map(PathBuf::from);
+    let path = named.or_else(|| env::var_os("PATH").and_then(|folders| on_path(&folders)))?;
+    check(&path).ok()
+}
+
 fn on_path(folders: &OsStr) -> Option<PathBuf> {
     env::split_paths(folders).map(|folder| folder.join("envoy")).find(|path| is_executable(path))
 }

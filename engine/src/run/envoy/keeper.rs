@@ -107,6 +107,11 @@ impl Keeper {
         Ok(Self { options: Arc::new(options), kept, leaving, views })
     }
 
+    /// What Envoys are started from.
+    pub fn binary(&self) -> &EnvoyBinary {
+        &self.options.binary
+    }
+
     /// What diagnostics may look at.
     pub fn views(&self) -> Views {
         self.views.clone()

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use holdfast_graph::ObjectKey;
 use holdfast_xds::{Notice, Snapshot};
@@ -23,6 +23,7 @@ use crate::engine::{Action, Engine, Event};
 use crate::object::Source;
 use crate::run::admin::metrics::Metrics;
 use crate::run::manifests::{Problem, Reading};
+use crate::trial::Tried;
 
 /// How many readings, and how many questions, may wait; who sends more waits too.
 pub const QUEUE_MAX: usize = 64;
@@ -30,6 +31,9 @@ pub const QUEUE_MAX: usize = 64;
 const NOTICES_AT_ONCE: usize = 1024;
 /// How long after a change what is wrong is looked through, which costs more than most changes do.
 const TELL_AFTER: Duration = Duration::from_millis(50);
+
+/// How often the engine is told the time where nothing happens.
+const TICK: Duration = Duration::from_secs(1);
 
 /// A question to the loop.
 pub type Question = Box<dyn FnOnce(&Core) + Send>;
@@ -82,6 +86,10 @@ pub struct Inputs {
     pub readings: mpsc::Receiver<Reading>,
     /// Of Envoys.
     pub notices: mpsc::Receiver<Notice>,
+    /// From the probe; the sender is gone where there is none.
+    pub tried: mpsc::Receiver<Vec<Tried>>,
+    /// Is the probe there? With its build.
+    pub probe: watch::Receiver<Option<Arc<str>>>,
     /// From whoever wants to know.
     pub questions: mpsc::Receiver<Question>,
     /// True when the product is to end.
@@ -108,6 +116,8 @@ impl Core {
         let mut hold_off = HoldOff::default();
         let mut due = Due::default();
         let (mut notices, mut noticing) = (Vec::new(), true);
+        let mut ticks = tokio::time::interval(TICK);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
         loop {
             tokio::select! {
                 biased;
@@ -124,6 +134,12 @@ impl Core {
                     block_in_place(|| self.hear(notices.drain(..)));
                     due.tell.get_or_insert_with(|| Deadline::now() + TELL_AFTER);
                 }
+                Some(tried) = inputs.tried.recv() => block_in_place(|| self.hear_events(vec![Event::Tried(tried)])),
+                Ok(()) = inputs.probe.changed() => {
+                    let build = inputs.probe.borrow_and_update().clone();
+                    block_in_place(|| self.hear_events(vec![Event::Probe(build)]));
+                }
+                _ = ticks.tick() => block_in_place(|| self.hear_events(Vec::new())),
                 () = at(due.tell) => {
                     due.tell = None;
                     block_in_place(|| self.tell());
@@ -140,6 +156,7 @@ impl Core {
                 else => break,
             }
         }
+        self.outputs.store(self.engine.take_records());
         self.outputs.end().await;
     }
 
@@ -170,6 +187,11 @@ impl Core {
             }
         });
         let events: Vec<Event> = events.collect();
+        self.hear_events(events);
+    }
+
+    /// Something happened that is no change of objects.
+    pub fn hear_events(&mut self, events: Vec<Event>) {
         if let Some((actions, _)) = self.handle(events) {
             actions.into_iter().for_each(|action| self.act(action));
         }
@@ -190,8 +212,10 @@ impl Core {
     }
 
     /// What the engine says, and how long it took; `None` where it panicked: what is served stays, then.
-    fn handle(&mut self, events: Vec<Event>) -> Option<(Vec<Action>, Duration)> {
+    fn handle(&mut self, mut events: Vec<Event>) -> Option<(Vec<Action>, Duration)> {
         let (count, started) = (events.len(), Instant::now());
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        events.insert(0, Event::Clock(u64::try_from(now.as_millis()).unwrap_or(u64::MAX)));
         let outcome = catch_unwind(AssertUnwindSafe(|| self.engine.handle(events)));
         if outcome.is_err() {
             tracing::error!(events = count, "the engine panicked; what was served before stays. Please report this");
@@ -206,8 +230,13 @@ impl Core {
                 self.published.insert(gateway.clone(), offers.everyone.clone());
                 self.outputs.publish(&gateway, offers);
             }
-            Action::Try(trials) => self.outputs.try_out(trials),
-            Action::Store(batch) => self.outputs.store(batch),
+            Action::Try(trials) => {
+                let not_taken = self.outputs.try_out(trials);
+                if !not_taken.is_empty() {
+                    self.hear_events(vec![Event::Tried(not_taken)]);
+                }
+            }
+            Action::Store(batch) => self.outputs.store_first(batch),
             Action::Withdraw { gateway } => {
                 self.outputs.withdraw(&gateway);
                 self.metrics.withdrawn(&gateway);
@@ -216,8 +245,9 @@ impl Core {
         }
     }
 
-    /// Tells what became wrong or right.
+    /// Tells what became wrong or right, and stores what was proven.
     fn tell(&mut self) {
+        self.outputs.store(self.engine.take_records());
         let (faults, replacements) = (self.engine.faults(), self.engine.replacements());
         let broken: BTreeSet<_> = faults.iter().filter(|fault| fault.is_error()).map(|fault| &fault.object).collect();
         self.metrics.broken(broken.len());

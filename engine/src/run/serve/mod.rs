@@ -3,6 +3,7 @@
 pub mod core;
 pub mod health;
 pub mod hold_off;
+pub mod memory;
 pub mod news;
 pub mod outputs;
 pub mod ports;
@@ -25,7 +26,7 @@ use super::data::{self, DataDir};
 use super::envoy::{self, Keeper, KeeperOptions};
 use super::failure::Failure;
 use super::manifests::{Incarnations, Manifests, watch as manifest_watch};
-use crate::engine::Engine;
+use crate::engine::{Engine, Event};
 use crate::settings::Settings;
 
 /// How many notices of Envoys may wait; a stream whose notice finds no place waits too.
@@ -47,6 +48,8 @@ async fn serve(args: RunArgs) -> Result<(), Failure> {
     let roots = super::manifest_roots("--manifests", &args.manifests)?;
     let path = args.data_dir.clone().map_or_else(data::default_path, Ok)?;
     let data = DataDir::open(&path)?;
+    let settings = settings(&args)?;
+    let (persist, restored) = memory::open_store(&args, &data)?;
     let mut signals = Signals::new()?;
     let (end, ending) = watch::channel(false);
 
@@ -94,9 +97,14 @@ async fn serve(args: RunArgs) -> Result<(), Failure> {
     manifest_watch::start(Manifests::new(roots, incarnations, false), readings_in).context("cannot start")?;
 
     let folders: Vec<_> = args.manifests.iter().map(|path| path.display().to_string()).collect();
-    let engine = Engine::new(settings(&args));
-    let core = Core::new(engine, Outputs::new(fleets, keeper), metrics, health.clone());
-    let mut core = tokio::spawn(core.run(Inputs { readings, notices, questions, ending }));
+    let binary = keeper.as_ref().map(|keeper| keeper.binary().clone());
+    let mut probe = memory::start_probe(&args, &data, binary).await?;
+    let outputs = Outputs::new(fleets, keeper, probe.prober.take(), persist);
+    let mut core = Core::new(Engine::new(settings), outputs, metrics, health.clone());
+    let build = probe.available.borrow_and_update().clone();
+    core.hear_events(vec![Event::Restored(Box::new(restored)), Event::Probe(build)]);
+    let inputs = Inputs { readings, notices, tried: probe.tried, probe: probe.available, questions, ending };
+    let mut core = tokio::spawn(core.run(inputs));
     tracing::info!(manifests = folders.join(" "), data = %data.path().display(), "started");
 
     let failure = tokio::select! {
@@ -164,12 +172,14 @@ async fn ended(mut ending: watch::Receiver<bool>) {
     let _ = ending.wait_for(|ending| *ending).await;
 }
 
-fn settings(args: &RunArgs) -> Settings {
+fn settings(args: &RunArgs) -> Result<Settings, Failure> {
     let low_port_shift = ports::low_port_shift(args.listen_address);
     if low_port_shift != 0 {
         tracing::info!("this process may not bind ports below 1024: they are shifted by {low_port_shift}");
     }
-    Settings { listen_address: Some(args.listen_address), low_port_shift, ..args.translation.settings() }
+    let mut settings = args.translation.settings()?;
+    settings.fallback.ack_timeout_ms = u64::try_from(args.ack_timeout.as_millis()).unwrap_or(u64::MAX);
+    Ok(Settings { listen_address: Some(args.listen_address), low_port_shift, ..settings })
 }
 
 /// Binds the address of a flag.

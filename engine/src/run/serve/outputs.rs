@@ -1,26 +1,38 @@
-//! Does what the engine says: hands configurations to the xDS server and Envoys to their keeper.
+//! Does what the engine says: hands configurations to the xDS server, Envoys to their keeper, contents to the probe, and
+//! what is to be remembered to the store.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use holdfast_store::Batch;
 use holdfast_xds::{Fleets, Offers};
 
 use crate::run::envoy::Keeper;
-use crate::trial::Trial;
+use crate::run::probe::{NotTaken, Prober};
+use crate::run::store::persist::Persist;
+use crate::trial::{Outcome, Trial, Tried};
+
+/// How long what rests on a verdict may wait for the verdict to be on the disk.
+const STORED_WITHIN: Duration = Duration::from_millis(50);
+/// How long the last of what is to be stored may take when the product ends.
+const STORED_AT_THE_END: Duration = Duration::from_secs(2);
 
 /// Where actions go.
-#[derive(Debug)]
 pub struct Outputs {
     fleets: Fleets,
     /// `None` where somebody else starts Envoys.
     keeper: Option<Keeper>,
+    /// `None` where there is no probe.
+    prober: Option<Prober>,
+    /// `None` where nothing can be stored.
+    persist: Option<Arc<Persist>>,
     strangers_ended: bool,
 }
 
 impl Outputs {
     /// Configurations go to the fleets; a keeper, where there is one, has an Envoy for each Gateway.
-    pub fn new(fleets: Fleets, keeper: Option<Keeper>) -> Self {
-        Self { fleets, keeper, strangers_ended: false }
+    pub fn new(fleets: Fleets, keeper: Option<Keeper>, prober: Option<Prober>, persist: Option<Arc<Persist>>) -> Self {
+        Self { fleets, keeper, prober, persist, strangers_ended: false }
     }
 
     /// The Envoys of a Gateway are to have this from now on.
@@ -31,14 +43,29 @@ impl Outputs {
         }
     }
 
-    /// Contents go to the probe.
-    pub fn try_out(&mut self, trials: Vec<Trial>) {
-        drop(trials);
+    /// Contents go to the probe; those that are not taken are answered at once, without a verdict.
+    pub fn try_out(&mut self, trials: Vec<Trial>) -> Vec<Tried> {
+        let left = match &self.prober {
+            Some(prober) => prober.submit(trials).err().map(|NotTaken(trials)| trials).unwrap_or_default(),
+            None => trials,
+        };
+        left.into_iter().map(|trial| Tried { id: trial.id, outcome: Outcome::Unavailable }).collect()
     }
 
-    /// What is decided is stored.
+    /// Verdicts are on the disk before what rests on them is published; the wait has an end.
+    pub fn store_first(&mut self, batch: Batch) {
+        let Some(persist) = &self.persist else { return };
+        persist.commit(batch);
+        if !persist.flush(STORED_WITHIN) {
+            tracing::debug!("verdicts are not on the disk yet; what rests on them is served all the same");
+        }
+    }
+
+    /// Stores something soon.
     pub fn store(&mut self, batch: Batch) {
-        drop(batch);
+        if let Some(persist) = &self.persist {
+            persist.commit(batch);
+        }
     }
 
     /// The Gateway is gone.
@@ -60,6 +87,14 @@ impl Outputs {
 
     /// The product ends.
     pub async fn end(&mut self) {
+        if let Some(persist) = self.persist.take()
+            && !persist.flush(STORED_AT_THE_END)
+        {
+            tracing::warn!("not everything is on the disk");
+        }
+        if let Some(prober) = self.prober.take() {
+            prober.end().await;
+        }
         if let Some(keeper) = &mut self.keeper {
             keeper.end_all().await;
         }

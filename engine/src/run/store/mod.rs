@@ -5,6 +5,7 @@
 pub mod inspect;
 pub mod key;
 pub mod persist;
+pub mod restore;
 pub mod verify;
 
 use std::path::{Path, PathBuf};

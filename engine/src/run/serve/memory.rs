@@ -1,0 +1,95 @@
+//! The store and the probe of a run: opened where they can be had, and run without where not.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use holdfast_store::sled::{Opened, Options, SledStore};
+use tokio::sync::{mpsc, watch};
+
+use crate::fallback::restored::Restored;
+use crate::run::cli::{ProbeMode, RunArgs};
+use crate::run::data::DataDir;
+use crate::run::envoy::{self, EnvoyBinary};
+use crate::run::failure::Failure;
+use crate::run::probe::{Prober, ProberOptions};
+use crate::run::store::persist::Persist;
+use crate::run::store::{FOLDER, restore};
+use crate::settings::RE2_PROGRAM_SIZE_MAX;
+use crate::trial::Tried;
+
+/// How long the start waits for the probe: what is published before it is there goes to Envoys untried.
+const PROBE_START_MAX: Duration = Duration::from_secs(5);
+
+/// Opens the store; gives back what an earlier run left in it. Without a store everything is served all the same.
+///
+/// # Errors
+/// Where the key file is none.
+pub fn open_store(args: &RunArgs, data: &DataDir) -> Result<(Option<Arc<Persist>>, Restored), Failure> {
+    let key = args.store_key.load()?;
+    let identity = format!("standalone {}", crate::settings::CONTROLLER_NAME).into();
+    let opened = SledStore::open(&data.path().join(FOLDER), &Options { identity, key });
+    let Opened { store, notices } = match opened {
+        Ok(opened) => opened,
+        Err(error) => {
+            tracing::error!(%error, "there is no store: nothing is remembered beyond this run");
+            return Ok((None, Restored::default()));
+        }
+    };
+    let (restored, more) = match restore::restore(&store) {
+        Ok(read) => read,
+        Err(error) => (Restored::default(), vec![format!("what is stored cannot be read: {error}")]),
+    };
+    notices.into_iter().chain(more).for_each(|notice| tracing::warn!("store: {notice}"));
+    let persist = Persist::start(store).context("cannot start")?;
+    Ok((Some(Arc::new(persist)), restored))
+}
+
+/// The probe as the main loop sees it.
+pub struct Probe {
+    /// Where trials go; none where there is no probe.
+    pub prober: Option<Prober>,
+    /// What came of them.
+    pub tried: mpsc::Receiver<Vec<Tried>>,
+    /// Is it there? With its build.
+    pub available: watch::Receiver<Option<Arc<str>>>,
+}
+
+/// Starts the probe where there is to be one, and waits a moment for it. `binary` is that of the managed Envoys.
+///
+/// # Errors
+/// Where there must be one, and cannot.
+pub async fn start_probe(args: &RunArgs, data: &DataDir, binary: Option<EnvoyBinary>) -> Result<Probe, Failure> {
+    let found = match (args.probe, binary) {
+        (ProbeMode::Off, _) => None,
+        (_, Some(binary)) => Some(binary),
+        // Others start the Envoys: one is not fetched for the probe alone, unless it is asked for.
+        (ProbeMode::Auto, None) => envoy::find::find_installed(),
+        (ProbeMode::On, None) => {
+            Some(tokio::task::spawn_blocking(envoy::find::find).await.context("cannot look for an Envoy")??)
+        }
+    };
+    let (build_in, available) = watch::channel(None);
+    let Some(binary) = found else {
+        let (_, tried) = mpsc::channel(1);
+        return Ok(Probe { prober: None, tried, available });
+    };
+    // As the generated bootstrap, which the probe has too, says of itself.
+    let build: Arc<str> = format!("{}+re2={RE2_PROGRAM_SIZE_MAX}", binary.version).into();
+    let options = ProberOptions { binary, data: data.path().to_owned(), timeout: args.probe_timeout };
+    let (prober, tried) = Prober::start(options)?;
+    let mut is_there = prober.available();
+    if tokio::time::timeout(PROBE_START_MAX, is_there.wait_for(|there| *there)).await.is_err() {
+        tracing::warn!("the probe is not ready yet; until it is, one Envoy of a fleet tries what is new");
+    }
+    tokio::spawn(async move {
+        loop {
+            let there = *is_there.borrow_and_update();
+            build_in.send_replace(there.then(|| build.clone()));
+            if is_there.changed().await.is_err() {
+                return;
+            }
+        }
+    });
+    Ok(Probe { prober: Some(prober), tried, available })
+}
