@@ -7,6 +7,9 @@ use holdfast_graph::ObjectKey;
 
 use crate::apis::Body;
 
+/// How the names of annotations begin that are settings of Holdfast.
+const ANNOTATION_PREFIX: &str = "holdfast.dev/";
+
 /// The metadata that decisions are made from. `managedFields`, owner references and the like are left behind.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Metadata {
@@ -63,6 +66,12 @@ impl Object {
             && self.metadata.uid == other.metadata.uid
             && self.metadata.created == other.metadata.created
             && self.metadata.labels == other.metadata.labels
+            && self.own_annotations().eq(other.own_annotations())
+    }
+
+    /// Annotations that are settings of Holdfast.
+    fn own_annotations(&self) -> impl Iterator<Item = (&String, &String)> {
+        self.metadata.annotations.iter().filter(|(name, _)| name.starts_with(ANNOTATION_PREFIX))
     }
 }
 

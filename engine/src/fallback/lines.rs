@@ -89,6 +89,7 @@ impl Lines {
             self.gone.push(Change::ForgetGateway(gateway.clone()));
             actions.push(Action::Withdraw { gateway });
         }
+        self.drop_what_is_gone(around, actions);
         let mut touched: BTreeSet<ObjectKey> = changes.gateways;
         touched.extend(changes.fleets.into_iter().map(|(id, _)| id.gateway));
         for key in &changes.routes {
@@ -112,6 +113,23 @@ impl Lines {
                 line.edited(&changes.routes, around.translator);
                 line.rounds = 0;
                 line.settle(around);
+            }
+        }
+    }
+
+    /// All objects are known now: Gateways of an earlier run that are not among them are gone.
+    fn drop_what_is_gone(&mut self, around: &Around<'_>, actions: &mut Vec<Action>) {
+        let is_there = |gateway: &str| {
+            let Some((namespace, name)) = gateway.split_once('/') else { return false };
+            let key = ObjectKey::new(crate::apis::gateway::GROUP, "Gateway", namespace, name);
+            around.translator.snapshot(&FleetId::main(&key)).is_some()
+        };
+        let gone: Vec<Arc<str>> = self.restored.keys().filter(|gateway| !is_there(gateway)).cloned().collect();
+        for gateway in gone {
+            self.restored.remove(&gateway);
+            self.gone.push(Change::ForgetGateway(gateway.clone()));
+            if self.offered.remove(&gateway).is_some() {
+                actions.push(Action::Withdraw { gateway });
             }
         }
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use holdfast_graph::{Edge, ObjectKey, Role};
 
 use super::gateway::{self, GatewayPlan, Owner};
+use super::guard;
 use super::listener::{ListenerPlan, Namespaces, Standing, selects};
 use super::reader::Reader;
 use super::table::{Host, TableName};
@@ -149,6 +150,15 @@ pub(super) fn claims(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'
     hidden(key, hostnames, &mut claims, reader);
     claims.anothers &= claims.parents.is_empty() && claims.faults.iter().all(|fault| !is_about_parents(fault));
     Some(claims)
+}
+
+/// The claims of a route on which translation failed are those of before.
+pub(super) fn failed(key: &ObjectKey, before: Option<&Claims>) -> Claims {
+    let mut claims = before.cloned().unwrap_or_default();
+    claims.faults.push(guard::fault(key));
+    claims.faults.sort_unstable();
+    claims.faults.dedup();
+    claims
 }
 
 /// Tells of hosts that the route asks for and gets nowhere: at each of its listeners a more specific one of the port

@@ -7,7 +7,7 @@ use holdfast_graph::{ObjectKey, Role};
 
 use super::listener::{ListenerPlan, Standing};
 use super::reader::Reader;
-use super::{conflicts, listener};
+use super::{conflicts, guard, listener};
 use crate::apis::Body;
 use crate::apis::gateway::GROUP;
 use crate::apis::gateway::gateway::Gateway;
@@ -89,6 +89,21 @@ pub(super) fn plan(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'_>
             let message = format!("GatewayClass {} does not exist, so that nobody serves the Gateway", gateway.class);
             Outcome::Stray(Fault::new(key, Class::Referential, "spec.gatewayClassName", "ClassNotFound", message))
         }
+    }
+}
+
+/// A Gateway on which translation failed is served as before; one that was not served yet is told of.
+pub(super) fn failed(key: &ObjectKey, before: Option<&GatewayPlan>) -> Outcome {
+    let fault = guard::fault(key);
+    match before {
+        Some(before) => {
+            let mut plan = before.clone();
+            plan.faults.push(fault);
+            plan.faults.sort_unstable();
+            plan.faults.dedup();
+            Outcome::Served(plan)
+        }
+        None => Outcome::Stray(fault),
     }
 }
 

@@ -16,6 +16,7 @@ mod filters;
 pub(crate) mod fleet;
 pub(crate) mod gateway;
 mod grpc;
+mod guard;
 mod http;
 pub(crate) mod listener;
 mod narrow;
@@ -174,7 +175,9 @@ impl Translator {
     fn redo(&mut self, unit: &Unit, objects: &ObjectSnapshot, graph: &mut Graph, changes: &mut Changes) {
         match unit {
             Unit::Gateway(key) => {
+                let before = self.plans.get(key).cloned();
                 let (seen, edges) = self.read(unit, objects, |settings, reader| gateway::plan(key, settings, reader));
+                let seen = seen.unwrap_or_else(|| gateway::failed(key, before.as_deref()));
                 graph.replace(key, edges);
                 let (plan, stray) = match seen {
                     gateway::Outcome::Served(plan) => (Some(Arc::new(plan)), None),
@@ -194,6 +197,8 @@ impl Translator {
             Unit::Claims(key) => {
                 let (claims, edges) =
                     self.read(unit, objects, |settings, reader| claims::claims(key, settings, reader));
+                let before = self.claims.get(key);
+                let claims = claims.unwrap_or_else(|| Some(claims::failed(key, before.map(|claims| &**claims))));
                 let age = objects.get(key).map(|object| object.age());
                 self.set_claims(key, claims.zip(age).map(|(claims, age)| (Claims { edges, ..claims }, age)));
             }
@@ -202,6 +207,10 @@ impl Translator {
                 let (plan, mut edges) = self.read(unit, objects, |settings, reader| {
                     let desired = route::Closed::new();
                     claims.as_ref().and_then(|claims| route::plan(key, claims, &desired, settings, reader))
+                });
+                let plan = plan.unwrap_or_else(|| {
+                    let object = objects.get(key)?;
+                    Some(route::failed(object, claims.as_deref()?, &self.settings))
                 });
                 edges.extend(claims.iter().flat_map(|claims| claims.edges.iter().cloned()));
                 graph.replace(key, edges);
@@ -213,23 +222,25 @@ impl Translator {
             Unit::Endpoints(service) => {
                 let read =
                     |settings: &Settings, reader: &mut Reader<'_>| endpoints::endpoints(service, settings, reader);
-                let ((resource, faults), _) = self.read(unit, objects, read);
+                let (read, _) = self.read(unit, objects, read);
+                // What is served stays.
+                let Some((resource, faults)) = read else { return };
                 self.set_endpoints(service, Arc::new(resource), faults);
             }
             Unit::Secret(key) => {
                 let (resource, _) = self.read(unit, objects, |_, reader| endpoints::secret(key, reader));
-                self.set_secret(key, resource.map(Arc::new));
+                self.set_secret(key, resource.flatten().map(Arc::new));
             }
         }
     }
 
-    /// Runs a piece of translation and records what it read.
+    /// Runs a piece of translation and records what it read; nothing comes of one that fails.
     fn read<T>(
         &mut self,
         unit: &Unit,
         objects: &ObjectSnapshot,
         piece: impl FnOnce(&Settings, &mut Reader<'_>) -> T,
-    ) -> (T, Vec<Edge>) {
+    ) -> (Option<T>, Vec<Edge>) {
         self.read_over(unit, None, objects, piece)
     }
 
@@ -240,9 +251,13 @@ impl Translator {
         over: Option<&Overlay>,
         objects: &ObjectSnapshot,
         piece: impl FnOnce(&Settings, &mut Reader<'_>) -> T,
-    ) -> (T, Vec<Edge>) {
+    ) -> (Option<T>, Vec<Edge>) {
         let mut reader = self.reader(over, objects);
-        let outcome = piece(&self.settings, &mut reader);
+        let outcome = guard::guarded(|| {
+            #[cfg(any(test, feature = "testing"))]
+            guard::poison(reader.object(guard::subject(unit)).map(|object| &**object));
+            piece(&self.settings, &mut reader)
+        });
         let Reader { reads, edges, .. } = reader;
         self.record(unit, reads);
         (outcome, edges)

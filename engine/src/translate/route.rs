@@ -8,7 +8,8 @@ use holdfast_graph::{Content, Node, ObjectKey};
 use holdfast_xds::Version;
 
 use super::claims::{Attachment, Claims, Parent};
-use super::overlay::Closing;
+use super::guard;
+use super::overlay::{Closing, Manner};
 use super::reader::Reader;
 use super::rule::{self, Outcome, Ranked, ReadRule, Replaced};
 use super::table::{Host, TableName};
@@ -123,6 +124,23 @@ pub(super) fn plan(
         }
     }
     Some(plan)
+}
+
+/// A route on which translation failed: its hosts are answered after all others', so that nothing broader gets them.
+pub(super) fn failed(object: &Object, claims: &Claims, settings: &Settings) -> RoutePlan {
+    let fault = guard::fault(&object.key);
+    let closing = Closing { how: Manner::AsWritten, message: fault.message.as_str().into() };
+    let outcome = rule::closed(object, &rule::nothing_known(0, None), &closing, settings);
+    let mut plan = RoutePlan { faults: claims.faults.clone(), parents: claims.parents.clone(), ..RoutePlan::default() };
+    plan.routes = outcome.routes.into_iter().map(|route| Arc::new(Rendered::new(route))).collect();
+    plan.replaced = outcome.replaced.into_iter().collect();
+    plan.faults.push(fault);
+    plan.faults.dedup();
+    let attachments = plan.parents.iter().flat_map(|parent| &parent.attachments);
+    plan.places = attachments.flat_map(places).collect();
+    plan.wholly_invalid = true;
+    plan.conditions = conditions(&plan);
+    plan
 }
 
 fn places(attachment: &Attachment) -> impl Iterator<Item = (ObjectKey, TableName, Host)> {

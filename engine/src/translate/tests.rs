@@ -125,3 +125,27 @@ fn broken_objects_leave_the_same_as_from_scratch() {
         }
     }
 }
+
+/// A route on which translation panics closes its own hosts, and everything else is served and goes on.
+#[test]
+fn a_poisoned_object_is_contained() {
+    let mut engine = testing::engine(BASE, Settings::standalone());
+    let whole = testing::served(&engine);
+    let routes = testing::events(BASE);
+    let mut poisoned = routes.iter().find_map(|event| match event {
+        Event::Applied(object, _) if &*object.key.kind == "HTTPRoute" => Some(object.clone()),
+        _ => None,
+    });
+    let object = poisoned.as_mut().unwrap();
+    object.metadata.annotations.insert("holdfast.dev/testing-poison".into(), String::new());
+    let key = object.key.clone();
+    engine.handle(vec![Event::Applied(object.clone(), vec![])]);
+    assert!(engine.faults().iter().any(|fault| fault.object == key && fault.reason == "InternalError"));
+    assert!(engine.replacements().iter().any(|replaced| replaced.object == key));
+    let others = |rows: Vec<(String, ResourceType, String, String, Vec<String>)>| -> Vec<_> {
+        rows.into_iter().filter(|row| row.1 == ResourceType::Listener).collect()
+    };
+    assert_eq!(others(testing::served(&engine)), others(whole.clone()));
+    engine.handle(routes);
+    assert_eq!(testing::served(&engine), whole, "it heals when it is edited");
+}

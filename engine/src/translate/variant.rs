@@ -15,7 +15,7 @@ use super::gateway::{self, Outcome};
 use super::overlay::Overlay;
 use super::reader::Input;
 use super::route::{self, RoutePlan};
-use super::{Translator, Unit, endpoints};
+use super::{Translator, Unit, endpoints, guard};
 use crate::apis::Body;
 use crate::features::redirect::ListenerContext;
 use crate::snapshot::ObjectSnapshot;
@@ -143,7 +143,10 @@ impl Translator {
                     let open = route::Closed::new();
                     route::plan(key, &claims, overlay.closed.get(key).unwrap_or(&open), settings, reader)
                 });
-                plan.map(Arc::new)
+                match plan {
+                    Some(plan) => plan.map(Arc::new),
+                    None => self.routes.get(key).cloned(),
+                }
             }
             None => {
                 self.forget(unit);
@@ -190,7 +193,7 @@ impl Translator {
                     }
                 });
                 self.variants.gateways.insert(id.clone());
-                match read.0 {
+                match read.0.flatten() {
                     Some((plan, certificates)) => (Some(plan), certificates),
                     None => (None, BTreeMap::new()),
                 }
@@ -215,9 +218,12 @@ impl Translator {
     /// What a route would be under an overlay, without putting it into force.
     pub(crate) fn try_route(&self, key: &ObjectKey, over: &Overlay, objects: &ObjectSnapshot) -> Option<RoutePlan> {
         let mut reader = self.reader(Some(over), objects);
-        let claims = claims::claims(key, &self.settings, &mut reader)?;
         let open = route::Closed::new();
-        route::plan(key, &claims, over.closed.get(key).unwrap_or(&open), &self.settings, &mut reader)
+        guard::guarded(|| {
+            let claims = claims::claims(key, &self.settings, &mut reader)?;
+            route::plan(key, &claims, over.closed.get(key).unwrap_or(&open), &self.settings, &mut reader)
+        })
+        .flatten()
     }
 
     /// The parts of a route's plan in the fleets of a Gateway.

@@ -61,8 +61,7 @@ impl Loop {
         let (readings, readings_out) = mpsc::channel(4);
         let (notices, notices_out) = mpsc::channel(4);
         let (end, ending) = watch::channel(false);
-        let core =
-            Core::new(Engine::new(Settings::standalone()), Outputs::new(fleets, None, None, None), metrics, health);
+        let core = Core::new(Engine::new(Settings::standalone()), Outputs::new(fleets, None, None), metrics, health);
         let ((_, tried), (_, probe)) = (mpsc::channel(1), watch::channel(None));
         let inputs = Inputs { readings: readings_out, notices: notices_out, tried, probe, questions, ending };
         Self { state, readings, notices, end, task: tokio::spawn(core.run(inputs)) }

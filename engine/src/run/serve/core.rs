@@ -23,6 +23,7 @@ use crate::engine::{Action, Engine, Event};
 use crate::object::Source;
 use crate::run::admin::metrics::Metrics;
 use crate::run::manifests::{Problem, Reading};
+use crate::run::probe::Prober;
 use crate::trial::Tried;
 
 /// How many readings, and how many questions, may wait; who sends more waits too.
@@ -188,6 +189,12 @@ impl Core {
         });
         let events: Vec<Event> = events.collect();
         self.hear_events(events);
+    }
+
+    /// From now on there is a probe, where one is given; the build where it is ready.
+    pub fn use_probe(&mut self, prober: Option<Prober>, build: Option<Arc<str>>) {
+        self.outputs.use_probe(prober);
+        self.hear_events(vec![Event::Probe(build)]);
     }
 
     /// Something happened that is no change of objects.

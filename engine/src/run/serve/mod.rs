@@ -98,11 +98,12 @@ async fn serve(args: RunArgs) -> Result<(), Failure> {
 
     let folders: Vec<_> = args.manifests.iter().map(|path| path.display().to_string()).collect();
     let binary = keeper.as_ref().map(|keeper| keeper.binary().clone());
+    let mut core = Core::new(Engine::new(settings), Outputs::new(fleets, keeper, persist), metrics, health.clone());
+    // What is stored is served before anything else is waited for.
+    core.hear_events(vec![Event::Restored(Box::new(restored))]);
     let mut probe = memory::start_probe(&args, &data, binary).await?;
-    let outputs = Outputs::new(fleets, keeper, probe.prober.take(), persist);
-    let mut core = Core::new(Engine::new(settings), outputs, metrics, health.clone());
     let build = probe.available.borrow_and_update().clone();
-    core.hear_events(vec![Event::Restored(Box::new(restored)), Event::Probe(build)]);
+    core.use_probe(probe.prober.take(), build);
     let inputs = Inputs { readings, notices, tried: probe.tried, probe: probe.available, questions, ending };
     let mut core = tokio::spawn(core.run(inputs));
     tracing::info!(manifests = folders.join(" "), data = %data.path().display(), "started");

@@ -31,8 +31,13 @@ pub struct Outputs {
 
 impl Outputs {
     /// Configurations go to the fleets; a keeper, where there is one, has an Envoy for each Gateway.
-    pub fn new(fleets: Fleets, keeper: Option<Keeper>, prober: Option<Prober>, persist: Option<Arc<Persist>>) -> Self {
-        Self { fleets, keeper, prober, persist, strangers_ended: false }
+    pub fn new(fleets: Fleets, keeper: Option<Keeper>, persist: Option<Arc<Persist>>) -> Self {
+        Self { fleets, keeper, prober: None, persist, strangers_ended: false }
+    }
+
+    /// From now on there is a probe, where one is given.
+    pub fn use_probe(&mut self, prober: Option<Prober>) {
+        self.prober = prober;
     }
 
     /// The Envoys of a Gateway are to have this from now on.
