@@ -141,9 +141,18 @@ impl Holdfast {
         self.process.id()
     }
 
-    /// Process ids of the Envoys it manages: the other processes that name this world's folder.
+    /// Process ids of the Envoys that serve its Gateways: the other processes that name this world's folder, its probe
+    /// left out.
     pub fn envoys(&self) -> Vec<u32> {
-        process::naming(self.world.folder()).into_iter().filter(|id| *id != self.id()).collect()
+        let mut envoys = process::naming(self.world.folder());
+        let probes = self.probes();
+        envoys.retain(|id| *id != self.id() && !probes.contains(id));
+        envoys
+    }
+
+    /// Process ids of its probe Envoys.
+    pub fn probes(&self) -> Vec<u32> {
+        process::naming(&self.options.data.join("probe"))
     }
 
     /// JSON of a diagnostics page.

@@ -198,6 +198,11 @@ impl Line {
         around.translator.lay_over(&self.fleet, derived.overlay.clone());
         self.derived = derived;
         around.translator.translate(around.objects, around.graph);
+        self.carry_on(around);
+    }
+
+    /// Takes what its fleet should have now on its way to the Envoys; what is broken is as it was.
+    pub(crate) fn carry_on(&mut self, around: &mut Around<'_>) {
         let Some(snapshot) = around.translator.snapshot(&self.fleet).cloned() else { return };
         self.note_forms(&self.fleet.clone(), &snapshot, around.translator);
         self.wanted = self.hold.desire(snapshot);

@@ -90,18 +90,23 @@ impl Lines {
             actions.push(Action::Withdraw { gateway });
         }
         self.drop_what_is_gone(around, actions);
-        let mut touched: BTreeSet<ObjectKey> = changes.gateways;
-        touched.extend(changes.fleets.into_iter().map(|(id, _)| id.gateway));
+        let mut touched: BTreeSet<ObjectKey> = changes.fleets.into_iter().map(|(id, _)| id.gateway).collect();
+        let mut replan: BTreeSet<ObjectKey> = changes.gateways;
         for key in &changes.routes {
-            touched.extend(around.translator.route(key).iter().flat_map(|plan| plan.gateways()).cloned());
+            replan.extend(around.translator.route(key).iter().flat_map(|plan| plan.gateways()).cloned());
+        }
+        if !changes.routes.is_empty() {
+            // A route may have left: then only the Gateway's fleet tells.
+            replan.extend(touched.iter().cloned());
         }
         // What is unusable now is broken wherever a version of it is known.
         for line in self.gateways.values().flatten() {
             let known = around.unusable.iter().any(|key| line.last_valid.of(key, None).next().is_some());
-            if known || !line.derived.broken.is_empty() {
-                touched.insert(line.gateway.clone());
+            if known {
+                replan.insert(line.gateway.clone());
             }
         }
+        touched.extend(replan.iter().cloned());
         for key in &touched {
             if around.translator.snapshot(&FleetId::main(key)).is_none() {
                 continue;
@@ -110,6 +115,11 @@ impl Lines {
             self.touched.insert(name.clone());
             self.ensure(key, &name, around);
             for line in self.gateways.get_mut(&name).into_iter().flatten() {
+                if !replan.contains(key) {
+                    // Endpoints and the like: what is broken stays so.
+                    line.carry_on(around);
+                    continue;
+                }
                 line.edited(&changes.routes, around.translator);
                 line.rounds = 0;
                 line.settle(around);

@@ -62,7 +62,7 @@ impl Translator {
     pub(super) fn certificates_changed(&mut self, before: &BTreeSet<ObjectKey>, after: &BTreeSet<ObjectKey>) {
         let missing = after.iter().filter(|secret| !self.secrets.contains_key(secret)).cloned().map(Unit::Secret);
         self.dirty.extend(missing);
-        for secret in before.difference(&after) {
+        for secret in before.difference(after) {
             if !self.fleets.values().any(|fleet| fleet.certificates().contains(secret)) {
                 self.secrets.remove(secret);
                 self.drop_unit(Unit::Secret(secret.clone()));
