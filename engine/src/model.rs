@@ -115,23 +115,60 @@ pub enum PathMatch {
 }
 
 /// A header or query parameter with what its value must be.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NamedMatch {
     /// Name.
     pub name: Arc<str>,
     /// Value.
     pub value: ValueMatch,
+    /// Is it what must not be? Headers only.
+    pub inverted: bool,
+    /// Does a header that is not there count as an empty one?
+    pub missing_is_empty: bool,
+}
+
+impl NamedMatch {
+    /// One that must be.
+    pub fn new(name: impl Into<Arc<str>>, value: ValueMatch) -> Self {
+        Self { name: name.into(), value, inverted: false, missing_is_empty: false }
+    }
 }
 
 /// How a value is matched.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ValueMatch {
     /// The whole value.
     Exact(Arc<str>),
     /// RE2 on the whole value.
     Regex(Arc<str>),
-    /// Any value: what is left of a regular expression that does not compile.
+    /// Any value, or what is left of a regular expression that does not compile.
     Present,
+    /// A part of the value, or the whole in any case.
+    Like(Like),
+}
+
+/// A part that a value must have.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Like {
+    /// Which part.
+    pub part: Part,
+    /// What it must be.
+    pub text: Arc<str>,
+    /// Are upper and lower case the same?
+    pub ignore_case: bool,
+}
+
+/// A part of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Part {
+    /// All of it.
+    Whole,
+    /// Its beginning.
+    Prefix,
+    /// Its end.
+    Suffix,
+    /// Any part.
+    Contains,
 }
 
 /// What happens to a request.

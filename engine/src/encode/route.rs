@@ -23,7 +23,9 @@ use prost::Message;
 use super::{any, duration, names};
 use crate::features::redirect::ListenerContext;
 use crate::features::rewrite::EnvoyPathRewrite;
-use crate::model::{Action, Forward, Match, NamedMatch, PathMatch, Response, Route, ValueMatch, WeightedBackend};
+use crate::model::{
+    Action, Forward, Like, Match, NamedMatch, Part, PathMatch, Response, Route, ValueMatch, WeightedBackend,
+};
 
 /// The name of the CORS filter, in the filter chain and as the key of per-route settings.
 pub(crate) const CORS_FILTER: &str = "envoy.filters.http.cors";
@@ -75,23 +77,41 @@ fn path(path: &PathMatch) -> PathSpecifier {
 fn header(header: &NamedMatch) -> envoy::HeaderMatcher {
     envoy::HeaderMatcher {
         name: header.name.to_string(),
-        header_match_specifier: Some(match &header.value {
-            ValueMatch::Exact(value) => HeaderMatchSpecifier::StringMatch(exact(value)),
-            ValueMatch::Regex(pattern) => HeaderMatchSpecifier::StringMatch(by_regex(pattern)),
-            ValueMatch::Present => HeaderMatchSpecifier::PresentMatch(true),
+        header_match_specifier: Some(match string(&header.value) {
+            Some(matcher) => HeaderMatchSpecifier::StringMatch(matcher),
+            None => HeaderMatchSpecifier::PresentMatch(true),
         }),
-        ..Default::default()
+        invert_match: header.inverted,
+        treat_missing_header_as_empty: header.missing_is_empty,
     }
 }
 
 fn query(parameter: &NamedMatch) -> envoy::QueryParameterMatcher {
     envoy::QueryParameterMatcher {
         name: parameter.name.to_string(),
-        query_parameter_match_specifier: Some(match &parameter.value {
-            ValueMatch::Exact(value) => QueryParameterMatchSpecifier::StringMatch(exact(value)),
-            ValueMatch::Regex(pattern) => QueryParameterMatchSpecifier::StringMatch(by_regex(pattern)),
-            ValueMatch::Present => QueryParameterMatchSpecifier::PresentMatch(true),
+        query_parameter_match_specifier: Some(match string(&parameter.value) {
+            Some(matcher) => QueryParameterMatchSpecifier::StringMatch(matcher),
+            None => QueryParameterMatchSpecifier::PresentMatch(true),
         }),
+    }
+}
+
+/// How a value is compared; `None` where any will do.
+fn string(value: &ValueMatch) -> Option<StringMatcher> {
+    match value {
+        ValueMatch::Exact(text) => Some(exact(text)),
+        ValueMatch::Regex(pattern) => Some(by_regex(pattern)),
+        ValueMatch::Present => None,
+        ValueMatch::Like(Like { part, text, ignore_case }) => {
+            let text = text.to_string();
+            let pattern = match part {
+                Part::Whole => MatchPattern::Exact(text),
+                Part::Prefix => MatchPattern::Prefix(text),
+                Part::Suffix => MatchPattern::Suffix(text),
+                Part::Contains => MatchPattern::Contains(text),
+            };
+            Some(StringMatcher { match_pattern: Some(pattern), ignore_case: *ignore_case })
+        }
     }
 }
 
