@@ -9,11 +9,16 @@ use std::sync::Arc;
 use holdfast_graph::{ObjectKey, Origins};
 
 use crate::features::cors::Cors;
+use crate::features::hash::Hashed;
 use crate::features::headers::HeaderEdits;
+use crate::features::internal_redirect::InternalRedirect;
+use crate::features::ip_filter::IpFilter;
 use crate::features::mirror::Mirror;
 use crate::features::redirect::Redirect;
+use crate::features::retry::Retry;
 use crate::features::rewrite::Rewrite;
 use crate::features::timeout::Timeouts;
+use crate::features::upstream::Tuned;
 use crate::object::Age;
 
 /// One route of a virtual host: one match of one rule.
@@ -35,6 +40,12 @@ pub struct Route {
     pub response_headers: HeaderEdits,
     /// Cross-origin requests.
     pub cors: Option<Cors>,
+    /// Who may come in, by address.
+    pub ip_filter: Option<IpFilter>,
+    /// Where requests without TLS are redirected to it: the port for it, as clients know it.
+    pub secure_port: Option<u16>,
+    /// The unit of its object that it came from, as `rules[1]`.
+    pub section: Arc<str>,
     /// The objects it was made from.
     pub origins: Origins,
 }
@@ -44,7 +55,7 @@ pub struct Route {
 /// <https://gateway-api.sigs.k8s.io/reference/spec/#httproutematch>
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Precedence {
-    /// Kind of path and its length.
+    /// Kind of path and its length, or a place that was worked out before.
     pub path: PathRank,
     /// Does it ask for no method?
     pub any_method: bool,
@@ -67,6 +78,8 @@ pub struct Precedence {
 /// Rank of a path match; smaller comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PathRank {
+    /// At this place among the routes of the host, all of which come from one source that orders them itself.
+    Placed(usize),
     /// The whole path.
     Exact,
     /// A gRPC call: characters of the service, then of the method.
@@ -110,7 +123,8 @@ pub enum PathMatch {
     Prefix(Arc<str>),
     /// RE2 on the whole path.
     Regex(Arc<str>),
-    /// Any path that begins with the text: what is left of a regular expression that does not compile.
+    /// Any path that begins with the text: as HTTPProxies have it, and what is left of a regular expression that does
+    /// not compile.
     Text(Arc<str>),
 }
 
@@ -202,6 +216,14 @@ pub struct Forward {
     pub timeouts: Timeouts,
     /// Copies of the requests.
     pub mirrors: Vec<Mirror>,
+    /// When they are tried again.
+    pub retry: Option<Retry>,
+    /// What of them is hashed.
+    pub hashed: Vec<Hashed>,
+    /// Redirects of the back end that are followed.
+    pub internal_redirect: Option<InternalRedirect>,
+    /// May they not become web sockets?
+    pub no_websockets: bool,
 }
 
 /// A back end with its share.
@@ -224,6 +246,8 @@ pub struct Backend {
     pub service: ServicePort,
     /// What it is spoken to in.
     pub protocol: Protocol,
+    /// What else there is to say about it.
+    pub tuned: Option<Arc<Tuned>>,
 }
 
 /// A port of a Service.
@@ -247,6 +271,6 @@ impl fmt::Display for ServicePort {
 pub enum Protocol {
     /// HTTP/1.1.
     Http1,
-    /// HTTP/2 without TLS: gRPC, and `appProtocol: kubernetes.io/h2c`.
+    /// HTTP/2 without asking: gRPC, and `appProtocol: kubernetes.io/h2c`.
     H2c,
 }

@@ -106,11 +106,11 @@ impl Engine {
     /// What stands in the place of rules, in order.
     pub fn replacements(&self) -> Vec<ReplacementView> {
         let mut views = Vec::new();
-        for (key, plan) in self.translator.routes() {
+        for plan in self.translator.routes().values() {
             for gateway in plan.gateways() {
                 views.extend(plan.replaced.iter().map(|replaced| ReplacementView {
                     gateway: gateway.namespaced_name(),
-                    object: key.clone(),
+                    object: replaced.object.clone(),
                     section: replaced.section.clone(),
                     scope: "rule",
                     cause: replaced.class,
@@ -145,6 +145,10 @@ impl Engine {
                 }
                 Body::HttpRoute(_) | Body::GrpcRoute(_) => {
                     route_status(routes.get(&object.key)?, &self.settings().controller_name, generation)?
+                }
+                Body::HttpProxy(_) => {
+                    let findings = self.translator.proxy_findings(&object.key)?;
+                    crate::proxies::status::status(findings.iter(), generation)
                 }
                 _ => return None,
             };

@@ -2,8 +2,6 @@
 //!
 //! <https://www.envoyproxy.io/docs/envoy/latest/api-v3/config/route/v3/route_components.proto>
 
-use std::collections::HashMap;
-
 use envoy_types::pb::envoy::config::core::v3::DataSource;
 use envoy_types::pb::envoy::config::core::v3::data_source::Specifier as DataSpecifier;
 use envoy_types::pb::envoy::config::route::v3 as envoy;
@@ -11,17 +9,18 @@ use envoy_types::pb::envoy::config::route::v3::header_matcher::HeaderMatchSpecif
 use envoy_types::pb::envoy::config::route::v3::query_parameter_matcher::QueryParameterMatchSpecifier;
 use envoy_types::pb::envoy::config::route::v3::route::Action as EnvoyAction;
 use envoy_types::pb::envoy::config::route::v3::route_action::{
-    ClusterNotFoundResponseCode, ClusterSpecifier, HostRewriteSpecifier,
+    ClusterNotFoundResponseCode, ClusterSpecifier, HostRewriteSpecifier, UpgradeConfig,
 };
 use envoy_types::pb::envoy::config::route::v3::route_match::{GrpcRouteMatchOptions, PathSpecifier};
 use envoy_types::pb::envoy::config::route::v3::weighted_cluster::ClusterWeight;
 use envoy_types::pb::envoy::r#type::matcher::v3::string_matcher::MatchPattern;
 use envoy_types::pb::envoy::r#type::matcher::v3::{RegexMatcher, StringMatcher};
-use envoy_types::pb::google::protobuf::UInt32Value;
+use envoy_types::pb::google::protobuf::{BoolValue, UInt32Value};
 use prost::Message;
 
 use super::{any, duration, names};
-use crate::features::redirect::ListenerContext;
+use crate::features::ip_filter;
+use crate::features::redirect::{ListenerContext, Redirect, Scheme};
 use crate::features::rewrite::EnvoyPathRewrite;
 use crate::model::{
     Action, Forward, Like, Match, NamedMatch, Part, PathMatch, Response, Route, ValueMatch, WeightedBackend,
@@ -30,10 +29,12 @@ use crate::model::{
 /// The name of the CORS filter, in the filter chain and as the key of per-route settings.
 pub(crate) const CORS_FILTER: &str = "envoy.filters.http.cors";
 
+/// `Route.typed_per_filter_config`.
+const PER_FILTER_FIELD: u32 = 13;
+
 /// A route as bytes, for a listener.
 pub(crate) fn encode(route: &Route, listener: ListenerContext) -> Vec<u8> {
-    let per_filter = route.cors.iter().map(|cors| (CORS_FILTER.to_owned(), any(&cors.encode())));
-    envoy::Route {
+    let mut bytes = envoy::Route {
         name: route.name.to_string(),
         r#match: Some(route_match(&route.matches)),
         action: Some(action(route, listener)),
@@ -41,10 +42,19 @@ pub(crate) fn encode(route: &Route, listener: ListenerContext) -> Vec<u8> {
         request_headers_to_remove: route.request_headers.to_remove(),
         response_headers_to_add: route.response_headers.to_add(),
         response_headers_to_remove: route.response_headers.to_remove(),
-        typed_per_filter_config: per_filter.collect::<HashMap<_, _>>(),
         ..Default::default()
     }
-    .encode_to_vec()
+    .encode_to_vec();
+    // Written by hand, in order: the order of a map with several entries is not defined.
+    let cors = route.cors.iter().map(|cors| (CORS_FILTER, any(&cors.encode())));
+    let ip_filter = route.ip_filter.iter().map(|filter| (ip_filter::FILTER, any(&filter.encode())));
+    for (name, config) in cors.chain(ip_filter) {
+        let mut entry = Vec::new();
+        prost::encoding::string::encode(1, &name.to_owned(), &mut entry);
+        prost::encoding::message::encode(2, &config, &mut entry);
+        prost::encoding::bytes::encode(PER_FILTER_FIELD, &entry, &mut bytes);
+    }
+    bytes
 }
 
 fn route_match(matches: &Match) -> envoy::RouteMatch {
@@ -128,6 +138,11 @@ fn regex(pattern: &str) -> RegexMatcher {
 }
 
 fn action(route: &Route, listener: ListenerContext) -> EnvoyAction {
+    if let Some(port) = route.secure_port.filter(|_| !listener.https) {
+        let (scheme, port) = (Some(Scheme::Https), Some(port));
+        let redirect = Redirect { scheme, port, host: None, path: None, status: 301 };
+        return EnvoyAction::Redirect(redirect.encode(&route.matches.path, listener));
+    }
     match &route.action {
         Action::Forward(forward) => EnvoyAction::Route(route_action(forward, &route.matches)),
         Action::Redirect(redirect) => EnvoyAction::Redirect(redirect.encode(&route.matches.path, listener)),
@@ -173,14 +188,30 @@ fn route_action(forward: &Forward, matched: &Match) -> envoy::RouteAction {
                 ..Default::default()
             }
         }),
+        idle_timeout: forward.timeouts.idle.map(duration),
+        hash_policy: forward.hashed.iter().map(crate::features::hash::Hashed::encode).collect(),
+        internal_redirect_policy: forward
+            .internal_redirect
+            .as_ref()
+            .map(crate::features::internal_redirect::InternalRedirect::encode),
+        upgrade_configs: forward.no_websockets.then(no_websockets).into_iter().collect(),
         ..Default::default()
     };
+    if let Some(retry) = &forward.retry {
+        action.retry_policy = Some(retry.encode());
+    }
     match forward.rewrite.path.as_ref().map(|rewrite| rewrite.encode(&matched.path)) {
         Some(EnvoyPathRewrite::Prefix(prefix)) => action.prefix_rewrite = prefix,
         Some(EnvoyPathRewrite::Regex(regex)) => action.regex_rewrite = Some(regex),
         None => {}
     }
     action
+}
+
+/// Listeners let requests become web sockets; this one does not.
+fn no_websockets() -> UpgradeConfig {
+    let enabled = Some(BoolValue { value: false });
+    UpgradeConfig { upgrade_type: "websocket".into(), enabled, ..Default::default() }
 }
 
 fn clusters(backends: &[WeightedBackend]) -> ClusterSpecifier {
