@@ -231,9 +231,13 @@ impl Walk<'_> {
         if self.chain.contains(target) {
             let names: Vec<String> = self.chain.iter().chain([target]).map(ObjectKey::namespaced_name).collect();
             let message = format!("include creates an include cycle: {}", names.join(" -> "));
-            // As Contour has it: told of the proxy that comes a second time.
-            let found = Finding::error(target, "spec.includes", "IncludeError", "IncludeCreatesCycle", message);
-            return Err((found, Class::Invalid));
+            // Contour tells it of the proxy that comes a second time only.
+            if target != key {
+                let (field, message) = ("spec.includes", message.as_str());
+                let found = Finding::error(target, field, "IncludeError", "IncludeCreatesCycle", message);
+                self.tree.findings.push(found);
+            }
+            return error("IncludeCreatesCycle", Class::Invalid, message);
         }
         if self.chain.len() >= DEPTH_MAX || self.tree.followed >= VISITS_MAX {
             let message =
