@@ -112,6 +112,11 @@ impl Hold {
         snapshot
     }
 
+    /// The acknowledged form of a resource.
+    pub(crate) fn acknowledged(&self, kind: ResourceType, name: &Arc<str>) -> Option<&Arc<Resource>> {
+        self.acknowledged.get(&(kind, name.clone()))
+    }
+
     /// Takes in what was acknowledged in an earlier run.
     pub(crate) fn restore(&mut self, kind: ResourceType, resource: Arc<Resource>) {
         self.acknowledged.insert((kind, resource.name.clone()), resource);

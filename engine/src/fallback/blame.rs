@@ -258,7 +258,11 @@ impl Line {
                     self.promote_one(&key, around);
                 }
             }
-            ResourceType::Listener | ResourceType::Cluster => self.note_acknowledged(),
+            ResourceType::Listener => {
+                self.note_acknowledged();
+                self.promote_anchors(around);
+            }
+            ResourceType::Cluster => self.note_acknowledged(),
         }
         self.alone.remove(&answer.node);
         self.promote(&proven, around);

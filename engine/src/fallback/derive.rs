@@ -78,7 +78,9 @@ fn found_by_translation(world: &World<'_>) -> BTreeMap<Node, Broken> {
             broken.insert(node, by_translation(field, message));
         }
     }
-    for key in world.unusable.iter().filter(|key| world.last_valid.of(key, None).next().is_some()) {
+    // What others hang on is served as it was read last.
+    let unusable = world.unusable.iter().filter(|key| world.objects.get(key).is_none());
+    for key in unusable.filter(|key| world.last_valid.of(key, None).next().is_some()) {
         broken.insert(Node::whole(key.clone()), by_translation(String::new(), "its content cannot be read".into()));
     }
     for (key, message) in world.translator.broken_certificates(world.gateway) {

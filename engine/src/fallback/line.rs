@@ -21,6 +21,7 @@ use crate::settings::Settings;
 use crate::snapshot::ObjectSnapshot;
 use crate::translate::Translator;
 use crate::translate::fleet::{Composition, FleetId};
+use crate::translate::gateway::class_key;
 use crate::trial::Trial;
 
 /// Forms of one resource that are remembered, the acknowledged one among them.
@@ -46,6 +47,8 @@ pub(crate) struct Around<'a> {
     pub(crate) graph: &'a mut Graph,
     pub(crate) objects: &'a ObjectSnapshot,
     pub(crate) unusable: &'a BTreeSet<ObjectKey>,
+    /// Objects that are as they were stored, since nothing can be read of them.
+    pub(crate) unread: &'a BTreeSet<ObjectKey>,
     pub(crate) settings: &'a Settings,
     /// Milliseconds of Unix time.
     pub(crate) now_ms: u64,
@@ -203,7 +206,8 @@ impl Line {
 
     /// Takes what its fleet should have now on its way to the Envoys; what is broken is as it was.
     pub(crate) fn carry_on(&mut self, around: &mut Around<'_>) {
-        let Some(snapshot) = around.translator.snapshot(&self.fleet).cloned() else { return };
+        let Some(mut snapshot) = around.translator.snapshot(&self.fleet).cloned() else { return };
+        self.keep_unread_endpoints(&mut snapshot, around);
         self.note_forms(&self.fleet.clone(), &snapshot, around.translator);
         self.wanted = self.hold.desire(snapshot);
         let edited = std::mem::take(&mut self.edited);
@@ -324,6 +328,27 @@ impl Line {
             && let Some(stored) = crate::apis::document::stored(object, now)
         {
             self.record(Change::Promote(self.scope(), stored));
+        }
+    }
+
+    /// Its listeners were acknowledged: the Gateway and its class are good as they are, where nothing is wrong with them.
+    ///
+    /// They are never backfilled; this is for a start at which they cannot be read.
+    pub(crate) fn promote_anchors(&mut self, around: &Around<'_>) {
+        let pending = |(name, _): (&Arc<str>, _)| {
+            self.hold.standing(ResourceType::Listener, name) != Some(Standing::Acknowledged)
+        };
+        let plan = around.translator.gateway(&self.gateway);
+        let wrong = plan.is_none_or(|plan| plan.faults.iter().any(crate::fault::Fault::is_error));
+        if wrong || self.wanted.of(ResourceType::Listener).iter().any(pending) {
+            return;
+        }
+        let class = around.objects.get(&self.gateway).and_then(|object| match &object.body {
+            crate::apis::Body::Gateway(gateway) => Some(class_key(&gateway.class)),
+            _ => None,
+        });
+        for key in class.iter().chain([&self.gateway.clone()]) {
+            self.promote_one(key, around);
         }
     }
 

@@ -29,6 +29,8 @@ pub(crate) struct Lines {
     touched: BTreeSet<Arc<str>>,
     /// What is to be stored of objects and Gateways that are gone.
     gone: Batch,
+    /// Is every Gateway to be looked at with the next change?
+    look_again: bool,
 }
 
 impl Lines {
@@ -49,6 +51,11 @@ impl Lines {
             restored.forget(key);
         }
         self.gone.push(Change::Forget(key.clone()));
+    }
+
+    /// With the next change every Gateway is looked at.
+    pub(crate) fn look_again(&mut self) {
+        self.look_again = true;
     }
 
     /// The newest version of an object that any line knows to be good.
@@ -107,6 +114,9 @@ impl Lines {
             }
         }
         touched.extend(replan.iter().cloned());
+        if std::mem::take(&mut self.look_again) {
+            touched.extend(self.iter().map(|line| line.gateway.clone()).collect::<Vec<_>>());
+        }
         for key in &touched {
             if around.translator.snapshot(&FleetId::main(key)).is_none() {
                 continue;
