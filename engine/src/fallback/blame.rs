@@ -240,6 +240,9 @@ impl Line {
                 Outcome::Refused { message } => self.refuse(answer, name, version, message, around),
             }
         }
+        if answer.kind == ResourceType::Cluster {
+            self.promote_waiting(around);
+        }
     }
 
     fn acknowledge(&mut self, answer: &Answer, name: &Arc<str>, version: Version, around: &mut Around<'_>) {

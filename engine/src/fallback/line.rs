@@ -196,7 +196,10 @@ impl Line {
             self.rounds += 1;
         }
         around.translator.lay_over(&self.fleet, derived.overlay.clone());
-        self.derived = derived;
+        // Who is current again may have been acknowledged already, on trial.
+        let before = std::mem::replace(&mut self.derived, derived);
+        let mut freed: BTreeSet<ObjectKey> = before.plan.decisions.into_keys().map(|node| node.key).collect();
+        freed.retain(|key| self.derived.plan.of(key).next().is_none());
         around.translator.translate(around.objects, around.graph);
         self.carry_on(around);
     }
@@ -206,8 +209,8 @@ impl Line {
         let Some(snapshot) = around.translator.snapshot(&self.fleet).cloned() else { return };
         self.note_forms(&self.fleet.clone(), &snapshot, around.translator);
         self.wanted = self.hold.desire(snapshot);
-        let edited = std::mem::take(&mut self.edited);
-        self.promote(&edited, around);
+        freed.append(&mut self.edited);
+        self.promote(&freed, around);
         self.advance(around);
     }
 
@@ -373,6 +376,12 @@ impl Line {
             records.push(Change::Acknowledge(self.scope(), resources.collect()));
         }
         records
+    }
+
+    /// Clusters were acknowledged: objects may have waited for them.
+    pub(crate) fn promote_waiting(&mut self, around: &Around<'_>) {
+        let waiting = self.unpromoted.clone();
+        self.promote(&waiting, around);
     }
 
     /// Something else than a route configuration was acknowledged.

@@ -155,8 +155,9 @@ impl holdfast_graph::World for World<'_> {
     }
 
     fn differs_from_last_valid(&self, key: &ObjectKey) -> bool {
-        // A candidate differs from what is desired, or it is none.
-        self.candidate(key).is_some()
+        let Some(desired) = self.objects.get(key) else { return true };
+        let newest = self.last_valid.of(key, Some(&desired.metadata.uid)).next();
+        newest.is_some_and(|newest| hybrid(Some(desired), &newest.object).body != desired.body)
     }
 
     fn must_replace(&self, _: &Node) -> bool {
@@ -164,7 +165,9 @@ impl holdfast_graph::World for World<'_> {
     }
 
     fn can_replace(&self, node: &Node) -> bool {
-        node.section.is_empty() || self.manner(node) != Manner::LeftOut
+        // Where everything is held, what is new was no part of the last valid configuration.
+        let is_new = self.only_refused && self.last_valid.of(&node.key, None).next().is_none();
+        !is_new && (node.section.is_empty() || self.manner(node) != Manner::LeftOut)
     }
 
     fn serves(&self, key: &ObjectKey) -> bool {
