@@ -127,6 +127,11 @@ impl Hold {
         self.acknowledged.get(&(kind, name.clone())).is_some_and(|known| known.version == version)
     }
 
+    /// Why a form was refused, where it was.
+    pub(crate) fn refusal_of(&self, kind: ResourceType, name: &Arc<str>, version: Version) -> Option<&Refusal> {
+        self.refused.get(&((kind, name.clone()), version))
+    }
+
     /// Resources of a type whose wanted form is refused, with the version.
     pub(crate) fn refused_now(&self, kind: ResourceType) -> Vec<(Arc<str>, Version)> {
         let wanted = |slot: &Slot, version: &Version| {

@@ -233,6 +233,9 @@ impl Line {
 
     /// An Envoy of the fleet has answered. True where the plan is to be derived anew.
     pub(crate) fn answered(&mut self, answer: &Answer, around: &mut Around<'_>) {
+        if answer.kind == ResourceType::Route && answer.outcome == Outcome::Acknowledged {
+            self.canary_filled(&answer.node);
+        }
         for (name, version) in &answer.resources {
             let Some(version) = *version else { continue };
             match &answer.outcome {
@@ -246,6 +249,7 @@ impl Line {
     }
 
     fn acknowledge(&mut self, answer: &Answer, name: &Arc<str>, version: Version, around: &mut Around<'_>) {
+        self.came_back(&answer.node, answer.kind, name, version);
         if !self.hold.acknowledge((answer.kind, name.clone()), version) {
             return;
         }
@@ -263,7 +267,6 @@ impl Line {
             }
             ResourceType::Listener | ResourceType::Cluster => self.note_acknowledged(),
         }
-        self.alone.remove(&answer.node);
         self.promote(&proven, around);
         if let Some(trial) = &mut self.trial
             && *trial.node == *answer.node
@@ -287,12 +290,14 @@ impl Line {
             *trial.node == *answer.node && trial.waiting.get(&(answer.kind, name.clone())) == Some(&version)
         });
         if on_trial {
+            self.hold.refuse(answer, name, version, message);
             return self.trial_refused(message, around);
         }
-        if self.hold.was_acknowledged(answer.kind, name, version) || self.proof.was_tried(&version) {
+        let others = self.envoys.keys().any(|node| !self.alone.contains_key(node));
+        let was_alone = self.alone.contains_key(&answer.node) && others;
+        if was_alone || self.hold.was_acknowledged(answer.kind, name, version) || self.proof.was_tried(&version) {
             // Others of its build take it: its own trouble.
-            self.alone.insert(answer.node.clone(), message.to_owned());
-            return;
+            return self.went_astray(&answer.node, (answer.kind, name.clone()), version, message);
         }
         if !self.hold.refuse(answer, name, version, message) {
             return;
@@ -360,7 +365,8 @@ impl Line {
         self.settle(around);
     }
 
-    fn trial_refused(&mut self, message: &str, around: &mut Around<'_>) {
+    /// The Envoy refused the suspects that were on trial.
+    pub(crate) fn trial_refused(&mut self, message: &str, around: &mut Around<'_>) {
         self.trial = None;
         let Some(readmission) = &mut self.readmission else { return };
         if let Finding::Convicted(subject) = readmission.refused() {

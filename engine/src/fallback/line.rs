@@ -13,7 +13,7 @@ use super::derive::{Derived, derive};
 use super::last_valid::LastValid;
 use super::proof::Proof;
 use super::readmission::Readmission;
-use super::rollout::{Stage, TrialRun};
+use super::rollout::{Stage, Stray, TrialRun};
 use super::world::World;
 use crate::features::redirect::ListenerContext;
 use crate::hold::{Hold, Standing};
@@ -101,6 +101,10 @@ pub(crate) struct Line {
     pub(crate) rounds: usize,
     /// Envoys that refuse what others of their build take, with their words.
     pub(crate) alone: BTreeMap<Arc<str>, String>,
+    /// What they refused, and what they have meanwhile.
+    pub(crate) strays: BTreeMap<Arc<str>, Stray>,
+    /// What all Envoys had before the newest configuration.
+    pub(crate) previous: Snapshot,
     /// What is to be stored soon.
     records: Batch,
     /// What is to be stored before anything that rests on it is published.
@@ -136,6 +140,8 @@ impl Line {
             held_as_a_whole: false,
             rounds: 0,
             alone: BTreeMap::new(),
+            strays: BTreeMap::new(),
+            previous: Snapshot::default(),
             records: Batch::default(),
             convictions: Batch::default(),
             configuration_changed: false,

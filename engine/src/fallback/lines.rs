@@ -170,7 +170,7 @@ impl Lines {
     /// Something happened to Envoys, the probe or the time.
     pub(crate) fn hear(&mut self, event: Event, around: &mut Around<'_>) {
         match event {
-            Event::Connected(envoy, _) => self.connected(&envoy, around),
+            Event::Connected(envoy, resumes) => self.connected(&envoy, resumes, around),
             Event::Disconnected(envoy) => self.disconnected(&envoy, around),
             Event::Answered(answer) => {
                 if let Some(line) = self.line(&answer.fleet, &answer.build) {
@@ -207,7 +207,7 @@ impl Lines {
         lines.get_mut(at)
     }
 
-    fn connected(&mut self, envoy: &EnvoyId, around: &mut Around<'_>) {
+    fn connected(&mut self, envoy: &EnvoyId, resumes: bool, around: &mut Around<'_>) {
         let Some(lines) = self.gateways.get_mut(&envoy.fleet) else { return };
         self.touched.insert(envoy.fleet.clone());
         let known = lines.iter().any(|line| line.build == envoy.build);
@@ -226,11 +226,14 @@ impl Lines {
                 line.last_valid.promote(&version.object, version.since);
             }
             line.envoys.insert(envoy.node.clone(), 0);
+            let routes = around.translator.route_keys();
+            line.edited(&routes, around.translator);
             line.settle(around);
             lines.push(line);
         }
         if let Some(line) = self.line(&envoy.fleet, &envoy.build) {
             *line.envoys.entry(envoy.node.clone()).or_insert(0) += 1;
+            line.canary_connected(&envoy.node, resumes);
             line.start_trial(around);
         }
     }
@@ -244,6 +247,7 @@ impl Lines {
         }
         line.envoys.remove(&envoy.node);
         line.alone.remove(&envoy.node);
+        line.strays.remove(&envoy.node);
         line.lost(&envoy.node, SILENCE, around);
         self.touched.insert(envoy.fleet.clone());
     }
@@ -257,7 +261,12 @@ impl Lines {
                 _ => None,
             };
             if let Some(node) = late {
-                line.lost(&node, SILENCE, around);
+                if line.envoys.contains_key(&node) {
+                    line.lost(&node, SILENCE, around);
+                } else {
+                    // It is gone for good, which says nothing: another one tries.
+                    line.advance(around);
+                }
                 self.touched.insert(line.name.clone());
             } else if line.held_as_a_whole {
                 line.settle(around);

@@ -67,7 +67,10 @@ pub fn lines(engine: &Engine) -> Vec<LineSeen> {
             held: line.hold.refusals().map(|refusal| refusal.resource.to_string()).collect(),
             held_as_a_whole: line.held_as_a_whole,
             alone: line.alone.keys().cloned().collect(),
-            busy: line.readmission.is_some() || line.trial.is_some() || line.search.is_some(),
+            busy: line.readmission.is_some()
+                || line.trial.is_some()
+                || line.search.is_some()
+                || line.stage != crate::fallback::rollout::Stage::Settled,
         }
     });
     seen.collect()

@@ -272,6 +272,11 @@ impl Translator {
         listeners.iter().flat_map(|listener| listener.broken_certificates.iter().cloned()).collect()
     }
 
+    /// Every route object.
+    pub(crate) fn route_keys(&self) -> BTreeSet<ObjectKey> {
+        self.routes.keys().cloned().collect()
+    }
+
     /// The desired plan of a route.
     pub(crate) fn route(&self, key: &ObjectKey) -> Option<&Arc<RoutePlan>> {
         self.routes.get(key)

@@ -18,6 +18,11 @@ use super::invariants;
 use super::language::Expect;
 use super::stage::Stage;
 
+/// So much of a difference is shown, in characters.
+const TEXT_MAX: usize = 600;
+/// So much of each list is shown.
+const SHOWN_MAX: usize = 12;
+
 /// `Kind/namespace/name`, or `Kind/name`.
 pub fn name(key: &ObjectKey) -> String {
     format!("{}/{}", key.kind, key.namespaced_name())
@@ -82,7 +87,8 @@ impl Differences {
     }
 
     fn note(&mut self, text: String) {
-        let _ = write!(self.text, "\n  {text}");
+        let end = text.char_indices().nth(TEXT_MAX).map_or(text.len(), |(at, _)| at);
+        let _ = write!(self.text, "\n  {}", text.get(..end).unwrap_or_default());
     }
 }
 
@@ -204,10 +210,10 @@ pub fn state(lines: &[LineSeen]) -> String {
     let mut text = String::new();
     for line in lines {
         let _ = writeln!(text, "  {} {}: {} verdicts", line.gateway, line.build, line.verdicts);
-        for (node, (detected, message)) in &line.broken {
+        for (node, (detected, message)) in line.broken.iter().take(SHOWN_MAX) {
             let _ = writeln!(text, "    broken {} ({detected}: {message})", node_name(node));
         }
-        for (node, decided) in &line.decided {
+        for (node, decided) in line.decided.iter().take(SHOWN_MAX) {
             let _ = writeln!(text, "    {} {}", node_name(node), told(decided));
         }
         let _ = writeln!(
@@ -215,7 +221,7 @@ pub fn state(lines: &[LineSeen]) -> String {
             "    held {:?}, as a whole {}, alone {:?}, busy {}",
             line.held, line.held_as_a_whole, line.alone, line.busy
         );
-        let versions: Vec<String> = line.last_valid.iter().map(|(key, g)| format!("{}@{g}", name(key))).collect();
+        let versions: Vec<String> = line.last_valid.iter().take(SHOWN_MAX).map(|(key, g)| format!("{}@{g}", name(key))).collect();
         let _ = writeln!(text, "    last valid {}", versions.join(", "));
     }
     text
