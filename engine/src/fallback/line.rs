@@ -80,7 +80,7 @@ pub(crate) struct Line {
     pub(crate) since: BTreeMap<ObjectKey, i64>,
     /// Objects whose newest version is not proven yet.
     unpromoted: BTreeSet<ObjectKey>,
-    /// Those of them that were edited just now.
+    /// Those of them that were edited, or are current again, just now.
     edited: BTreeSet<ObjectKey>,
     /// By resource: the acknowledged form, then the newer ones.
     forms: BTreeMap<Arc<str>, Vec<Form>>,
@@ -204,8 +204,8 @@ impl Line {
         around.translator.lay_over(&self.fleet, derived.overlay.clone());
         // Who is current again may have been acknowledged already, on trial.
         let before = std::mem::replace(&mut self.derived, derived);
-        let mut freed: BTreeSet<ObjectKey> = before.plan.decisions.into_keys().map(|node| node.key).collect();
-        freed.retain(|key| self.derived.plan.of(key).next().is_none());
+        let freed = before.plan.decisions.into_keys().map(|node| node.key);
+        self.edited.extend(freed.filter(|key| self.derived.plan.of(key).next().is_none()));
         around.translator.translate(around.objects, around.graph);
         self.carry_on(around);
     }
@@ -215,8 +215,8 @@ impl Line {
         let Some(snapshot) = around.translator.snapshot(&self.fleet).cloned() else { return };
         self.note_forms(&self.fleet.clone(), &snapshot, around.translator);
         self.wanted = self.hold.desire(snapshot);
-        freed.append(&mut self.edited);
-        self.promote(&freed, around);
+        let edited = std::mem::take(&mut self.edited);
+        self.promote(&edited, around);
         self.advance(around);
     }
 
