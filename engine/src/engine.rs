@@ -137,12 +137,13 @@ impl Engine {
             objects = true;
         }
         let mut trials = Vec::new();
-        let Self { settings, objects: all, unusable, graph, translator, lines, .. } = self;
+        let Self { settings, objects: all, unusable, decoding, graph, translator, lines, .. } = self;
         let mut around = Around {
             translator,
             graph,
             objects: all,
             unusable,
+            decoding,
             settings,
             now_ms: self.now_ms,
             probe: self.probe.as_ref(),

@@ -112,6 +112,11 @@ impl Hold {
         snapshot
     }
 
+    /// Was any route configuration acknowledged?
+    pub(crate) fn has_acknowledged_routes(&self) -> bool {
+        self.acknowledged.keys().any(|(kind, _)| *kind == ResourceType::Route)
+    }
+
     /// Takes in what was acknowledged in an earlier run.
     pub(crate) fn restore(&mut self, kind: ResourceType, resource: Arc<Resource>) {
         self.acknowledged.insert((kind, resource.name.clone()), resource);

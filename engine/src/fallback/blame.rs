@@ -314,15 +314,12 @@ impl Line {
     pub(crate) fn blame(&mut self, name: &Arc<str>, version: Version, message: &str, around: &mut Around<'_>) {
         let suspects = self.suspects(name, &version).map_or_else(Suspects::new, |(suspects, _)| suspects);
         self.stage = Stage::Settled;
-        let isolate = around.settings.fallback.isolate;
-        if !isolate {
-            self.held_as_a_whole = self.acknowledged(name).is_some();
-        }
-        if self.rounds <= ROUNDS_MAX && (isolate || self.held_as_a_whole) {
-            let by_object = !isolate || around.settings.fallback.use_last_valid;
-            let subjects = subjects(suspects, by_object);
+        if !around.settings.fallback.isolate {
+            self.hold_as_a_whole(around);
+        } else if self.rounds <= ROUNDS_MAX {
+            let subjects = subjects(suspects, around.settings.fallback.use_last_valid);
             match &subjects[..] {
-                [only] if isolate => self.convict_subject(only, message, around),
+                [only] => self.convict_subject(only, message, around),
                 [] => {}
                 _ => {
                     for subject in &subjects {
@@ -330,7 +327,7 @@ impl Line {
                             self.convict(*content, &subject.node, Detected::Suspected, message, Vec::new(), around);
                         }
                     }
-                    self.readmission = isolate.then(|| Readmission::refused_together(subjects));
+                    self.readmission = Some(Readmission::refused_together(subjects));
                 }
             }
         }
@@ -391,6 +388,9 @@ impl Line {
         message: &str,
         around: &Around<'_>,
     ) {
+        if !around.settings.fallback.isolate {
+            return self.hold_as_a_whole(around);
+        }
         if kind != ResourceType::Secret {
             // Held at what was acknowledged.
             return;
@@ -421,39 +421,15 @@ impl Line {
             witnesses,
         };
         self.record(Change::Convict(self.scope(), stored(content, &verdict)));
-        self.quarantine.convict_at(content, verdict, around.now_ms);
+        if detected != Detected::Suspected && self.counted.insert(node.key.clone()) {
+            self.quarantine.note_refusal(&node.key, around.now_ms);
+        }
+        self.quarantine.convict(content, verdict);
     }
 
     fn acquit(&mut self, content: &Content) {
         self.quarantine.acquit(content);
         self.record(Change::Acquit(self.scope(), content.0));
-    }
-
-    /// Without the gate: an edit lets everything that was held back be tried once more, as a whole.
-    pub(crate) fn retry_hold(&mut self, around: &Around<'_>) {
-        if !self.held_as_a_whole {
-            return;
-        }
-        let suspected: Vec<(Content, ObjectKey)> = self
-            .quarantine
-            .iter()
-            .filter(|(_, verdict)| verdict.detected == Detected::Suspected)
-            .map(|(content, verdict)| (content, verdict.node.key.clone()))
-            .collect();
-        let still = |(content, key): &(Content, ObjectKey)| {
-            let plan = around.translator.route(key);
-            plan.is_some_and(|plan| {
-                around.translator.contents(&self.gateway, plan).iter().any(|(desired, _)| desired == content)
-            })
-        };
-        let waits = suspected.iter().any(|(_, key)| self.quarantine.wait_until(key, around.now_ms).is_some());
-        if suspected.iter().all(still) || waits {
-            return;
-        }
-        for (content, _) in suspected {
-            self.acquit(&content);
-        }
-        self.held_as_a_whole = false;
     }
 }
 

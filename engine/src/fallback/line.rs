@@ -14,7 +14,9 @@ use super::last_valid::LastValid;
 use super::proof::Proof;
 use super::readmission::Readmission;
 use super::rollout::{Stage, Stray, TrialRun};
+use super::whole::Whole;
 use super::world::World;
+use crate::fault::Fault;
 use crate::features::redirect::ListenerContext;
 use crate::hold::{Hold, Standing};
 use crate::settings::Settings;
@@ -46,6 +48,8 @@ pub(crate) struct Around<'a> {
     pub(crate) graph: &'a mut Graph,
     pub(crate) objects: &'a ObjectSnapshot,
     pub(crate) unusable: &'a BTreeSet<ObjectKey>,
+    /// What was found wrong when objects were decoded.
+    pub(crate) decoding: &'a BTreeMap<ObjectKey, Vec<Fault>>,
     pub(crate) settings: &'a Settings,
     /// Milliseconds of Unix time.
     pub(crate) now_ms: u64,
@@ -59,6 +63,11 @@ impl Around<'_> {
     /// Seconds of Unix time.
     pub(crate) fn now(&self) -> i64 {
         i64::try_from(self.now_ms / 1000).unwrap_or(i64::MAX)
+    }
+
+    /// Could all of an object be read? What could not be is not served: such a version is never whole.
+    fn is_whole(&self, key: &ObjectKey) -> bool {
+        !self.decoding.get(key).is_some_and(|faults| faults.iter().any(Fault::is_error))
     }
 }
 
@@ -82,6 +91,8 @@ pub(crate) struct Line {
     unpromoted: BTreeSet<ObjectKey>,
     /// Those of them that were edited, or are current again, just now.
     edited: BTreeSet<ObjectKey>,
+    /// Objects of which a refusal was counted since they were edited last.
+    pub(crate) counted: BTreeSet<ObjectKey>,
     /// By resource: the acknowledged form, then the newer ones.
     forms: BTreeMap<Arc<str>, Vec<Form>>,
     acknowledged: BTreeMap<Arc<str>, Form>,
@@ -95,8 +106,8 @@ pub(crate) struct Line {
     pub(crate) readmission: Option<Readmission>,
     pub(crate) trial: Option<TrialRun>,
     pub(crate) search: Option<Search>,
-    /// Without the gate: everything that changed since the last valid configuration is held back.
-    pub(crate) held_as_a_whole: bool,
+    /// Without the gate: is everything that changed since the last valid configuration held back?
+    pub(crate) whole: Whole,
     /// Fallbacks since the last edit.
     pub(crate) rounds: usize,
     /// Envoys that refuse what others of their build take, with their words.
@@ -128,6 +139,7 @@ impl Line {
             since: BTreeMap::new(),
             unpromoted: BTreeSet::new(),
             edited: BTreeSet::new(),
+            counted: BTreeSet::new(),
             forms: BTreeMap::new(),
             acknowledged: BTreeMap::new(),
             envoys: BTreeMap::new(),
@@ -137,7 +149,7 @@ impl Line {
             readmission: None,
             trial: None,
             search: None,
-            held_as_a_whole: false,
+            whole: Whole::default(),
             rounds: 0,
             alone: BTreeMap::new(),
             strays: BTreeMap::new(),
@@ -156,6 +168,7 @@ impl Line {
     /// Routes were translated again: their versions are to be proven.
     pub(crate) fn edited(&mut self, routes: &BTreeSet<ObjectKey>, translator: &Translator) {
         for key in routes {
+            self.counted.remove(key);
             match translator.route(key) {
                 Some(plan) if plan.gateways().contains(&self.gateway) => {
                     self.unpromoted.insert(key.clone());
@@ -172,14 +185,24 @@ impl Line {
     pub(crate) fn forget(&mut self, key: &ObjectKey) {
         self.since.remove(key);
         self.unpromoted.remove(key);
+        self.counted.remove(key);
         if self.last_valid.forget(key) {
             self.record(Change::Forget(key.clone()));
         }
     }
 
+    /// Is the plan about an object that is gone, or that can be read again?
+    pub(crate) fn has_outlived(&self, around: &Around<'_>) -> bool {
+        let is_gone = |key: &ObjectKey| around.objects.get(key).is_none() && !around.unusable.contains(key);
+        let broken = self.derived.broken.iter().any(|(node, why)| {
+            let unreadable = why.is_unreadable() && !around.unusable.contains(&node.key);
+            unreadable || is_gone(&node.key)
+        });
+        broken || self.derived.plan.decisions.keys().any(|node| is_gone(&node.key))
+    }
+
     /// Derives the plan anew, and takes what comes of it on its way to the Envoys.
     pub(crate) fn settle(&mut self, around: &mut Around<'_>) {
-        self.retry_hold(around);
         if let Some(readmission) = &mut self.readmission {
             let gateway = &self.gateway;
             readmission.retain(|subject| {
@@ -191,6 +214,17 @@ impl Line {
                 self.trial = None;
             }
         }
+        let goes = self.let_go(around);
+        self.replan(around);
+        if goes && self.is_refused_already(around) {
+            // The change was none of what was refused.
+            self.whole.held = true;
+            self.replan(around);
+        }
+        self.carry_on(around);
+    }
+
+    fn replan(&mut self, around: &mut Around<'_>) {
         let derived = self.derive(around, &BTreeSet::new());
         let now = around.now();
         let broken: BTreeSet<ObjectKey> = derived.broken.keys().map(|node| node.key.clone()).collect();
@@ -207,7 +241,6 @@ impl Line {
         let freed = before.plan.decisions.into_keys().map(|node| node.key);
         self.edited.extend(freed.filter(|key| self.derived.plan.of(key).next().is_none()));
         around.translator.translate(around.objects, around.graph);
-        self.carry_on(around);
     }
 
     /// Takes what its fleet should have now on its way to the Envoys; what is broken is as it was.
@@ -223,7 +256,7 @@ impl Line {
     /// The plan for what is broken now; contents on trial count as good.
     pub(crate) fn derive(&self, around: &Around<'_>, on_trial: &BTreeSet<Content>) -> Derived {
         let held;
-        let settings = if self.held_as_a_whole {
+        let settings = if self.whole.held {
             // Everything that changed goes back to what was last valid, whatever the gates say.
             let mut settings = around.settings.clone();
             settings.fallback.isolate = true;
@@ -242,10 +275,11 @@ impl Line {
             translator: around.translator,
             quarantine: &self.quarantine,
             last_valid: &self.last_valid,
-            only_refused: self.held_as_a_whole,
+            held: self.whole.held.then_some(&self.unpromoted),
+            proof: &self.proof,
             on_trial,
             since: &self.since,
-            now: around.now(),
+            now_ms: around.now_ms,
             candidates: RefCell::default(),
         };
         derive(&world, around.graph)
@@ -325,10 +359,11 @@ impl Line {
         }
     }
 
-    /// A version of an object is proven good.
+    /// A version of an object is proven good, where it could be read as a whole.
     pub(crate) fn promote_one(&mut self, key: &ObjectKey, around: &Around<'_>) {
         let now = around.now();
-        if let Some(object) = around.objects.get(key)
+        if around.is_whole(key)
+            && let Some(object) = around.objects.get(key)
             && self.last_valid.promote(object, now)
             && let Some(stored) = crate::apis::document::stored(object, now)
         {
@@ -340,7 +375,8 @@ impl Line {
     fn is_proven(&self, key: &ObjectKey, around: &Around<'_>) -> bool {
         let Some(plan) = around.translator.route(key) else { return false };
         let current = self.derived.plan.of(key).next().is_none();
-        if !current || plan.faults.iter().any(crate::fault::Fault::is_error) || !plan.replaced.is_empty() {
+        let whole = around.is_whole(key) && plan.replaced.is_empty();
+        if !current || !whole || plan.faults.iter().any(Fault::is_error) {
             return false;
         }
         let contents = around.translator.contents(&self.gateway, plan);

@@ -102,7 +102,7 @@ impl Lines {
         // What is unusable now is broken wherever a version of it is known.
         for line in self.gateways.values().flatten() {
             let known = around.unusable.iter().any(|key| line.last_valid.of(key, None).next().is_some());
-            if known {
+            if known || line.has_outlived(around) {
                 replan.insert(line.gateway.clone());
             }
         }
@@ -115,7 +115,8 @@ impl Lines {
             self.touched.insert(name.clone());
             self.ensure(key, &name, around);
             for line in self.gateways.get_mut(&name).into_iter().flatten() {
-                if !replan.contains(key) {
+                line.whole.changed = true;
+                if !replan.contains(key) && !line.whole.held {
                     // Endpoints and the like: what is broken stays so.
                     line.carry_on(around);
                     continue;
@@ -268,7 +269,9 @@ impl Lines {
                     line.advance(around);
                 }
                 self.touched.insert(line.name.clone());
-            } else if line.held_as_a_whole {
+            } else if (line.whole.held && line.whole.changed)
+                || line.derived.retry_at.is_some_and(|at| at <= around.now_ms)
+            {
                 line.settle(around);
                 self.touched.insert(line.name.clone());
             }

@@ -17,6 +17,7 @@ pub mod restored;
 pub(crate) mod rollout;
 pub(crate) mod suspects;
 pub(crate) mod trials;
+pub(crate) mod whole;
 pub(crate) mod world;
 
 /// Published fallbacks for one edit, at most; then what is refused is held.

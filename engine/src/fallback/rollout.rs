@@ -69,7 +69,13 @@ pub(crate) struct Stray {
 
 impl Line {
     /// An Envoy refused what others of its build took: its own trouble. It keeps what it had.
-    pub(crate) fn went_astray(&mut self, node: &Arc<str>, slot: (ResourceType, Arc<str>), version: Version, message: &str) {
+    pub(crate) fn went_astray(
+        &mut self,
+        node: &Arc<str>,
+        slot: (ResourceType, Arc<str>),
+        version: Version,
+        message: &str,
+    ) {
         self.alone.insert(node.clone(), message.to_owned());
         let last = self.strays.remove(node).map_or_else(|| self.previous.clone(), |stray| stray.last);
         self.strays.insert(node.clone(), Stray { slot, version, last });

@@ -65,7 +65,7 @@ pub fn lines(engine: &Engine) -> Vec<LineSeen> {
             verdicts: line.quarantine.len(),
             last_valid,
             held: line.hold.refusals().map(|refusal| refusal.resource.to_string()).collect(),
-            held_as_a_whole: line.held_as_a_whole,
+            held_as_a_whole: line.whole.held,
             alone: line.alone.keys().cloned().collect(),
             busy: line.readmission.is_some()
                 || line.trial.is_some()

@@ -221,7 +221,8 @@ pub fn state(lines: &[LineSeen]) -> String {
             "    held {:?}, as a whole {}, alone {:?}, busy {}",
             line.held, line.held_as_a_whole, line.alone, line.busy
         );
-        let versions: Vec<String> = line.last_valid.iter().take(SHOWN_MAX).map(|(key, g)| format!("{}@{g}", name(key))).collect();
+        let versions: Vec<String> =
+            line.last_valid.iter().take(SHOWN_MAX).map(|(key, g)| format!("{}@{g}", name(key))).collect();
         let _ = writeln!(text, "    last valid {}", versions.join(", "));
     }
     text
