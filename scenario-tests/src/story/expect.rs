@@ -59,6 +59,12 @@ pub fn check(stage: &Stage, expected: &Expect) -> Result<()> {
     for (node, count) in &expected.pushes {
         found.compare(&format!("pushes to {node}"), count, &stage.counts.pushes.get(node).copied().unwrap_or_default());
     }
+    for (node, least) in &expected.pushes_at_least {
+        let count = stage.counts.pushes.get(node).copied().unwrap_or_default();
+        if count < *least {
+            found.note(format!("pushes to {node}: {count}, fewer than {least}"));
+        }
+    }
     if let Some(wanted) = expected.as_new {
         let differences = invariants::differences_from_new(stage);
         if wanted && !differences.is_empty() {

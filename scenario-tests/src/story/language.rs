@@ -9,10 +9,8 @@ use serde::Deserialize;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Story {
-    /// What it tells, in a sentence.
-    pub title: String,
-    /// Which lines of the contract it shows.
-    pub shows: String,
+    /// What it shows, in a sentence.
+    pub why: String,
     /// What operators have set.
     #[serde(default)]
     pub settings: Set,
@@ -141,6 +139,8 @@ pub enum Step {
     List,
     /// It ends, starts and learns of all objects.
     Restart,
+    /// Operators set something else; it holds from the next start.
+    Set(Box<Set>),
     /// Nacks and pushes are counted from here.
     Count,
     /// What must be so now.
@@ -189,6 +189,8 @@ pub struct Refuse {
     pub matching: Vec<String>,
     /// A route configuration that has these texts in different routes.
     pub together: Vec<String>,
+    /// A route configuration in which none of these texts stands.
+    pub without: Vec<String>,
     /// A certificate of this name.
     pub certificate: Option<String>,
     /// A listener with this text.
@@ -221,6 +223,8 @@ pub struct Expect {
     pub nacks_at_most: BTreeMap<String, usize>,
     /// Configurations sent since counting began, by node: messages of whatever type but endpoints.
     pub pushes: BTreeMap<String, usize>,
+    /// The least that there must be.
+    pub pushes_at_least: BTreeMap<String, usize>,
     /// Verdicts in quarantine.
     pub quarantine: Option<usize>,
     /// Resources that are held.

@@ -71,5 +71,8 @@ fn refuses_routes(oracle: &Refuse, routes: &[(String, String)]) -> bool {
         one && routes.iter().any(|(matching, route)| all(&oracle.route, route) && all(&oracle.matching, matching));
     let together = !oracle.together.is_empty()
         && oracle.together.iter().all(|text| routes.iter().any(|(_, route)| route.contains(text.as_str())));
-    by_one || together
+    let lacks = !oracle.without.is_empty()
+        && !routes.is_empty()
+        && !oracle.without.iter().any(|text| routes.iter().any(|(_, route)| route.contains(text.as_str())));
+    by_one || together || lacks
 }

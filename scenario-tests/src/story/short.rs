@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 use crate::tls::Certificate;
 
 const API: &str = "gateway.networking.k8s.io/v1";
+const GRANTS: &str = "gateway.networking.k8s.io/v1beta1";
 
 /// Makes whole objects of what a story writes. Remembers what it has made.
 #[derive(Default)]
@@ -88,6 +89,13 @@ impl Writer {
                 fields.insert("data".into(), document.get("data").cloned().unwrap_or(data));
             }
             return Ok(vec![secret]);
+        }
+        if let Some(namespace) = text("grant") {
+            let from = json!({ "group": "gateway.networking.k8s.io", "kind": "HTTPRoute", "namespace": text("from") });
+            let to = json!({ "group": "", "kind": "Service" });
+            let name = format!("{namespace}/{}", text("from").unwrap_or_default());
+            let spec = json!({ "from": [from], "to": [to] });
+            return Ok(vec![object(GRANTS, "ReferenceGrant", &name, &document, spec)]);
         }
         anyhow::bail!("neither an object nor the short form of one: {document}")
     }
@@ -191,10 +199,17 @@ fn rule(namespace: &str, entry: &Value) -> Value {
     if !matched.is_empty() {
         rule.insert("matches".into(), json!([matched]));
     }
+    let mut filters = Vec::new();
     if let Some(add) = entry.get("add").and_then(Value::as_object) {
         let add: Vec<Value> = add.iter().map(|(name, value)| json!({ "name": name, "value": value })).collect();
-        let filter = json!({ "type": "RequestHeaderModifier", "requestHeaderModifier": { "add": add } });
-        rule.insert("filters".into(), json!([filter]));
+        filters.push(json!({ "type": "RequestHeaderModifier", "requestHeaderModifier": { "add": add } }));
+    }
+    if let Some(name) = entry.get("guard") {
+        let reference = json!({ "group": "example.test", "kind": "Guard", "name": name });
+        filters.push(json!({ "type": "ExtensionRef", "extensionRef": reference }));
+    }
+    if !filters.is_empty() {
+        rule.insert("filters".into(), filters.into());
     }
     let backends = match entry.get("to") {
         Some(Value::Array(values)) => values.clone(),

@@ -14,7 +14,7 @@ pub fn file(path: &Path) -> Result<()> {
     let documents = holdfast_engine::testing::documents(&text);
     let [document] = &documents[..] else { bail!("a story is one document") };
     let story: Story = serde_json::from_value(document.clone()).context("not a story")?;
-    tell(&story).with_context(|| format!("\"{}\" ({})", story.title, story.shows))
+    tell(&story).with_context(|| story.why.clone())
 }
 
 fn tell(story: &Story) -> Result<()> {
@@ -88,6 +88,10 @@ pub fn take(stage: &mut Stage, step: &Step) -> Result<()> {
             stage.stop();
             stage.start()?;
             stage.list()
+        }
+        Step::Set(set) => {
+            stage.settings = set.settings();
+            Ok(())
         }
         Step::Count => {
             stage.counts = Default::default();
