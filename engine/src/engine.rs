@@ -142,13 +142,14 @@ impl Engine {
             objects = true;
         }
         let mut trials = Vec::new();
-        let Self { settings, objects: all, unusable, unread, graph, translator, lines, .. } = self;
+        let Self { settings, objects: all, unusable, unread, decoding, graph, translator, lines, .. } = self;
         let mut around = Around {
             translator,
             graph,
             objects: all,
             unusable,
             unread,
+            decoding,
             settings,
             now_ms: self.now_ms,
             probe: self.probe.as_ref(),

@@ -18,6 +18,7 @@ pub(crate) mod rollout;
 pub(crate) mod suspects;
 pub(crate) mod trials;
 mod unread;
+pub(crate) mod whole;
 pub(crate) mod world;
 
 /// Published fallbacks for one edit, at most; then what is refused is held.
