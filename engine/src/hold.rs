@@ -117,6 +117,11 @@ impl Hold {
         self.acknowledged.get(&(kind, name.clone()))
     }
 
+    /// Has nobody acknowledged anything?
+    pub(crate) fn has_acknowledged_nothing(&self) -> bool {
+        self.acknowledged.is_empty()
+    }
+
     /// Was any route configuration acknowledged?
     pub(crate) fn has_acknowledged_routes(&self) -> bool {
         self.acknowledged.keys().any(|(kind, _)| *kind == ResourceType::Route)

@@ -259,10 +259,11 @@ impl Line {
             ResourceType::Endpoints => {}
             ResourceType::Secret => {
                 self.note_acknowledged();
-                if let Some(key) =
-                    self.wanted.get(ResourceType::Secret, name).and_then(|r| r.origins.iter().next().cloned())
-                {
-                    self.promote_one(&key, around);
+                // What was acknowledged may be a version that stands in.
+                let desired = around.translator.certificates(&self.gateway);
+                let acknowledged = Content(*version.as_bytes());
+                for (key, _) in desired.iter().filter(|(_, content)| **content == acknowledged) {
+                    self.promote_one(key, around);
                 }
             }
             ResourceType::Listener => {

@@ -163,6 +163,11 @@ impl Line {
         }
     }
 
+    /// Has no Envoy ever been known to it?
+    pub(crate) fn is_nobodys(&self) -> bool {
+        self.envoys.is_empty() && self.acknowledged.is_empty() && self.hold.has_acknowledged_nothing()
+    }
+
     /// For whom what it learns holds.
     pub(crate) fn scope(&self) -> Scope {
         Scope { gateway: self.name.clone(), build: self.build.clone() }
@@ -251,7 +256,9 @@ impl Line {
         let Some(mut snapshot) = around.translator.snapshot(&self.fleet).cloned() else { return };
         self.keep_unread_endpoints(&mut snapshot, around);
         self.note_forms(&self.fleet.clone(), &snapshot, around.translator);
-        self.wanted = self.hold.desire(snapshot);
+        let mut wanted = self.hold.desire(snapshot);
+        self.close_in_hold(&mut wanted, around);
+        self.wanted = wanted;
         let edited = std::mem::take(&mut self.edited);
         self.promote(&edited, around);
         self.advance(around);

@@ -224,9 +224,12 @@ impl Lines {
         let known = lines.iter().any(|line| line.build == envoy.build);
         if !known
             && let [only] = &mut lines[..]
-            && only.build.is_empty()
+            && only.is_nobodys()
         {
-            only.build = envoy.build.clone();
+            // What the probe of another build said is not about these Envoys.
+            *only = Line::new(&only.gateway.clone(), &envoy.build, only.fleet.clone());
+            only.edited(&around.translator.route_keys(), around.translator);
+            only.settle(around);
         } else if !known && lines.len() < BUILDS_MAX {
             let Some(first) = lines.first() else { return };
             let fleet = FleetId { gateway: first.gateway.clone(), label: envoy.build.clone() };

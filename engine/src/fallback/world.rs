@@ -63,6 +63,13 @@ impl World<'_> {
         self.translator.has_content(self.gateway, content)
     }
 
+    /// When a last valid version of an object may stand in no more, in milliseconds of Unix time.
+    pub(crate) fn backfill_ends(&self, key: &ObjectKey) -> Option<u64> {
+        let age = self.settings.fallback.max_backfill_age?;
+        let began = self.since.get(key).copied().unwrap_or(self.now());
+        u64::try_from(began.saturating_add(age).saturating_add(1)).ok()?.checked_mul(1000)
+    }
+
     /// The version that can stand in for an object: the newest proven one that may be served today.
     pub(crate) fn candidate(&self, key: &ObjectKey) -> Option<Version> {
         if let Some(known) = self.candidates.borrow().get(key) {
@@ -81,9 +88,11 @@ impl World<'_> {
         let never = |object: &Object| {
             object.metadata.annotations.get(FALLBACK_ANNOTATION).is_some_and(|value| value == "never")
         };
+        // No last valid version names one: what has one is not whole.
+        let guarded = desired.is_some_and(|desired| desired.body.names_guard(None));
         let began = self.since.get(key).copied().unwrap_or(self.now());
         let max_age = self.settings.fallback.max_backfill_age;
-        if desired.is_some_and(never) || max_age.is_some_and(|age| self.now().saturating_sub(began) > age) {
+        if guarded || desired.is_some_and(never) || max_age.is_some_and(|age| self.now().saturating_sub(began) > age) {
             return None;
         }
         let uid = desired.map(|object| &*object.metadata.uid);
@@ -169,8 +178,10 @@ impl holdfast_graph::World for World<'_> {
         newest.is_some_and(|newest| hybrid(Some(desired), &newest.object).body != desired.body)
     }
 
-    fn must_replace(&self, _: &Node) -> bool {
-        false
+    fn must_replace(&self, node: &Node) -> bool {
+        let rule = node.section.strip_prefix("rules[").and_then(|rest| rest.strip_suffix(']'));
+        let rule = rule.and_then(|index| index.parse().ok());
+        self.objects.get(&node.key).is_some_and(|object| object.body.names_guard(rule))
     }
 
     fn can_replace(&self, node: &Node) -> bool {

@@ -239,6 +239,11 @@ impl Translator {
         .flatten()
     }
 
+    /// May an object use another one today?
+    pub(crate) fn is_granted(&self, from: &ObjectKey, to: &ObjectKey, objects: &ObjectSnapshot) -> bool {
+        self.reader(None, objects).granted((&from.group, &from.kind, &from.namespace), to)
+    }
+
     /// The parts of a route's plan in the fleets of a Gateway.
     pub(crate) fn contents(&self, gateway: &ObjectKey, plan: &RoutePlan) -> Vec<(Content, Node)> {
         self.fleets.get(&FleetId::main(gateway)).map(|fleet| fleet.contents(plan)).unwrap_or_default()

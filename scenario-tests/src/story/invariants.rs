@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
-use envoy_types::pb::envoy::config::route::v3::RouteConfiguration;
+use envoy_types::pb::envoy::config::route::v3::route::Action;
+use envoy_types::pb::envoy::config::route::v3::{Route, RouteConfiguration};
 use holdfast_engine::engine::Engine;
 use holdfast_engine::testing::lines::{LineSeen, lines};
 use holdfast_graph::Step;
@@ -121,7 +122,7 @@ fn accounted(envoy: &Envoy, line: &LineSeen, wanted: &Snapshot, new: &Engine, wr
         }
     }
     for (_, resource) in envoy.taken.iter().filter(|((kind, _), _)| *kind == ResourceType::Route) {
-        for route in routes(&resource.body).keys() {
+        for (route, _) in routes(&resource.body).iter().filter(|(_, body)| !is_closed(body)) {
             let Some((owner, _)) = new_owner(route) else { continue };
             let exists = new.objects().sorted().iter().any(|object| {
                 format!("{}/{}", object.key.kind.to_ascii_lowercase(), object.key.namespaced_name()) == owner
@@ -142,6 +143,11 @@ fn new_owner(route: &str) -> Option<(String, String)> {
     let parts: Vec<&str> = route.splitn(4, '/').collect();
     let [kind, namespace, name, rest] = parts[..] else { return None };
     Some((format!("{kind}/{namespace}/{name}"), rest.to_owned()))
+}
+
+/// Does a direct response stand there?
+fn is_closed(route: &[u8]) -> bool {
+    Route::decode(route).is_ok_and(|route| matches!(route.action, Some(Action::DirectResponse(_))))
 }
 
 fn routes(body: &[u8]) -> BTreeMap<String, Vec<u8>> {

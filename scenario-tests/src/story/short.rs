@@ -241,7 +241,8 @@ fn slice(name: &str, document: &Value) -> Value {
         fields.remove("spec");
         fields.insert("addressType".into(), "IPv4".into());
         fields.insert("ports".into(), json!([{ "name": "http", "port": 3000 }]));
-        fields.insert("endpoints".into(), json!([{ "addresses": addresses }]));
+        let each = addresses.as_array().into_iter().flatten().map(|address| json!({ "addresses": [address] }));
+        fields.insert("endpoints".into(), each.collect());
         if let Some(metadata) = fields.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.insert("labels".into(), json!({ "kubernetes.io/service-name": service }));
         }
