@@ -5,6 +5,7 @@
 //! here does I/O or reads a clock: time and answers come in as events, and what is to be done goes out as actions.
 
 pub(crate) mod blame;
+pub mod checker;
 pub(crate) mod derive;
 pub(crate) mod hybrid;
 pub(crate) mod interaction;

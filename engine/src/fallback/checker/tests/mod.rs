@@ -1,0 +1,3 @@
+//! The planner against its checker, and plans that were spoilt on purpose.
+
+mod planner;
