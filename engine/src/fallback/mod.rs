@@ -13,6 +13,7 @@ pub(crate) mod last_valid;
 pub(crate) mod line;
 pub(crate) mod lines;
 pub(crate) mod proof;
+pub(crate) mod protection;
 pub(crate) mod readmission;
 pub mod restored;
 pub(crate) mod rollout;

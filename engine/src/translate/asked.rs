@@ -16,12 +16,7 @@ impl Translator {
     }
 
     /// What a Gateway would be under an overlay, without putting it into force.
-    pub(crate) fn try_gateway(
-        &self,
-        key: &ObjectKey,
-        over: &Overlay,
-        objects: &ObjectSnapshot,
-    ) -> Option<GatewayPlan> {
+    pub(crate) fn try_gateway(&self, key: &ObjectKey, over: &Overlay, objects: &ObjectSnapshot) -> Option<GatewayPlan> {
         match gateway::plan(key, &self.settings, &mut self.reader(Some(over), objects)) {
             Outcome::Served(plan) => Some(plan),
             Outcome::Stray(_) | Outcome::None => None,

@@ -32,7 +32,10 @@ pub(super) fn check(
     }
     for (wanted, listener) in desired.listeners.iter().zip(&served.listeners) {
         let claims = |plan: &ListenerPlan| (plan.name.clone(), plan.port, plan.https, plan.hostname.clone());
-        if claims(wanted) != claims(listener) || wanted.kinds != listener.kinds || wanted.namespaces != listener.namespaces {
+        if claims(wanted) != claims(listener)
+            || wanted.kinds != listener.kinds
+            || wanted.namespaces != listener.namespaces
+        {
             object(wanted, "it would not be the listener that is desired".into());
             continue;
         }
@@ -54,8 +57,13 @@ pub(super) fn check(
             }
             _ => {}
         }
-        if listener.https && listener.standing == Standing::Serving && listener.certificates.is_empty() {
-            object(wanted, "it would serve TLS without a certificate".into());
+        if listener.https && listener.standing == Standing::Serving {
+            if listener.certificates.is_empty() {
+                object(wanted, "it would serve TLS without a certificate".into());
+            }
+            if asks_clients(gateway, today) {
+                object(wanted, "it would not ask clients for the certificates that the Gateway asks for".into());
+            }
         }
         for secret in &listener.certificates {
             if !refers(gateway, listener, secret, today) {
@@ -68,6 +76,14 @@ pub(super) fn check(
         }
     }
     found
+}
+
+/// Do clients of the Gateway of today have to show certificates? Nothing that is served can check them yet.
+fn asks_clients(gateway: &ObjectKey, today: &Today<'_>) -> bool {
+    match today.object(gateway).map(|object| &object.body) {
+        Some(Body::Gateway(written)) => written.tls.as_ref().is_some_and(|tls| tls.frontend.is_some()),
+        _ => false,
+    }
 }
 
 /// Does the Gateway of today name this certificate at the listener?

@@ -5,7 +5,8 @@
 //! derive a plan, or ask the planner whether something is allowed.
 //!
 //! Its cost is that of the overlay; where everything is served as desired it does nothing. It runs once for each
-//! derivation, and its closings are final for it, so that it cannot go round in circles with the planner.
+//! derivation, and its closings are final for it, so that it cannot go round in circles with the planner. Should it
+//! fail itself, what it did not look at is closed.
 
 mod backends;
 mod listeners;
@@ -20,9 +21,11 @@ mod versions;
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use holdfast_graph::{Node, ObjectKey};
+use serde::Serialize;
 
 use super::derive::Derived;
 use super::world::World;
@@ -32,7 +35,8 @@ use crate::translate::route::RoutePlan;
 use today::Today;
 
 /// What an objection is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub enum About {
     /// An object that is not there any more, or is another one of the same name.
     Existence,
@@ -48,6 +52,8 @@ pub enum About {
     Security,
     /// A listener that does not keep what it owns.
     Listener,
+    /// The checker itself failed.
+    Unchecked,
 }
 
 /// As it is told.
@@ -61,6 +67,7 @@ impl fmt::Display for About {
             About::BackEnd => "back end",
             About::Security => "security",
             About::Listener => "listener",
+            About::Unchecked => "unchecked",
         })
     }
 }
@@ -94,36 +101,85 @@ impl fmt::Display for Objection {
 }
 
 /// Closes what must not be served so, and notes it.
+///
+/// First the objects that stand in, then what would come of them. What is still wrong after that is closed as a whole.
 pub(crate) fn enforce(derived: &mut Derived, world: &World<'_>) {
     if derived.overlay.is_empty() {
         return;
     }
-    let objections = objections(&derived.overlay, world);
-    if !objections.is_empty() {
-        remedy::apply(derived, &objections, world);
+    let mut all = BTreeSet::new();
+    for look in [stand_ins, outcome, outcome_as_a_whole] {
+        let found = guarded(&derived.overlay, world, look);
+        remedy::apply(derived, &found, world);
+        all.extend(found);
     }
-    derived.objections = objections;
+    derived.objections = all.into_iter().collect();
 }
 
 /// Everything that is wrong with a fallback, in order, each once.
+#[cfg(any(test, feature = "testing"))]
 pub(crate) fn objections(overlay: &Overlay, world: &World<'_>) -> Vec<Objection> {
+    let mut found = guarded(overlay, world, stand_ins);
+    found.extend(guarded(overlay, world, outcome));
+    found.into_iter().collect()
+}
+
+/// Looks; where that fails there is an objection to everything.
+fn guarded(
+    overlay: &Overlay,
+    world: &World<'_>,
+    look: impl FnOnce(&Overlay, &World<'_>) -> BTreeSet<Objection>,
+) -> BTreeSet<Objection> {
+    // The checker only reads, and what it had found is thrown away with it.
+    catch_unwind(AssertUnwindSafe(|| look(overlay, world))).unwrap_or_else(|_| {
+        let why = "Holdfast itself failed to check this: please report it";
+        overlay.keys().into_iter().map(|key| Objection::whole(key, About::Unchecked, why)).collect()
+    })
+}
+
+/// What is wrong with the objects that would be read otherwise than they are desired.
+fn stand_ins(overlay: &Overlay, world: &World<'_>) -> BTreeSet<Objection> {
     let today = Today::new(world);
     let mut found = BTreeSet::new();
-    found.extend(overlay.objects.iter().flat_map(|(key, object)| versions::check(key, object, world, &today)));
-    let Some(desired) = world.translator.gateway(world.gateway) else { return found.into_iter().collect() };
+    for (key, object) in &overlay.objects {
+        found.extend(versions::check(key, object, world, &today));
+    }
+    let gone = "it would be served as if it were not there, and others would answer for it";
+    let others = overlay.hidden.iter().filter(|key| !may_be_hidden(key));
+    found.extend(others.map(|key| Objection::whole(key, About::Reach, gone)));
+    found
+}
+
+/// What does not own anything can count as missing: then what needs it is closed.
+fn may_be_hidden(key: &ObjectKey) -> bool {
+    matches!(&*key.kind, "Secret" | "Service")
+}
+
+/// What is wrong with what would be served.
+fn outcome(overlay: &Overlay, world: &World<'_>) -> BTreeSet<Objection> {
+    let today = Today::new(world);
+    let mut found = BTreeSet::new();
+    let Some(desired) = world.translator.gateway(world.gateway) else { return found };
     let altered;
     let served = if overlay.keys().iter().any(|key| &*key.kind == "Secret") {
         altered = world.translator.try_gateway(world.gateway, overlay, world.objects);
-        altered.as_ref().unwrap_or(desired)
+        let served = altered.as_ref().unwrap_or(desired);
+        found.extend(listeners::check(desired, served, overlay, world.gateway, &today));
+        served
     } else {
         &**desired
     };
-    found.extend(listeners::check(desired, served, overlay, world.gateway, &today));
     for key in routes(overlay, world) {
         let Some(plan) = world.translator.try_route(&key, overlay, world.objects) else { continue };
         found.extend(route(&key, &plan, overlay, served, world, &today));
     }
-    found.into_iter().collect()
+    found
+}
+
+/// The same, as objections to objects.
+fn outcome_as_a_whole(overlay: &Overlay, world: &World<'_>) -> BTreeSet<Objection> {
+    let whole = |found: Objection| Objection { node: Node::whole(found.node.key), ..found };
+    outcome(overlay, world).into_iter().map(whole).collect()
 }
 
 /// What is wrong with one route object as it would be served.

@@ -42,7 +42,8 @@ pub(super) fn check(
     let tables = tables(gateway);
     for (_, table, host) in plan.places.iter().filter(|(at, table, _)| at == world.gateway && tables.contains(table)) {
         if !allowed.contains(&(table.clone(), host.domain().to_owned())) {
-            let why = format!("it would stand at {table:?} for host {:?}, which it does not claim today", host.domain());
+            let why =
+                format!("it would stand at {table:?} for host {:?}, which it does not claim today", host.domain());
             found.push(Objection::whole(key, About::Reach, why));
         }
     }

@@ -15,7 +15,7 @@ use crate::fallback::world::World;
 use crate::translate::overlay::{Closing, Manner};
 
 /// Closes what the objections name.
-pub(super) fn apply(derived: &mut Derived, objections: &[Objection], world: &World<'_>) {
+pub(super) fn apply(derived: &mut Derived, objections: &BTreeSet<Objection>, world: &World<'_>) {
     // Whatever is wrong with an object as a whole makes its units those of the desired version.
     let mut whole: BTreeSet<&ObjectKey> = BTreeSet::new();
     for objection in objections.iter().filter(|objection| objection.node.section.is_empty()) {
@@ -38,7 +38,12 @@ pub(super) fn apply(derived: &mut Derived, objections: &[Objection], world: &Wor
 }
 
 fn close_object(derived: &mut Derived, key: &ObjectKey, why: &Arc<str>, world: &World<'_>) {
+    let was_hidden = &*key.kind != "Secret" && derived.overlay.hidden.remove(key);
     if &*key.kind == "Gateway" {
+        if was_hidden || derived.overlay.objects.remove(key).is_some() {
+            // As today, then.
+            return;
+        }
         let secrets = secrets(derived);
         secrets.iter().for_each(|secret| hide(derived, secret));
         return;

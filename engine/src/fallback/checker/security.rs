@@ -138,8 +138,7 @@ fn rules<'a, R>(
 
 /// Units whose requests would pass without a filter that the desired version names for them.
 ///
-/// A served route answers to a desired one where one request can match both, unless in the desired version an equal
-/// match goes before that one, or in the served version that one's own form goes before it.
+/// A served route answers to the rule that it is a form of, and to every other one whose requests it would get.
 pub(super) fn check(
     key: &ObjectKey,
     desired: &Form<'_>,
@@ -151,31 +150,11 @@ pub(super) fn check(
         return found;
     }
     let plain = served.plan.places.iter().any(|(_, table, _)| matches!(table, TableName::Port(_)));
-    let same_unit = |served_rule: usize, desired_rule: usize| match (served.name(served_rule), desired.name(desired_rule)) {
-        (None, None) => served_rule == desired_rule,
-        (served, desired) => served == desired,
-    };
+    let both = Both { desired, served };
     for route in served.routes() {
         for (index, rule) in desired.rules.iter().enumerate().filter(|(_, rule)| !rule.security.is_empty()) {
             let Some(lost) = rule.security.lacking(route, plain, settings) else { continue };
-            let mut wanted = desired.routes().filter(|wanted| wanted.precedence.rule == index).peekable();
-            let concerned = if wanted.peek().is_none() {
-                // It is left out as desired: its matches are not known.
-                same_unit(route.precedence.rule, index)
-            } else {
-                wanted.any(|wanted| {
-                    let before = |other: &Route| other.matches == route.matches && other.precedence < wanted.precedence;
-                    let own = |other: &Route| {
-                        other.precedence < route.precedence
-                            && may_meet(&other.matches, &wanted.matches)
-                            && (other.matches == wanted.matches || same_unit(other.precedence.rule, index))
-                    };
-                    may_meet(&route.matches, &wanted.matches)
-                        && !desired.routes().any(before)
-                        && !served.routes().any(own)
-                })
-            };
-            if concerned {
+            if both.is_form_of(route, index) || both.gets_requests_of(route, index) {
                 let node = Node::section(key.clone(), format!("rules[{}]", route.precedence.rule));
                 let why = format!("{lost} that rule {index} of the object of today names is not in it");
                 found.insert(Objection::new(node, About::Security, why));
@@ -183,4 +162,47 @@ pub(super) fn check(
         }
     }
     found
+}
+
+/// Two versions of one route object.
+struct Both<'a> {
+    desired: &'a Form<'a>,
+    served: &'a Form<'a>,
+}
+
+impl Both<'_> {
+    /// Is a served route a form of this desired rule? Rules with a name are the same by it, others by their place.
+    fn is_form_of(&self, served: &Route, desired: usize) -> bool {
+        match (self.served.name(served.precedence.rule), self.desired.name(desired)) {
+            (None, None) => served.precedence.rule == desired,
+            (served, desired) => served == desired,
+        }
+    }
+
+    /// Would a served route get requests that go to this desired rule, of which it is no form?
+    fn gets_requests_of(&self, route: &Route, index: usize) -> bool {
+        let mut wanted = self.desired.routes().filter(|wanted| wanted.precedence.rule == index);
+        wanted.any(|wanted| {
+            may_meet(&route.matches, &wanted.matches)
+                && !self.desired.routes().any(|other| self.goes_before(other, wanted, route))
+                && !self.served.routes().any(|other| self.has_them_first(other, wanted, route))
+        })
+    }
+
+    /// Do the requests of a served route go to another rule of today first: to an equal match, or to its own rule?
+    fn goes_before(&self, other: &Route, wanted: &Route, route: &Route) -> bool {
+        let own = self.is_form_of(route, other.precedence.rule) && may_meet(&other.matches, &route.matches);
+        // Of a match that cannot be served as written only the placeholder comes after others.
+        let rank = if own && other.precedence.narrowed { &route.precedence } else { &other.precedence };
+        (own || other.matches == route.matches)
+            && other.precedence.rule != wanted.precedence.rule
+            && *rank < wanted.precedence
+    }
+
+    /// In what is served, does a form of the wanted rule, or an equal match, get its requests first?
+    fn has_them_first(&self, other: &Route, wanted: &Route, route: &Route) -> bool {
+        other.precedence < route.precedence
+            && may_meet(&other.matches, &wanted.matches)
+            && (other.matches == wanted.matches || self.is_form_of(other, wanted.precedence.rule))
+    }
 }
