@@ -9,13 +9,13 @@ use holdfast_engine::testing::plans::Plans;
 use libfuzzer_sys::fuzz_target;
 
 /// What happens in one world.
-const STEPS_MAX: usize = 24;
+const STEPS: usize = 24;
 
 fuzz_target!(|data: &[u8]| {
     let mut bytes = data.iter().copied();
     let mut choose = |below: usize| bytes.next().map_or(0, |byte| usize::from(byte) % below.max(1));
     let mut plans = Plans::new(&mut choose);
-    for _ in 0..STEPS_MAX.min(data.len() / 4) {
+    for _ in 0..STEPS.min(data.len() / 4) {
         plans.step(&mut choose);
         let mut fallback = plans.planned();
         for objection in plans.objections(&fallback) {

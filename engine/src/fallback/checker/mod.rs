@@ -107,11 +107,15 @@ pub(crate) fn enforce(derived: &mut Derived, world: &World<'_>) {
     if derived.overlay.is_empty() {
         return;
     }
-    let mut all = BTreeSet::new();
-    for look in [stand_ins, outcome, outcome_as_a_whole] {
-        let found = guarded(&derived.overlay, world, look);
+    let mut all = guarded(&derived.overlay, world, stand_ins);
+    remedy::apply(derived, &all, world);
+    let found = guarded(&derived.overlay, world, outcome);
+    if !found.is_empty() {
         remedy::apply(derived, &found, world);
         all.extend(found);
+        let left = guarded(&derived.overlay, world, outcome_as_a_whole);
+        remedy::apply(derived, &left, world);
+        all.extend(left);
     }
     derived.objections = all.into_iter().collect();
 }
