@@ -108,10 +108,16 @@ fn parents_of_then() {
 
 #[test]
 fn labels_and_age_of_then() {
-    let mut plans = broken();
-    let last = last_valid(&plans);
-    plans.edit(CART, "/metadata/creationTimestamp", json!("2026-01-01T00:00:00Z"));
-    closes(&plans, last, About::Version);
+    let last = last_valid(&broken());
+    for (path, value) in [
+        ("/metadata/creationTimestamp", json!("2026-01-01T00:00:00Z")),
+        ("/metadata/labels", json!({"team": "shop"})),
+        ("/metadata/annotations", json!({"holdfast.dev/note": "new"})),
+    ] {
+        let mut plans = broken();
+        plans.edit(CART, path, value);
+        closes(&plans, last.clone(), About::Version);
+    }
 }
 
 #[test]
