@@ -8,6 +8,7 @@ use holdfast_store::Batch;
 use holdfast_xds::{Answer, EnvoyId, Offers, Snapshot};
 
 use crate::apis::Body;
+use crate::fallback::checker::Objection;
 use crate::fallback::line::Around;
 use crate::fallback::lines::Lines;
 use crate::fallback::restored::Restored;
@@ -260,6 +261,11 @@ impl Engine {
     /// What Envoys refused, and is held back.
     pub fn refusals(&self) -> Vec<(&str, &Refusal)> {
         self.lines.refusals().collect()
+    }
+
+    /// What the checker of fallbacks closed, with the Gateway (`namespace/name`) at which it did.
+    pub fn objections(&self) -> Vec<(&str, &Objection)> {
+        self.lines.iter().flat_map(|line| line.derived.objections.iter().map(|found| (&*line.name, found))).collect()
     }
 
     /// What the Envoys of a Gateway (`namespace/name`) should have now, but for single ones.

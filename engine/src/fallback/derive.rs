@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use holdfast_graph::{Detected, Gates, Graph, Node, ObjectKey, Plan, Step, Verdict};
 
+use super::checker::Objection;
 use super::world::World;
 use crate::fault::Class;
 use crate::translate::overlay::{Closing, Manner, Overlay};
@@ -51,6 +52,8 @@ pub(crate) struct Derived {
     pub(crate) retry_at: Option<u64>,
     /// Of what is backfilled: the generation that is served, and since when it is known to be good.
     pub(crate) served: BTreeMap<ObjectKey, (i64, i64)>,
+    /// What the checker closed.
+    pub(crate) objections: Vec<Objection>,
 }
 
 /// Derives the plan of a line.

@@ -9,6 +9,7 @@ use holdfast_store::{Batch, Change, Scope, StoredResource};
 use holdfast_xds::{ResourceType, Snapshot, Version};
 
 use super::blame::Search;
+use super::checker;
 use super::derive::{Derived, derive};
 use super::last_valid::LastValid;
 use super::proof::Proof;
@@ -293,7 +294,9 @@ impl Line {
             now_ms: around.now_ms,
             candidates: RefCell::default(),
         };
-        derive(&world, around.graph)
+        let mut derived = derive(&world, around.graph);
+        checker::enforce(&mut derived, &world);
+        derived
     }
 
     /// Remembers what the route configurations of a snapshot are made of.

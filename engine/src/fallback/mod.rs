@@ -5,6 +5,7 @@
 //! here does I/O or reads a clock: time and answers come in as events, and what is to be done goes out as actions.
 
 pub(crate) mod blame;
+pub mod checker;
 pub(crate) mod closed;
 pub(crate) mod derive;
 pub(crate) mod hybrid;
@@ -13,6 +14,7 @@ pub(crate) mod last_valid;
 pub(crate) mod line;
 pub(crate) mod lines;
 pub(crate) mod proof;
+pub(crate) mod protection;
 pub(crate) mod readmission;
 pub mod restored;
 pub(crate) mod rollout;

@@ -9,6 +9,7 @@ use holdfast_graph::{Content, Node, ObjectKey, Quarantine};
 use super::hybrid::hybrid;
 use super::last_valid::{LastValid, Version};
 use super::proof::Proof;
+use super::protection;
 use crate::apis::Body;
 use crate::check;
 use crate::fault::Class;
@@ -48,7 +49,7 @@ pub(crate) struct World<'a> {
 
 impl World<'_> {
     /// Now, in seconds of Unix time.
-    fn now(&self) -> i64 {
+    pub(crate) fn now(&self) -> i64 {
         i64::try_from(self.now_ms / 1000).unwrap_or(i64::MAX)
     }
 
@@ -96,7 +97,9 @@ impl World<'_> {
             return None;
         }
         let uid = desired.map(|object| &*object.metadata.uid);
-        self.last_valid.of(key, uid).filter(|version| !never(&version.object)).find_map(|version| {
+        let protects = |last: &Object| desired.is_none_or(|desired| protection::is_kept(&desired.body, &last.body));
+        let admissible = |version: &&Version| !never(&version.object) && protects(&version.object);
+        self.last_valid.of(key, uid).filter(admissible).find_map(|version| {
             let object = hybrid(desired, &version.object);
             let same = desired.is_some_and(|desired| desired.body == object.body);
             (!same && self.may_be_served(&object)).then_some(Version { object, since: version.since })

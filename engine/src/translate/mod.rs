@@ -7,6 +7,7 @@
 //! Stages, each reading only earlier ones: Gateway → claims of routes → routes → hosts and tables of each fleet;
 //! endpoints and certificates beside them.
 
+mod asked;
 mod backend;
 pub(crate) mod claims;
 mod conditions;

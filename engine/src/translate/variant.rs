@@ -107,7 +107,7 @@ impl Translator {
     }
 
     /// The route objects whose translation has looked at an object.
-    fn routes_reading(&self, key: &ObjectKey) -> BTreeSet<ObjectKey> {
+    pub(crate) fn routes_reading(&self, key: &ObjectKey) -> BTreeSet<ObjectKey> {
         let readers = self.readers.get(&Input::Object(key.clone()));
         let routes = readers.into_iter().flatten().filter_map(|unit| match unit {
             Unit::Claims(route) | Unit::Route(route) | Unit::RouteVariant(_, route) => Some(route.clone()),

@@ -262,6 +262,7 @@ impl Core {
         self.news.faults(&faults, &self.places);
         self.news.replacements(&replacements);
         self.news.refusals(&self.engine.refusals());
+        self.news.objections(&self.engine.objections());
         self.news.gateways(&self.engine.gateways());
     }
 }
