@@ -20,6 +20,7 @@ use super::contour::route::Route as ProxyRoute;
 use super::contour::virtual_host::{TcpProxy, VirtualHost};
 use super::core::secret::Secret;
 use super::core::service::{Port, Service};
+use super::gateway::class::GatewayClass;
 use super::gateway::gateway::Gateway;
 use super::gateway::references::ParentRef;
 use super::gateway::route::{Route, RuleEntry};
@@ -37,7 +38,8 @@ pub fn document(object: &Object) -> Option<Value> {
         Body::HttpProxy(proxy) => vec![("spec", proxy_spec(proxy)?)],
         Body::Service(service) => vec![("spec", service_spec(service)?)],
         Body::Secret(secret) => vec![("type", value(&secret.kind)?), ("data", secret_data(secret)?)],
-        // Which class is ours, who may refer, and where endpoints are, is always asked of today's objects.
+        Body::GatewayClass(class) if !class.has_parameters => vec![("spec", class_spec(class)?)],
+        // Who may refer, and where endpoints are, is always asked of today's objects.
         Body::GatewayClass(_)
         | Body::ReferenceGrant(_)
         | Body::CertificateDelegation(_)
@@ -108,6 +110,10 @@ fn metadata(object: &Object) -> Option<Value> {
     let (name, namespace) = (&object.key.name, &object.key.namespace);
     let generation = *generation;
     value(WrittenMetadata { name, namespace, uid, generation, creation_timestamp, labels, annotations })
+}
+
+fn class_spec(class: &GatewayClass) -> Option<Value> {
+    value(BTreeMap::from([("controllerName", &*class.controller_name)]))
 }
 
 #[derive(Serialize)]

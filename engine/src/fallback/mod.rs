@@ -5,6 +5,8 @@
 //! here does I/O or reads a clock: time and answers come in as events, and what is to be done goes out as actions.
 
 pub(crate) mod blame;
+pub mod checker;
+pub(crate) mod closed;
 pub(crate) mod derive;
 pub(crate) mod hybrid;
 pub(crate) mod interaction;
@@ -12,11 +14,14 @@ pub(crate) mod last_valid;
 pub(crate) mod line;
 pub(crate) mod lines;
 pub(crate) mod proof;
+pub(crate) mod protection;
 pub(crate) mod readmission;
 pub mod restored;
 pub(crate) mod rollout;
 pub(crate) mod suspects;
 pub(crate) mod trials;
+mod unread;
+pub(crate) mod whole;
 pub(crate) mod world;
 
 /// Published fallbacks for one edit, at most; then what is refused is held.

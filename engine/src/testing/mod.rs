@@ -1,6 +1,8 @@
 //! For tests of this and other packages: YAML text to events, and an engine that has read it.
 
+pub mod lines;
 pub mod mutate;
+pub mod plans;
 pub mod present;
 
 use holdfast_graph::ObjectKey;

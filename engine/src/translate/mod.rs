@@ -7,6 +7,7 @@
 //! Stages, each reading only earlier ones: Gateway → claims of routes → routes → hosts and tables of each fleet;
 //! endpoints and certificates beside them.
 
+mod asked;
 mod backend;
 pub(crate) mod claims;
 mod conditions;
@@ -91,6 +92,8 @@ pub(crate) struct Translator {
     children: BTreeSet<ObjectKey>,
     /// The roots that each HTTPProxy takes part in.
     included: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
+    /// What of the plans of its roots is each HTTPProxy's own.
+    shares: BTreeMap<ObjectKey, Arc<RoutePlan>>,
     /// Routes of which a rule is served otherwise than it is written.
     replaced_routes: BTreeSet<ObjectKey>,
     readers: HashMap<Input, HashSet<Unit>>,
@@ -130,6 +133,7 @@ impl Translator {
             hosts: BTreeMap::new(),
             children: BTreeSet::new(),
             included: BTreeMap::new(),
+            shares: BTreeMap::new(),
             replaced_routes: BTreeSet::new(),
             readers: HashMap::new(),
             reads: HashMap::new(),
@@ -248,7 +252,8 @@ impl Translator {
             Unit::Endpoints(service) => {
                 let read =
                     |settings: &Settings, reader: &mut Reader<'_>| endpoints::endpoints(service, settings, reader);
-                let (read, _) = self.read(unit, objects, read);
+                let over = self.stand_in(&service.key, objects);
+                let (read, _) = self.read_over(unit, over.as_deref(), objects, read);
                 // What is served stays.
                 let Some((resource, faults)) = read else { return };
                 self.set_endpoints(service, Arc::new(resource), faults);

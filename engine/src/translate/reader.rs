@@ -98,6 +98,13 @@ impl Indexes {
     }
 }
 
+impl Indexes {
+    /// The ReferenceGrants of a namespace.
+    pub(super) fn grants_in(&self, namespace: &str) -> impl Iterator<Item = &ObjectKey> {
+        self.grants.get(namespace).into_iter().flatten()
+    }
+}
+
 fn toggle<K: std::hash::Hash + Eq>(index: &mut HashMap<K, BTreeSet<ObjectKey>>, at: K, key: &ObjectKey, present: bool) {
     if present {
         index.entry(at).or_default().insert(key.clone());

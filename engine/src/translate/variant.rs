@@ -99,13 +99,17 @@ impl Translator {
             for route in self.routes_reading(&key) {
                 self.dirty.insert(Unit::RouteVariant(id.clone(), route));
             }
+            // The ports of a Service of which nothing is desired that can be read.
+            let readers = self.readers.get(&Input::Object(key.clone()));
+            let endpoints = readers.into_iter().flatten().filter(|unit| matches!(unit, Unit::Endpoints(_)));
+            self.dirty.extend(endpoints.cloned());
             // An object of which nothing is desired that can be read: only the overlay has it.
             self.dirty.insert(Unit::RouteVariant(id.clone(), key));
         }
     }
 
     /// The route objects whose translation has looked at an object.
-    fn routes_reading(&self, key: &ObjectKey) -> BTreeSet<ObjectKey> {
+    pub(crate) fn routes_reading(&self, key: &ObjectKey) -> BTreeSet<ObjectKey> {
         let readers = self.readers.get(&Input::Object(key.clone()));
         let routes = readers.into_iter().flatten().filter_map(|unit| match unit {
             Unit::Host(route) | Unit::Claims(route) | Unit::Route(route) | Unit::RouteVariant(_, route) => {
@@ -114,6 +118,14 @@ impl Translator {
             _ => None,
         });
         routes.collect()
+    }
+
+    /// The overlay by which an object is there at all, where it cannot be read as it is desired.
+    pub(super) fn stand_in(&self, key: &ObjectKey, objects: &ObjectSnapshot) -> Option<Arc<Overlay>> {
+        if objects.get(key).is_some() {
+            return None;
+        }
+        self.variants.overlays.values().find(|overlay| overlay.objects.contains_key(key)).cloned()
     }
 
     /// The fleets that are served this route otherwise than desired.
@@ -172,7 +184,8 @@ impl Translator {
             fleet.set_route(key, served.as_ref());
             self.touched.insert(id.clone());
         }
-        self.services_changed(old.as_deref(), plan.as_deref());
+        // What is served again as desired may ask for endpoints that nobody else asked for meanwhile.
+        self.services_changed(old.as_deref(), served.as_deref());
     }
 
     pub(super) fn redo_gateway_variant(&mut self, unit: &Unit, id: &FleetId, objects: &ObjectSnapshot) {
@@ -224,8 +237,16 @@ impl Translator {
 
     /// What a route would be under an overlay, without putting it into force.
     pub(crate) fn try_route(&self, key: &ObjectKey, over: &Overlay, objects: &ObjectSnapshot) -> Option<RoutePlan> {
+        if proxy::is_proxy(key) {
+            return self.try_share(key, over, objects);
+        }
         let mut reader = self.reader(Some(over), objects);
         guard::guarded(|| plan_over(key, over, &self.settings, &mut reader)).flatten()
+    }
+
+    /// May an object use another one today?
+    pub(crate) fn is_granted(&self, from: &ObjectKey, to: &ObjectKey, objects: &ObjectSnapshot) -> bool {
+        self.reader(None, objects).granted((&from.group, &from.kind, &from.namespace), to)
     }
 
     /// The parts of a route's plan in the fleets of a Gateway.
@@ -261,9 +282,14 @@ impl Translator {
         listeners.iter().flat_map(|listener| listener.broken_certificates.iter().cloned()).collect()
     }
 
-    /// The desired plan of a route.
+    /// Every route object.
+    pub(crate) fn route_keys(&self) -> BTreeSet<ObjectKey> {
+        self.routes.keys().filter(|key| !proxy::is_proxy(key)).chain(self.shares.keys()).cloned().collect()
+    }
+
+    /// The desired plan of a route; of an HTTPProxy what is its own in those of its roots.
     pub(crate) fn route(&self, key: &ObjectKey) -> Option<&Arc<RoutePlan>> {
-        self.routes.get(key)
+        if proxy::is_proxy(key) { self.shares.get(key) } else { self.routes.get(key) }
     }
 
     /// What a fleet's route configuration of this name is made of.

@@ -15,6 +15,11 @@ use crate::apis::decode::Found;
 pub struct ReferenceGrant(Arc<ReferenceGrantSpec>);
 
 impl ReferenceGrant {
+    /// As it is written.
+    pub fn spec(&self) -> &ReferenceGrantSpec {
+        &self.0
+    }
+
     /// Does it allow objects of `from` (group, kind, namespace) to refer to an object `to` (group, kind, name) of the
     /// grant's own namespace?
     pub fn allows(&self, from: (&str, &str, &str), to: (&str, &str, &str)) -> bool {

@@ -8,6 +8,7 @@ use holdfast_xds::{Resource, ResourceType, Snapshot};
 use serde_json::{Value, json};
 
 use super::State;
+use crate::fallback::checker::Objection;
 use crate::object::Object;
 use crate::run::envoy::ManagedEnvoy;
 use crate::run::serve::core::{Core, Places};
@@ -102,6 +103,14 @@ pub fn faults(core: &Core) -> Value {
         .into_iter()
         .map(|(gateway, refusal)| json!({ "gateway": gateway, "refusal": refusal }))
         .collect();
+    let objections = core.engine.objections();
+    let objections: Vec<Value> = objections
+        .into_iter()
+        .map(|(gateway, Objection { node, about, why })| {
+            let (object, section) = (&node.key, &node.section);
+            json!({ "gateway": gateway, "object": object, "section": section, "about": about, "message": why })
+        })
+        .collect();
     let faults: Vec<Value> = core
         .engine
         .faults()
@@ -115,6 +124,7 @@ pub fn faults(core: &Core) -> Value {
         "faults": faults,
         "replacements": core.engine.replacements(),
         "refusals": refused,
+        "objections": objections,
         "problems": core.problems,
     })
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::fallback::checker::Objection;
 use crate::fault::Fault;
 use crate::hold::Refusal;
 use crate::report::{GatewayView, ReplacementView};
@@ -18,6 +19,7 @@ pub struct News {
     problems: BTreeSet<Problem>,
     replacements: BTreeSet<ReplacementView>,
     refusals: BTreeSet<String>,
+    objections: BTreeSet<String>,
     gateways: BTreeSet<String>,
 }
 
@@ -75,6 +77,17 @@ impl News {
         }
         over(&now, &self.refusals, "refusals", |refusal| tracing::info!("no longer refused: {refusal}"));
         self.refusals = now;
+    }
+
+    /// Tells what the checker of fallbacks closed, and what is over.
+    pub fn objections(&mut self, objections: &[(&str, &Objection)]) {
+        let now: BTreeSet<String> =
+            objections.iter().map(|(gateway, objection)| format!("{gateway}: {objection}")).collect();
+        begun(&now, &self.objections, "objections", |objection| {
+            tracing::warn!("closed, since the fallback would not have been safe: {objection}");
+        });
+        over(&now, &self.objections, "objections", |objection| tracing::info!("no longer closed: {objection}"));
+        self.objections = now;
     }
 
     /// Tells which Gateways are programmed, and where they listen.

@@ -71,7 +71,10 @@ pub(in crate::translate) fn plan(
         reader.edge(includer, format!("includes[{index}]"), included, Role::Mentions);
         // What is closed above takes what hangs on it along.
         if tree.members.contains(included) {
-            reader.edge(included, "", includer, Role::Attaches);
+            match includer == key {
+                true => reader.edge_to_section(included, includer, HOST, Role::Attaches),
+                false => reader.edge(included, "", includer, Role::Attaches),
+            }
         }
     }
     plan.findings.extend(tree.findings);

@@ -1,6 +1,6 @@
 //! Takes in what HTTPProxies turned out to be, and who takes part in which host.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use holdfast_graph::{Graph, ObjectKey};
@@ -9,10 +9,13 @@ use super::host::HostClaim;
 use super::{ClosedUnits, is_ours, listeners};
 use crate::apis::Body;
 use crate::fault::{Class, Fault};
+use crate::model::Action;
 use crate::object::Object;
 use crate::proxies::finding::Finding;
 use crate::proxies::status::ORPHANED;
 use crate::snapshot::ObjectSnapshot;
+use crate::translate::guard;
+use crate::translate::overlay::Overlay;
 use crate::translate::reader::Input;
 use crate::translate::route::RoutePlan;
 use crate::translate::{Changes, Translator, Unit};
@@ -82,14 +85,58 @@ impl Translator {
                 }
             }
         }
-        for member in after {
-            self.included.entry(member).or_default().insert(key.clone());
+        for member in &after {
+            self.included.entry(member.clone()).or_default().insert(key.clone());
         }
-        self.set_route(key, plan.map(Arc::new));
+        let plan = plan.map(Arc::new);
+        self.set_route(key, plan.clone());
+        let mut own = plan.map(|plan| shares(&plan)).unwrap_or_default();
+        for member in before.union(&after) {
+            let mut share = own.remove(member);
+            let others = self.included.get(member).into_iter().flatten().filter(|root| *root != key);
+            for other in others.filter_map(|root| self.routes.get(root)) {
+                let theirs = shares(other).remove(member);
+                share = match (share, theirs) {
+                    (Some(share), Some(theirs)) => Some(together(share, theirs)),
+                    (share, theirs) => share.or(theirs),
+                };
+            }
+            match share {
+                Some(share) => self.set_share(member, share),
+                None => {
+                    self.shares.remove(member);
+                    self.replaced_routes.remove(member);
+                }
+            }
+        }
+    }
+
+    fn set_share(&mut self, key: &ObjectKey, share: RoutePlan) {
+        if share.replaced.is_empty() {
+            self.replaced_routes.remove(key);
+        } else {
+            self.replaced_routes.insert(key.clone());
+        }
+        self.shares.insert(key.clone(), Arc::new(share));
+    }
+
+    /// What of a proxy there would be under an overlay.
+    pub(in crate::translate) fn try_share(
+        &self,
+        key: &ObjectKey,
+        over: &Overlay,
+        objects: &ObjectSnapshot,
+    ) -> Option<RoutePlan> {
+        let roots = self.included.get(key).into_iter().flatten();
+        let plans = roots.filter_map(|root| {
+            let mut reader = self.reader(Some(over), objects);
+            guard::guarded(|| super::plan(root, &over.closed, &self.settings, &mut reader)).flatten()
+        });
+        plans.filter_map(|plan| shares(&plan).remove(key)).reduce(together)
     }
 
     /// The plans in which an object has routes: its own, or those of the roots that include it.
-    pub(crate) fn plans_of(&self, key: &ObjectKey) -> Vec<(&ObjectKey, &Arc<RoutePlan>)> {
+    fn plans_of(&self, key: &ObjectKey) -> Vec<(&ObjectKey, &Arc<RoutePlan>)> {
         match self.included.get(key) {
             Some(roots) => roots.iter().filter_map(|root| self.routes.get_key_value(root)).collect(),
             None => self.routes.get_key_value(key).into_iter().collect(),
@@ -118,6 +165,46 @@ impl Translator {
         let findings = plans.into_iter().flat_map(|(_, plan)| &plan.findings);
         Some(findings.filter(|finding| finding.object == *key).cloned().collect())
     }
+}
+
+/// What of a root's plan is each proxy's own: its routes, and what is told of it.
+fn shares(plan: &RoutePlan) -> BTreeMap<ObjectKey, RoutePlan> {
+    let empty = || RoutePlan { places: plan.places.clone(), ..RoutePlan::default() };
+    let mut shares: BTreeMap<ObjectKey, RoutePlan> =
+        plan.members.iter().map(|member| (member.clone(), empty())).collect();
+    for rendered in &plan.routes {
+        let Some(share) = shares.get_mut(&rendered.route.key) else { continue };
+        share.routes.push(rendered.clone());
+        if let Action::Forward(forward) = &rendered.route.action {
+            let named = forward.backends.iter().filter_map(|backend| backend.backend.as_ref());
+            share.backends.extend(named.chain(forward.mirrors.iter().map(|mirror| &mirror.backend)).cloned());
+        }
+    }
+    for fault in &plan.faults {
+        if let Some(share) = shares.get_mut(&fault.object) {
+            share.faults.push(fault.clone());
+        }
+    }
+    for replaced in &plan.replaced {
+        if let Some(share) = shares.get_mut(&replaced.object) {
+            share.replaced.push(replaced.clone());
+        }
+    }
+    shares
+}
+
+/// What of a proxy stands in two hosts.
+fn together(mut one: RoutePlan, other: RoutePlan) -> RoutePlan {
+    one.routes.extend(other.routes);
+    one.places.extend(other.places);
+    one.backends.extend(other.backends);
+    one.faults.extend(other.faults);
+    one.replaced.extend(other.replaced);
+    one.faults.sort_unstable();
+    one.faults.dedup();
+    one.replaced.sort_unstable();
+    one.replaced.dedup();
+    one
 }
 
 fn orphaned(child: &ObjectKey) -> Finding {

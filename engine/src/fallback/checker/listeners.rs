@@ -1,0 +1,100 @@
+//! Listeners: none comes, goes or changes but for certificates that stand in, and none loses what it owns.
+//!
+//! A TLS listener that is not served keeps its filter chain, which refuses; otherwise a plain or wildcard chain would
+//! answer for its hosts.
+
+use holdfast_graph::{Node, ObjectKey};
+
+use super::today::Today;
+use super::{About, Objection};
+use crate::apis::Body;
+use crate::apis::gateway::GROUP;
+use crate::translate::gateway::GatewayPlan;
+use crate::translate::listener::{ListenerPlan, Standing};
+use crate::translate::overlay::Overlay;
+
+/// What is wrong with a Gateway's listeners as they would be served.
+pub(super) fn check(
+    desired: &GatewayPlan,
+    served: &GatewayPlan,
+    overlay: &Overlay,
+    gateway: &ObjectKey,
+    today: &Today<'_>,
+) -> Vec<Objection> {
+    let mut found = Vec::new();
+    let mut object = |listener: &ListenerPlan, why: String| {
+        let node = Node::section(gateway.clone(), format!("listeners[{}]", listener.name));
+        found.push(Objection::new(node, About::Listener, why));
+    };
+    if desired.listeners.len() != served.listeners.len() {
+        let why = "other listeners would be served than are desired";
+        return vec![Objection::whole(gateway, About::Listener, why)];
+    }
+    for (wanted, listener) in desired.listeners.iter().zip(&served.listeners) {
+        let claims = |plan: &ListenerPlan| (plan.name.clone(), plan.port, plan.https, plan.hostname.clone());
+        if claims(wanted) != claims(listener)
+            || wanted.kinds != listener.kinds
+            || wanted.namespaces != listener.namespaces
+        {
+            object(wanted, "it would not be the listener that is desired".into());
+            continue;
+        }
+        match (wanted.standing, listener.standing) {
+            (Standing::Serving | Standing::Closed, Standing::Out) => {
+                object(wanted, "it would give up what it owns, for a broader listener to answer".into());
+            }
+            (Standing::Out, Standing::Serving | Standing::Closed) => {
+                object(wanted, "it takes no part as desired, and would".into());
+            }
+            (Standing::Closed, Standing::Serving) => {
+                let stands_in = |secret: &ObjectKey| overlay.objects.contains_key(secret);
+                if !wanted.https || !listener.certificates.iter().any(stands_in) {
+                    object(wanted, "it is closed as desired, and would serve".into());
+                }
+            }
+            (Standing::Serving, Standing::Closed) if !wanted.https => {
+                object(wanted, "it has no certificate to lose, and would be closed".into());
+            }
+            _ => {}
+        }
+        if listener.https && listener.standing == Standing::Serving {
+            if listener.certificates.is_empty() {
+                object(wanted, "it would serve TLS without a certificate".into());
+            }
+            if asks_clients(gateway, today) {
+                object(wanted, "it would not ask clients for the certificates that the Gateway asks for".into());
+            }
+        }
+        for secret in &listener.certificates {
+            if !refers(gateway, listener, secret, today) {
+                object(wanted, format!("it does not name Secret {} today", secret.namespaced_name()));
+            } else if !today.allows(GROUP, "Gateway", &gateway.namespace, secret) {
+                object(wanted, format!("no ReferenceGrant of today allows Secret {}", secret.namespaced_name()));
+            } else if !today.exists(secret) {
+                object(wanted, format!("Secret {} is not there", secret.namespaced_name()));
+            }
+        }
+    }
+    found
+}
+
+/// Do clients of the Gateway of today have to show certificates? Nothing that is served can check them yet.
+fn asks_clients(gateway: &ObjectKey, today: &Today<'_>) -> bool {
+    match today.object(gateway).map(|object| &object.body) {
+        Some(Body::Gateway(written)) => written.tls.as_ref().is_some_and(|tls| tls.frontend.is_some()),
+        _ => false,
+    }
+}
+
+/// Does the Gateway of today name this certificate at the listener?
+fn refers(gateway: &ObjectKey, listener: &ListenerPlan, secret: &ObjectKey, today: &Today<'_>) -> bool {
+    let Some(Body::Gateway(written)) = today.object(gateway).map(|object| &object.body) else { return false };
+    let entries = written.listeners.iter().filter(|entry| entry.name == listener.name);
+    let tls = entries.filter_map(|entry| entry.written.as_ref()?.tls.as_ref());
+    tls.flat_map(|tls| tls.certificate_refs.iter().flatten()).any(|reference| {
+        reference.kind.as_deref().is_none_or(|kind| kind == "Secret")
+            && reference.group.as_deref().is_none_or(str::is_empty)
+            && reference.name == *secret.name
+            && reference.namespace.as_deref().unwrap_or(&gateway.namespace) == &*secret.namespace
+    })
+}

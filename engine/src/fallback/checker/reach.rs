@@ -1,0 +1,213 @@
+//! Where a route object stands: nowhere but where the object of today puts it.
+//!
+//! Parents, hostnames, kinds, namespaces and the ownership of hosts are worked out anew from Gateway API's text.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use holdfast_graph::ObjectKey;
+
+use super::today::Today;
+use super::{About, Objection};
+use crate::apis::Body;
+use crate::apis::gateway::GROUP;
+use crate::apis::gateway::references::ParentRef;
+use crate::apis::scheme;
+use crate::fallback::world::World;
+use crate::object::Object;
+use crate::translate::gateway::GatewayPlan;
+use crate::translate::listener::{ListenerPlan, Namespaces, Standing};
+use crate::translate::overlay::Overlay;
+use crate::translate::route::RoutePlan;
+use crate::translate::table::TableName;
+
+/// A place of a Gateway: table and host.
+type Place = (TableName, String);
+
+/// Places where the route stands and must not, and listeners that another kind of route has.
+pub(super) fn check(
+    key: &ObjectKey,
+    plan: &RoutePlan,
+    overlay: &Overlay,
+    gateway: &GatewayPlan,
+    world: &World<'_>,
+    today: &Today<'_>,
+) -> Vec<Objection> {
+    // Of an object of which nothing can be told the claims are those of the version that stands in for it.
+    let stand_in = || overlay.objects.get(key).filter(|_| today.is_unusable(key));
+    let Some(object) = today.object(key).or_else(stand_in) else {
+        return vec![Objection::whole(key, About::Existence, "it was deleted, and would come back")];
+    };
+    let mut found = Vec::new();
+    let allowed = allowed(object, gateway, world, today);
+    let tables = tables(gateway);
+    for (_, table, host) in plan.places.iter().filter(|(at, table, _)| at == world.gateway && tables.contains(table)) {
+        if !allowed.contains(&(table.clone(), host.domain().to_owned())) {
+            let why =
+                format!("it would stand at {table:?} for host {:?}, which it does not claim today", host.domain());
+            found.push(Objection::whole(key, About::Reach, why));
+        }
+    }
+    // Of a host that routes of both kinds claim, the older has it; the desired version has lost it, or has it.
+    if let Some(desired) = world.translator.route(key) {
+        let listeners = |plan: &RoutePlan| -> BTreeSet<_> {
+            let attachments = plan.parents.iter().flat_map(|parent| &parent.attachments);
+            attachments.map(|attachment| attachment.listener.clone()).collect()
+        };
+        for listener in listeners(plan).difference(&listeners(desired)) {
+            let why = format!("it would stand at listener {}, where it does not stand as desired", listener.name);
+            found.push(Objection::whole(key, About::Reach, why));
+        }
+    }
+    found
+}
+
+/// The tables that a Gateway has routes in.
+fn tables(gateway: &GatewayPlan) -> BTreeSet<TableName> {
+    let mut tables = BTreeSet::new();
+    for listener in &gateway.listeners {
+        match (listener.standing, listener.https) {
+            (Standing::Serving, _) | (Standing::Closed, false) => tables.insert(table(listener)),
+            (Standing::Closed, true) | (Standing::Out, _) => false,
+        };
+    }
+    tables
+}
+
+fn table(listener: &ListenerPlan) -> TableName {
+    match listener.https {
+        true => TableName::Listener(listener.name.clone()),
+        false => TableName::Port(listener.port),
+    }
+}
+
+/// Every place where the object may stand.
+fn allowed(object: &Object, gateway: &GatewayPlan, world: &World<'_>, today: &Today<'_>) -> BTreeSet<Place> {
+    let (parents, hostnames) = match &object.body {
+        Body::HttpRoute(route) => (&route.parents, &route.hostnames),
+        Body::GrpcRoute(route) => (&route.parents, &route.hostnames),
+        _ => return BTreeSet::new(),
+    };
+    let mut allowed = BTreeSet::new();
+    for listener in gateway.listeners.iter().filter(|listener| listener.standing == Standing::Serving) {
+        let named = parents.iter().any(|parent| names(parent, &object.key, world.gateway, listener));
+        if !named || !listener.kinds.contains(&*object.key.kind) || !lets_in(listener, &object.key, world, today) {
+            continue;
+        }
+        let own = listener.hostname.as_deref().unwrap_or("*");
+        let claimed: Vec<&str> = match hostnames.is_empty() {
+            true => vec![own],
+            false => hostnames.iter().filter_map(|hostname| common(own, hostname)).collect(),
+        };
+        let hosts = claimed.into_iter().filter(|host| has(listener, host, gateway));
+        allowed.extend(hosts.map(|host| (table(listener), host.to_owned())));
+    }
+    allowed
+}
+
+/// Does a parentRef of a route mean this listener of this Gateway?
+fn names(parent: &ParentRef, route: &ObjectKey, gateway: &ObjectKey, listener: &ListenerPlan) -> bool {
+    parent.group.as_deref().is_none_or(|group| group == GROUP)
+        && parent.kind.as_deref().is_none_or(|kind| kind == "Gateway")
+        && *parent.namespace.as_ref().unwrap_or(&route.namespace) == gateway.namespace
+        && parent.name == gateway.name
+        && parent.section_name.as_ref().is_none_or(|section| *section == listener.name)
+        && parent.port.is_none_or(|port| port == listener.declared_port)
+}
+
+fn lets_in(listener: &ListenerPlan, route: &ObjectKey, world: &World<'_>, today: &Today<'_>) -> bool {
+    let selector = match &listener.namespaces {
+        Namespaces::All => return true,
+        Namespaces::Same => return route.namespace == world.gateway.namespace,
+        Namespaces::None => return false,
+        Namespaces::Selected(selector) => selector,
+    };
+    let mut labels: BTreeMap<&str, &str> = BTreeMap::new();
+    match today.object(&scheme::namespace_key(&route.namespace)) {
+        Some(namespace) => {
+            labels.extend(namespace.metadata.labels.iter().map(|(name, value)| (&**name, &**value)));
+        }
+        // Where objects come from files, namespaces need not be written down.
+        None if world.settings.listen_address.is_some() => {}
+        None => return false,
+    }
+    labels.entry("kubernetes.io/metadata.name").or_insert(&route.namespace);
+    let wanted = selector.match_labels.iter().flatten();
+    let expressions = selector.match_expressions.iter().flatten();
+    wanted.into_iter().all(|(name, value)| labels.get(&**name) == Some(&&**value))
+        && expressions.into_iter().all(|expression| {
+            let has = labels.get(&*expression.key).copied();
+            let among = has.is_some_and(|has| expression.values.iter().flatten().any(|value| value == has));
+            match &*expression.operator {
+                "In" => among,
+                "NotIn" => !among,
+                "Exists" => has.is_some(),
+                "DoesNotExist" => has.is_none(),
+                _ => false,
+            }
+        })
+}
+
+/// Do requests for a host come to this listener, and not to a more specific one of its port?
+fn has(listener: &ListenerPlan, host: &str, gateway: &GatewayPlan) -> bool {
+    let own = weight(listener);
+    let others = gateway.listeners.iter().filter(|other| other.name != listener.name && other.port == listener.port);
+    let mut nearer = others.filter(|other| other.standing != Standing::Out && weight(other) > own);
+    !nearer.any(|other| includes(other.hostname.as_deref().unwrap_or("*"), host))
+}
+
+/// How specific a listener's hostname is: precise names before wildcards, long ones before short ones.
+fn weight(listener: &ListenerPlan) -> (bool, usize) {
+    let hostname = listener.hostname.as_deref().unwrap_or("*");
+    (!hostname.starts_with('*'), hostname.len())
+}
+
+/// What two hostnames have in common, where that is anything.
+fn common<'a>(a: &'a str, b: &'a str) -> Option<&'a str> {
+    if includes(a, b) {
+        Some(b)
+    } else if includes(b, a) {
+        Some(a)
+    } else {
+        None
+    }
+}
+
+/// Is every host that `host` stands for one of the pattern's? Compared label by label, from the right.
+fn includes(pattern: &str, host: &str) -> bool {
+    let mut labels = host.rsplit('.');
+    let mut wanted = pattern.rsplit('.');
+    loop {
+        match (wanted.next(), labels.next()) {
+            // A wildcard stands for one label or more.
+            (Some("*"), Some(_)) => return true,
+            (Some(wanted), Some(label)) if wanted == label => {}
+            (None, None) => return true,
+            _ => return false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hostnames_in_common() {
+        let rows = [
+            ("*", "*", Some("*")),
+            ("*", "a.example.com", Some("a.example.com")),
+            ("*.example.com", "a.b.example.com", Some("a.b.example.com")),
+            ("*.example.com", "*.com", Some("*.example.com")),
+            ("*.example.com", "*.example.com", Some("*.example.com")),
+            ("*.example.com", "example.com", None),
+            ("*.example.com", "aexample.com", None),
+            ("a.example.com", "a.example.com", Some("a.example.com")),
+            ("a.example.com", "b.example.com", None),
+            ("example.com", "a.example.com", None),
+        ];
+        for (a, b, expected) in rows {
+            assert_eq!(common(a, b), expected, "{a} and {b}");
+            assert_eq!(common(b, a), expected, "{b} and {a}");
+        }
+    }
+}

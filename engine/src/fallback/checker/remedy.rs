@@ -1,0 +1,107 @@
+//! What becomes of what was objected to: it is closed, as small a part as the objection names.
+//!
+//! A closed unit is answered by a direct response at its matches, so that no broader one answers; a Secret that may not
+//! stand in counts as missing, so that its listeners keep their hosts and refuse.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use holdfast_graph::{Decision, Node, ObjectKey, Step};
+
+use super::Objection;
+use crate::apis::Body;
+use crate::fallback::derive::Derived;
+use crate::fallback::world::World;
+use crate::translate::overlay::{Closing, Manner};
+
+/// Closes what the objections name.
+pub(super) fn apply(derived: &mut Derived, objections: &BTreeSet<Objection>, world: &World<'_>) {
+    // Whatever is wrong with an object as a whole makes its units those of the desired version.
+    let mut whole: BTreeSet<&ObjectKey> = BTreeSet::new();
+    for objection in objections.iter().filter(|objection| objection.node.section.is_empty()) {
+        if whole.insert(&objection.node.key) {
+            close_object(derived, &objection.node.key, &objection.why, world);
+        }
+    }
+    for objection in objections.iter().filter(|objection| !whole.contains(&objection.node.key)) {
+        let node = &objection.node;
+        match &*node.key.kind {
+            "Gateway" => close_certificates(derived, objection),
+            _ => {
+                let stands_in = derived.overlay.objects.contains_key(&node.key);
+                // The matches of a version that was acknowledged can be answered; of others the world knows.
+                let how = if stands_in { Manner::AsWritten } else { world.manner(node) };
+                close_unit(derived, node, how, &objection.why);
+            }
+        }
+    }
+}
+
+fn close_object(derived: &mut Derived, key: &ObjectKey, why: &Arc<str>, world: &World<'_>) {
+    let was_hidden = &*key.kind != "Secret" && derived.overlay.hidden.remove(key);
+    if &*key.kind == "Gateway" {
+        if was_hidden || derived.overlay.objects.remove(key).is_some() {
+            // As today, then.
+            return;
+        }
+        let secrets = secrets(derived);
+        secrets.iter().for_each(|secret| hide(derived, secret));
+        return;
+    }
+    if derived.overlay.objects.get(key).is_some_and(|object| matches!(object.body, Body::Secret(_))) {
+        return hide(derived, key);
+    }
+    let was = no_longer_stands_in(derived, key);
+    let rules = match world.objects.get(key).map(|object| &object.body) {
+        Some(Body::HttpRoute(route)) => route.rules.len(),
+        Some(Body::GrpcRoute(route)) => route.rules.len(),
+        // Services and what cannot be read at all: as today.
+        _ => return,
+    };
+    for index in 0..rules {
+        let node = Node::section(key.clone(), format!("rules[{index}]"));
+        close_unit(derived, &node, world.manner(&node), why);
+        if let (Some(decision), Some(was)) = (derived.plan.decisions.get_mut(&node), &was) {
+            decision.causes.extend(was.causes.iter().cloned());
+        }
+    }
+}
+
+fn close_unit(derived: &mut Derived, node: &Node, how: Manner, why: &Arc<str>) {
+    let units = derived.overlay.closed.entry(node.key.clone()).or_default();
+    units.entry(node.section.clone()).or_insert_with(|| Closing { how, message: why.clone() });
+    let step = if how == Manner::LeftOut { Step::Excluded } else { Step::Replaced };
+    let decision = derived.plan.decisions.entry(node.clone()).or_default();
+    decision.step = decision.step.max(step);
+    decision.causes.insert(node.key.clone());
+}
+
+/// Every certificate that stands in counts as missing: which of them it is, a listener does not tell.
+fn close_certificates(derived: &mut Derived, objection: &Objection) {
+    let secrets = secrets(derived);
+    secrets.iter().for_each(|secret| hide(derived, secret));
+    let causes = secrets.into_iter().collect();
+    derived.plan.decisions.insert(objection.node.clone(), Decision { step: Step::Excluded, causes });
+}
+
+fn secrets(derived: &Derived) -> Vec<ObjectKey> {
+    let objects = derived.overlay.objects.values();
+    objects.filter(|object| matches!(object.body, Body::Secret(_))).map(|object| object.key.clone()).collect()
+}
+
+fn hide(derived: &mut Derived, secret: &ObjectKey) {
+    let was = no_longer_stands_in(derived, secret);
+    let causes = was.map_or_else(|| BTreeSet::from([secret.clone()]), |was| was.causes);
+    derived.plan.decisions.insert(Node::whole(secret.clone()), Decision { step: Step::Excluded, causes });
+    derived.overlay.hidden.insert(secret.clone());
+}
+
+fn no_longer_stands_in(derived: &mut Derived, key: &ObjectKey) -> Option<Decision> {
+    derived.overlay.objects.remove(key);
+    derived.served.remove(key);
+    let whole = Node::whole(key.clone());
+    match derived.plan.decisions.get(&whole) {
+        Some(decision) if decision.step == Step::Backfilled => derived.plan.decisions.remove(&whole),
+        _ => None,
+    }
+}

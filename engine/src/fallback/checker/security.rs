@@ -1,0 +1,208 @@
+//! What protects: every filter of that kind that the desired version names stands in what is served, or its requests
+//! are answered at once.
+//!
+//! What is demanded is read from the desired object as it is written, also where it cannot be translated; what is
+//! carried from the routes as they would be served. A new policy adds a field to [`Security`], and nothing else.
+
+use std::collections::BTreeSet;
+
+use gateway_api::httproutes::{HttpRouteRulesFilters as Filter, HttpRouteRulesFiltersRequestRedirectScheme as Written};
+use holdfast_graph::{Node, ObjectKey};
+
+use super::meeting::may_meet;
+use super::{About, Objection};
+use crate::apis::Body;
+use crate::apis::gateway::route::RuleEntry;
+use crate::features::redirect::Scheme;
+use crate::model::{Action, Route};
+use crate::object::Object;
+use crate::settings::Settings;
+use crate::translate::route::RoutePlan;
+use crate::translate::table::TableName;
+
+/// What protects the back ends and clients of a route.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Security {
+    /// Are cross-origin requests judged?
+    cors: bool,
+    /// Headers that clients cannot supply.
+    cleansed: BTreeSet<String>,
+    /// Headers that clients do not see.
+    withheld: BTreeSet<String>,
+    /// Are requests without TLS sent away?
+    tls_only: bool,
+}
+
+impl Security {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// What filters ask for, as they are written.
+    fn written(filters: &[Filter]) -> Self {
+        let mut security = Self::default();
+        for filter in filters {
+            security.cors |= filter.cors.is_some();
+            let request = filter.request_header_modifier.iter().flat_map(|edits| edits.remove.iter().flatten());
+            security.cleansed.extend(request.map(|name| name.to_ascii_lowercase()));
+            let response = filter.response_header_modifier.iter().flat_map(|edits| edits.remove.iter().flatten());
+            security.withheld.extend(response.map(|name| name.to_ascii_lowercase()));
+            let redirect = filter.request_redirect.as_ref();
+            security.tls_only |= redirect.is_some_and(|redirect| redirect.scheme == Some(Written::Https));
+        }
+        security
+    }
+
+    /// What of it a route lacks, in a word; whoever gets no answer from a back end needs less.
+    fn lacking(&self, route: &Route, plain: bool, settings: &Settings) -> Option<String> {
+        let to_tls = match &route.action {
+            Action::Respond(response) if is_closing(response.status, settings) => return None,
+            Action::Redirect(redirect) => redirect.scheme == Some(Scheme::Https),
+            Action::Respond(_) | Action::Forward(_) => false,
+        };
+        if self.tls_only && plain && !to_tls {
+            return Some("the redirect to https".into());
+        }
+        if !matches!(route.action, Action::Forward(_)) {
+            return None;
+        }
+        if self.cors && route.cors.is_none() {
+            return Some("the filter CORS".into());
+        }
+        let overwrites = |set: &[(std::sync::Arc<str>, std::sync::Arc<str>)], wanted: &str| {
+            set.iter().any(|(name, _)| name.eq_ignore_ascii_case(wanted))
+        };
+        let removes = |removed: &[std::sync::Arc<str>], wanted: &str| {
+            removed.iter().any(|name| name.eq_ignore_ascii_case(wanted))
+        };
+        let kept = |edits: &crate::features::headers::HeaderEdits, wanted: &&String| {
+            !removes(&edits.remove, wanted) && !overwrites(&edits.set, wanted)
+        };
+        if let Some(name) = self.cleansed.iter().find(|name| kept(&route.request_headers, name)) {
+            return Some(format!("the removal of request header {name:?}"));
+        }
+        let name = self.withheld.iter().find(|name| kept(&route.response_headers, name))?;
+        Some(format!("the removal of response header {name:?}"))
+    }
+}
+
+/// Is a direct response one that opens nothing? What operators set for replaced rules is.
+fn is_closing(status: u16, settings: &Settings) -> bool {
+    status >= 400 || settings.replacement.as_ref().is_some_and(|replacement| replacement.code == status)
+}
+
+/// A version of a route object, as it is written and as it is translated.
+pub(super) struct Form<'a> {
+    plan: &'a RoutePlan,
+    rules: Vec<Rule<'a>>,
+}
+
+struct Rule<'a> {
+    name: Option<&'a str>,
+    security: Security,
+}
+
+impl<'a> Form<'a> {
+    pub(super) fn new(object: &'a Object, plan: &'a RoutePlan) -> Self {
+        let rules = match &object.body {
+            Body::HttpRoute(route) => rules(&route.rules, |rule| (rule.name.as_deref(), rule.filters.as_deref())),
+            Body::GrpcRoute(route) => rules(&route.rules, |rule| (rule.name.as_deref(), rule.filters.as_deref())),
+            _ => Vec::new(),
+        };
+        Self { plan, rules }
+    }
+
+    fn routes(&self) -> impl Iterator<Item = &'a Route> + use<'a> {
+        self.plan.routes.iter().map(|rendered| &rendered.route)
+    }
+
+    fn name(&self, rule: usize) -> Option<&'a str> {
+        self.rules.get(rule).and_then(|rule| rule.name)
+    }
+}
+
+/// Of a rule that does not decode nobody knows what it would have asked for.
+fn rules<'a, R>(
+    entries: &'a [RuleEntry<R>],
+    read: impl Fn(&'a R) -> (Option<&'a str>, Option<&'a [Filter]>),
+) -> Vec<Rule<'a>> {
+    let rule = |entry: &'a RuleEntry<R>| match entry {
+        RuleEntry::Decoded(rule) => {
+            let (name, filters) = read(rule);
+            Rule { name, security: Security::written(filters.unwrap_or_default()) }
+        }
+        RuleEntry::Broken { name, .. } => Rule { name: name.as_deref(), security: Security::default() },
+    };
+    entries.iter().map(rule).collect()
+}
+
+/// Units whose requests would pass without a filter that the desired version names for them.
+///
+/// A served route answers to the rule that it is a form of, and to every other one whose requests it would get.
+pub(super) fn check(
+    key: &ObjectKey,
+    desired: &Form<'_>,
+    served: &Form<'_>,
+    settings: &Settings,
+) -> BTreeSet<Objection> {
+    let mut found = BTreeSet::new();
+    if desired.rules.iter().all(|rule| rule.security.is_empty()) {
+        return found;
+    }
+    let plain = served.plan.places.iter().any(|(_, table, _)| matches!(table, TableName::Port(_)));
+    let both = Both { desired, served };
+    for route in served.routes() {
+        for (index, rule) in desired.rules.iter().enumerate().filter(|(_, rule)| !rule.security.is_empty()) {
+            let Some(lost) = rule.security.lacking(route, plain, settings) else { continue };
+            if both.is_form_of(route, index) || both.gets_requests_of(route, index) {
+                let node = Node::section(key.clone(), format!("rules[{}]", route.precedence.rule));
+                let why = format!("{lost} that rule {index} of the object of today names is not in it");
+                found.insert(Objection::new(node, About::Security, why));
+            }
+        }
+    }
+    found
+}
+
+/// Two versions of one route object.
+struct Both<'a> {
+    desired: &'a Form<'a>,
+    served: &'a Form<'a>,
+}
+
+impl Both<'_> {
+    /// Is a served route a form of this desired rule? Rules with a name are the same by it, others by their place.
+    fn is_form_of(&self, served: &Route, desired: usize) -> bool {
+        match (self.served.name(served.precedence.rule), self.desired.name(desired)) {
+            (None, None) => served.precedence.rule == desired,
+            (served, desired) => served == desired,
+        }
+    }
+
+    /// Would a served route get requests that go to this desired rule, of which it is no form?
+    fn gets_requests_of(&self, route: &Route, index: usize) -> bool {
+        let mut wanted = self.desired.routes().filter(|wanted| wanted.precedence.rule == index);
+        wanted.any(|wanted| {
+            may_meet(&route.matches, &wanted.matches)
+                && !self.desired.routes().any(|other| self.goes_before(other, wanted, route))
+                && !self.served.routes().any(|other| self.has_them_first(other, wanted, route))
+        })
+    }
+
+    /// Do the requests of a served route go to another rule of today first: to an equal match, or to its own rule?
+    fn goes_before(&self, other: &Route, wanted: &Route, route: &Route) -> bool {
+        let own = self.is_form_of(route, other.precedence.rule) && may_meet(&other.matches, &route.matches);
+        // Of a match that cannot be served as written only the placeholder comes after others.
+        let rank = if own && other.precedence.narrowed { &route.precedence } else { &other.precedence };
+        (own || other.matches == route.matches)
+            && other.precedence.rule != wanted.precedence.rule
+            && *rank < wanted.precedence
+    }
+
+    /// In what is served, does a form of the wanted rule, or an equal match, get its requests first?
+    fn has_them_first(&self, other: &Route, wanted: &Route, route: &Route) -> bool {
+        other.precedence < route.precedence
+            && may_meet(&other.matches, &wanted.matches)
+            && (other.matches == wanted.matches || self.is_form_of(other, wanted.precedence.rule))
+    }
+}

@@ -1,0 +1,70 @@
+//! The planner against its checker: worlds that change at random, in which neither may be wrong; and plans that are
+//! spoilt at random, of which nothing wrong may be left.
+//!
+//! Seeded: a failure names its seed. `HOLDFAST_SEEDS=10000` tries more of them.
+
+use crate::fallback::checker::About;
+use crate::testing::plans::Plans;
+
+/// Seeds where nothing else is said.
+const SEEDS: u64 = 100;
+/// What happens in each world.
+const STEPS: usize = 12;
+
+/// Numbers below what is asked for, the same for the same seed.
+fn choices(seed: u64) -> impl FnMut(usize) -> usize {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(1);
+    move |below| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from((state >> 33) % u64::try_from(below.max(1)).unwrap()).unwrap()
+    }
+}
+
+fn seeds() -> u64 {
+    std::env::var("HOLDFAST_SEEDS").map_or(SEEDS, |seeds| seeds.parse().unwrap())
+}
+
+#[test]
+fn the_checker_has_nothing_against_the_planner() {
+    let (mut versions, mut closed, mut moved) = (0, 0, 0);
+    for seed in 1..=seeds() {
+        let mut choose = choices(seed);
+        let mut plans = Plans::new(&mut choose);
+        for step in 0..STEPS {
+            plans.step(&mut choose);
+            let planned = plans.planned();
+            for objection in plans.objections(&planned) {
+                // The planner compares rule by rule what protects them; the checker also where requests have moved.
+                let beyond = objection.about == About::Security && plans.has_moved(&planned, &objection.node.key);
+                assert!(beyond, "seed {seed}, step {step}: {objection}");
+                moved += 1;
+            }
+            let altered = planned.altered();
+            versions += altered.0;
+            closed += altered.1;
+        }
+    }
+    // Worlds in which nothing is broken would show nothing.
+    let few = usize::try_from(seeds()).unwrap() / 2;
+    assert!(versions > few && closed > few, "{versions} objects in another version, {closed} with closed units");
+    assert!(moved * 20 < versions, "{moved} objections beyond what the planner asks, to {versions} versions");
+}
+
+#[test]
+fn of_a_spoilt_plan_nothing_wrong_is_left() {
+    let mut wrong = 0;
+    for seed in 1..=seeds() {
+        let mut choose = choices(seed);
+        let mut plans = Plans::new(&mut choose);
+        for step in 0..STEPS {
+            plans.step(&mut choose);
+            let mut spoilt = plans.planned();
+            plans.spoil(&mut spoilt, &mut choose);
+            wrong += plans.objections(&spoilt).len();
+            plans.enforce(&mut spoilt);
+            let left: Vec<String> = plans.objections(&spoilt).iter().map(ToString::to_string).collect();
+            assert_eq!(left, Vec::<String>::new(), "seed {seed}, step {step}");
+        }
+    }
+    assert!(wrong > usize::try_from(seeds()).unwrap(), "{wrong} objections");
+}

@@ -1,0 +1,83 @@
+//! The objects of today, and who may refer to whom: read from the objects themselves.
+//!
+//! Not through translation's reader, and not through what earlier translations made of them.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use holdfast_graph::ObjectKey;
+
+use crate::apis::Body;
+use crate::apis::core::service::Service;
+use crate::fallback::world::World;
+use crate::object::Object;
+use crate::snapshot::ObjectSnapshot;
+use crate::translate::Translator;
+
+/// See the module.
+pub(super) struct Today<'a> {
+    objects: &'a ObjectSnapshot,
+    unusable: &'a BTreeSet<ObjectKey>,
+    translator: &'a Translator,
+}
+
+impl<'a> Today<'a> {
+    pub(super) fn new(world: &World<'a>) -> Self {
+        Self { objects: world.objects, unusable: world.unusable, translator: world.translator }
+    }
+
+    /// The desired version of an object.
+    pub(super) fn object(&self, key: &ObjectKey) -> Option<&'a Arc<Object>> {
+        self.objects.get(key)
+    }
+
+    /// Is it there, and of its content nothing can be told?
+    pub(super) fn is_unusable(&self, key: &ObjectKey) -> bool {
+        self.unusable.contains(key)
+    }
+
+    /// Is it there, in whatever state?
+    pub(super) fn exists(&self, key: &ObjectKey) -> bool {
+        self.object(key).is_some() || self.is_unusable(key)
+    }
+
+    /// A Service that is there.
+    pub(super) fn service(&self, key: &ObjectKey) -> Option<&'a Service> {
+        match &self.object(key)?.body {
+            Body::Service(service) => Some(service),
+            _ => None,
+        }
+    }
+
+    /// May objects of a kind and namespace refer to this one?
+    ///
+    /// "References within a namespace are always allowed"; others need a ReferenceGrant in the namespace of what is
+    /// referred to, one of whose `from` has the group, kind and namespace of who refers, and one of whose `to` has group
+    /// and kind of what is referred to, and its name or none.
+    ///
+    /// <https://gateway-api.sigs.k8s.io/reference/spec/#referencegrantspec>
+    pub(super) fn allows(&self, group: &str, kind: &str, namespace: &str, to: &ObjectKey) -> bool {
+        if *to.namespace == *namespace {
+            return true;
+        }
+        for key in self.translator.grants_in(&to.namespace) {
+            let Some(object) = self.object(key) else { continue };
+            let Body::ReferenceGrant(grant) = &object.body else { continue };
+            if object.key.namespace != to.namespace {
+                continue;
+            }
+            let spec = grant.spec();
+            let mut from = spec.from.iter();
+            if !from.any(|from| from.group == group && from.kind == kind && from.namespace == namespace) {
+                continue;
+            }
+            for target in &spec.to {
+                let named = target.name.as_deref().unwrap_or_default();
+                if target.group == *to.group && target.kind == *to.kind && (named.is_empty() || named == &*to.name) {
+                    return true;
+                }
+            }
+        }
+        false
+    }
+}

@@ -1,0 +1,106 @@
+//! May this version of an object stand in for the desired one at all?
+
+use std::sync::Arc;
+
+use holdfast_graph::ObjectKey;
+
+use super::today::Today;
+use super::{About, Objection};
+use crate::apis::Body;
+use crate::check::certificate;
+use crate::fallback::world::{FALLBACK_ANNOTATION, World};
+use crate::object::Object;
+
+/// Everything that is wrong with serving an object in this version.
+pub(super) fn check(key: &ObjectKey, served: &Arc<Object>, world: &World<'_>, today: &Today<'_>) -> Vec<Objection> {
+    #[cfg(any(test, feature = "testing"))]
+    assert!(!served.metadata.annotations.contains_key("holdfast.dev/testing-poison-checker"), "a test asked for this");
+    let mut found = Vec::new();
+    let mut object = |about: About, why: &str| found.push(Objection::whole(key, about, why));
+    if served.key != *key {
+        object(About::Existence, "what is served in its place is another object");
+    }
+    let desired = today.object(key);
+    if !today.exists(key) {
+        object(About::Existence, "it was deleted, and would come back");
+        return found;
+    }
+    if let Some(desired) = desired {
+        if desired.metadata.uid != served.metadata.uid {
+            object(About::Existence, "the version is of another object that had this name");
+        }
+        let (now, then) = (&desired.metadata, &served.metadata);
+        if now.labels != then.labels || now.annotations != then.annotations || now.created != then.created {
+            object(About::Version, "its metadata are not those of today");
+        }
+        if !same_claims(&desired.body, &served.body) {
+            object(About::Version, "it claims parents or hostnames that the object of today does not");
+        }
+        if is_never(desired) {
+            object(About::Version, "the object asks not to be served in another version");
+        }
+    }
+    if !may_be_served_in_another_version(&served.body) {
+        object(About::Version, "objects of its kind are served as they are today, or not at all");
+    }
+    let uid = desired.map(|desired| &*desired.metadata.uid);
+    let mut origins = world.last_valid.of(key, uid).filter(|version| same_content(&version.object.body, &served.body));
+    match origins.next() {
+        None => object(About::Version, "no Envoy has acknowledged this version of this object"),
+        Some(version) if is_never(&version.object) => {
+            object(About::Version, "that version asks not to be served in the place of another");
+        }
+        Some(_) => {}
+    }
+    if let (Some(age), Some(since)) = (world.settings.fallback.max_backfill_age, world.since.get(key))
+        && world.now().saturating_sub(*since) > age
+    {
+        object(About::Version, "it has stood in for longer than is allowed");
+    }
+    if let Body::Secret(secret) = &served.body {
+        let part = |name: &str| secret.data.get(name).map(|bytes| &bytes[..]).unwrap_or_default();
+        match certificate::check_pair(part("tls.crt"), part("tls.key")) {
+            Err(_) => object(About::Credential, "it is no server certificate with its key"),
+            Ok(pair) if pair.not_after <= world.now() => object(About::Credential, "the certificate has expired"),
+            Ok(_) => {}
+        }
+    }
+    found
+}
+
+fn is_never(object: &Object) -> bool {
+    object.metadata.annotations.iter().any(|(name, value)| name == FALLBACK_ANNOTATION && value == "never")
+}
+
+/// Grants, namespaces and endpoints are always today's, and so are Gateways and classes.
+fn may_be_served_in_another_version(body: &Body) -> bool {
+    match body {
+        Body::HttpRoute(_) | Body::GrpcRoute(_) | Body::Service(_) | Body::Secret(_) => true,
+        Body::GatewayClass(_)
+        | Body::Gateway(_)
+        | Body::ReferenceGrant(_)
+        | Body::EndpointSlice(_)
+        | Body::HttpProxy(_)
+        | Body::CertificateDelegation(_)
+        | Body::ExtensionService(_)
+        | Body::Namespace => false,
+    }
+}
+
+fn same_claims(now: &Body, then: &Body) -> bool {
+    match (now, then) {
+        (Body::HttpRoute(now), Body::HttpRoute(then)) => now.parents == then.parents && now.hostnames == then.hostnames,
+        (Body::GrpcRoute(now), Body::GrpcRoute(then)) => now.parents == then.parents && now.hostnames == then.hostnames,
+        (Body::HttpRoute(_) | Body::GrpcRoute(_), _) | (_, Body::HttpRoute(_) | Body::GrpcRoute(_)) => false,
+        _ => true,
+    }
+}
+
+/// Of routes only the rules come from an earlier version.
+fn same_content(proven: &Body, served: &Body) -> bool {
+    match (proven, served) {
+        (Body::HttpRoute(proven), Body::HttpRoute(served)) => proven.rules == served.rules,
+        (Body::GrpcRoute(proven), Body::GrpcRoute(served)) => proven.rules == served.rules,
+        _ => proven == served,
+    }
+}

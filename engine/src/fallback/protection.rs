@@ -1,0 +1,88 @@
+//! Does an earlier version of a route protect as much as the desired one?
+//!
+//! An earlier version that lacks a filter which the desired version names must not stand in for it: the filter may be
+//! there for a reason that is newer. Asked rule by rule, as they are written; a rule with a name answers to the one of
+//! that name, others to the one at their place.
+
+use std::collections::BTreeSet;
+
+use gateway_api::httproutes::{HttpRouteRulesFilters as Filter, HttpRouteRulesFiltersRequestRedirectScheme as Scheme};
+
+use crate::apis::Body;
+use crate::apis::gateway::grpc_route::GrpcRule;
+use crate::apis::gateway::http_route::HttpRule;
+use crate::apis::gateway::route::{Route, RuleEntry};
+
+/// See the module.
+pub(crate) fn is_kept(desired: &Body, last: &Body) -> bool {
+    match (desired, last) {
+        (Body::HttpRoute(desired), Body::HttpRoute(last)) => kept(&http(desired), &http(last)),
+        (Body::GrpcRoute(desired), Body::GrpcRoute(last)) => kept(&grpc(desired), &grpc(last)),
+        _ => true,
+    }
+}
+
+fn http(route: &Route<HttpRule>) -> Vec<Protection<'_>> {
+    protections(&route.rules, |rule| (rule.name.as_deref(), rule.filters.as_deref()))
+}
+
+fn grpc(route: &Route<GrpcRule>) -> Vec<Protection<'_>> {
+    protections(&route.rules, |rule| (rule.name.as_deref(), rule.filters.as_deref()))
+}
+
+/// A rule: what it asks for, and what does as much.
+#[derive(Default)]
+struct Protection<'a> {
+    name: Option<&'a str>,
+    asked: BTreeSet<String>,
+    done: BTreeSet<String>,
+}
+
+fn kept(desired: &[Protection<'_>], last: &[Protection<'_>]) -> bool {
+    desired.iter().enumerate().filter(|(_, rule)| !rule.asked.is_empty()).all(|(index, rule)| {
+        let counterpart = match rule.name {
+            Some(name) => last.iter().find(|other| other.name == Some(name)),
+            None => last.get(index).filter(|other| other.name.is_none()),
+        };
+        counterpart.is_some_and(|other| rule.asked.is_subset(&other.done))
+    })
+}
+
+fn protections<'a, R>(
+    rules: &'a [RuleEntry<R>],
+    read: impl Fn(&'a R) -> (Option<&'a str>, Option<&'a [Filter]>),
+) -> Vec<Protection<'a>> {
+    let one = |entry: &'a RuleEntry<R>| match entry {
+        RuleEntry::Decoded(rule) => {
+            let (name, filters) = read(rule);
+            let mut protection = Protection { name, ..Protection::default() };
+            filters.unwrap_or_default().iter().for_each(|filter| note(filter, &mut protection));
+            protection
+        }
+        RuleEntry::Broken { name, .. } => Protection { name: name.as_deref(), ..Protection::default() },
+    };
+    rules.iter().map(one).collect()
+}
+
+fn note(filter: &Filter, protection: &mut Protection<'_>) {
+    let mut asked = Vec::new();
+    if filter.cors.is_some() {
+        asked.push("cors".to_owned());
+    }
+    if filter.request_redirect.as_ref().is_some_and(|redirect| redirect.scheme == Some(Scheme::Https)) {
+        asked.push("https".to_owned());
+    }
+    let request = |name: &str| format!("request {}", name.to_ascii_lowercase());
+    let response = |name: &str| format!("response {}", name.to_ascii_lowercase());
+    if let Some(edits) = &filter.request_header_modifier {
+        asked.extend(edits.remove.iter().flatten().map(|name| request(name)));
+        // What a client sends is overwritten: as good as taken away.
+        protection.done.extend(edits.set.iter().flatten().map(|header| request(&header.name)));
+    }
+    if let Some(edits) = &filter.response_header_modifier {
+        asked.extend(edits.remove.iter().flatten().map(|name| response(name)));
+        protection.done.extend(edits.set.iter().flatten().map(|header| response(&header.name)));
+    }
+    protection.done.extend(asked.iter().cloned());
+    protection.asked.extend(asked);
+}

@@ -1,0 +1,247 @@
+//! A line's world that changes at random: objects, versions that were proven, verdicts, time. For tests of the planner
+//! and of its checker against each other.
+
+mod edits;
+mod spoil;
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use holdfast_graph::{Content, Graph, ObjectKey, Quarantine};
+use serde_json::Value;
+
+use super::mutate::Choose;
+use crate::apis::Body;
+use crate::engine::Event;
+use crate::fallback::checker::{self, Objection};
+use crate::fallback::derive::{Derived, derive};
+use crate::fallback::last_valid::LastValid;
+use crate::fallback::proof::Proof;
+use crate::fallback::world::World;
+use crate::fault::Fault;
+use crate::object::Object;
+use crate::settings::Settings;
+use crate::snapshot::ObjectSnapshot;
+use crate::translate::Translator;
+
+/// A Gateway with plain and TLS listeners, grants, Services and routes with filters that protect.
+const SAMPLE: &str = include_str!("sample.yaml");
+
+/// Seconds of Unix time at which everything begins: when the certificates are valid.
+const BEGIN: i64 = 1_790_000_000;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Plans {
+    pub(crate) settings: Settings,
+    pub(crate) translator: Translator,
+    pub(crate) graph: Graph,
+    pub(crate) objects: ObjectSnapshot,
+    pub(crate) unusable: BTreeSet<ObjectKey>,
+    pub(crate) quarantine: Quarantine,
+    pub(crate) last_valid: LastValid,
+    pub(crate) since: BTreeMap<ObjectKey, i64>,
+    pub(crate) now: i64,
+    proof: Proof,
+    pub(crate) gateway: ObjectKey,
+    nothing: BTreeSet<Content>,
+    originals: Vec<Value>,
+    /// What was written last, of each object.
+    written: Vec<Value>,
+    /// Every object as it ever was.
+    history: Vec<Arc<Object>>,
+}
+
+/// What would be served otherwise than desired: a plan, as the planner made it or spoilt.
+#[derive(Debug)]
+pub struct Fallback(pub(crate) Derived);
+
+impl Fallback {
+    /// How many objects stand in for others, and how many have closed units.
+    pub fn altered(&self) -> (usize, usize) {
+        (self.0.overlay.objects.len(), self.0.overlay.closed.len())
+    }
+}
+
+impl Plans {
+    /// The sample, all of it proven good, under gates that are chosen.
+    pub fn new(choose: &mut Choose<'_>) -> Self {
+        let mut settings = Settings::standalone();
+        settings.fallback.isolate = true;
+        settings.fallback.use_last_valid = true;
+        settings.fallback.backfill_dependants = choose(3) != 1;
+        settings.fallback.backfill_unresolved = choose(3) == 1;
+        settings.fallback.max_backfill_age = (choose(3) == 1).then_some(100);
+        if choose(4) == 1 {
+            settings.replacement = None;
+        }
+        let mut originals = super::documents(SAMPLE);
+        originals.push(edits::secret("infra", "wildcard", 0));
+        originals.push(edits::secret("shop", "cart", 1));
+        Self::of(originals, settings)
+    }
+
+    /// A world of these objects around the Gateway `infra/public`, all of it proven good.
+    pub fn of(originals: Vec<Value>, settings: Settings) -> Self {
+        let mut plans = Self {
+            translator: Translator::new(settings.clone()),
+            settings,
+            graph: Graph::default(),
+            objects: ObjectSnapshot::default(),
+            unusable: BTreeSet::new(),
+            quarantine: Quarantine::new(),
+            last_valid: LastValid::default(),
+            since: BTreeMap::new(),
+            now: BEGIN,
+            proof: Proof::default(),
+            gateway: ObjectKey::new(crate::apis::gateway::GROUP, "Gateway", "infra", "public"),
+            nothing: BTreeSet::new(),
+            written: Vec::new(),
+            history: Vec::new(),
+            originals,
+        };
+        for document in plans.originals.clone() {
+            plans.apply(document);
+        }
+        plans.translate();
+        plans.promote();
+        plans
+    }
+
+    /// The planner's plan for this world, as nobody has checked it.
+    pub fn planned(&self) -> Fallback {
+        Fallback(self.derived())
+    }
+
+    /// What the checker has against a plan; nothing where planner and checker are right.
+    pub fn objections(&self, fallback: &Fallback) -> Vec<Objection> {
+        checker::objections(&fallback.0.overlay, &self.world())
+    }
+
+    /// Does a route's stand-in match requests otherwise than the object of today, in any of its rules?
+    ///
+    /// The planner compares versions rule by rule; where requests move between rules, the checker alone sees it.
+    pub fn has_moved(&self, fallback: &Fallback, key: &ObjectKey) -> bool {
+        let (today, served) = (self.objects.get(key), fallback.0.overlay.objects.get(key));
+        let matches = |object: Option<&Arc<Object>>| object.map(|object| spoil::matches(&object.body));
+        matches(today) != matches(served)
+    }
+
+    /// Closes what must not be served so.
+    pub fn enforce(&self, fallback: &mut Fallback) {
+        checker::enforce(&mut fallback.0, &self.world());
+    }
+
+    /// The planner's plan.
+    pub(crate) fn derived(&self) -> Derived {
+        derive(&self.world(), &self.graph)
+    }
+
+    /// The world as a line sees it.
+    pub(crate) fn world(&self) -> World<'_> {
+        World {
+            gateway: &self.gateway,
+            settings: &self.settings,
+            objects: &self.objects,
+            unusable: &self.unusable,
+            translator: &self.translator,
+            quarantine: &self.quarantine,
+            last_valid: &self.last_valid,
+            held: None,
+            proof: &self.proof,
+            on_trial: &self.nothing,
+            since: &self.since,
+            now_ms: u64::try_from(self.now).unwrap_or_default() * 1000,
+            candidates: RefCell::default(),
+        }
+    }
+
+    /// An object is written.
+    pub fn apply(&mut self, document: Value) {
+        match super::event(document.clone()) {
+            Some(Event::Applied(object, _)) => {
+                self.unusable.remove(&object.key);
+                let key = object.key.clone();
+                let object = Arc::new(*object);
+                self.history.push(object.clone());
+                let old = self.objects.insert(object.clone());
+                if old.as_ref().is_some_and(|old| old.metadata.uid != object.metadata.uid) {
+                    self.last_valid.forget(&key);
+                }
+                self.translator.changed(&key, old.as_deref(), Some(&object));
+            }
+            Some(Event::Unusable(key, _)) => {
+                self.unusable.insert(key.clone());
+                if !matches!(&*key.kind, "Gateway" | "GatewayClass")
+                    && let Some(old) = self.objects.remove(&key)
+                {
+                    self.translator.changed(&key, Some(&old), None);
+                }
+            }
+            _ => return,
+        }
+        let name = |document: &Value| {
+            ["/kind", "/metadata/namespace", "/metadata/name"].map(|path| document.pointer(path).cloned())
+        };
+        self.written.retain(|known| name(known) != name(&document));
+        self.written.push(document);
+    }
+
+    /// What was written last of an object.
+    pub fn document(&self, kind: &str, namespace: &str, name: &str) -> Value {
+        let is = |document: &&Value, path: &str, wanted: &str| {
+            document.pointer(path).and_then(Value::as_str).unwrap_or_default() == wanted
+        };
+        let mut written = self.written.iter().filter(|document| is(document, "/kind", kind));
+        let found = written
+            .find(|document| is(document, "/metadata/name", name) && is(document, "/metadata/namespace", namespace));
+        found.cloned().unwrap_or_default()
+    }
+
+    /// A value of an object is written otherwise.
+    pub fn edit(&mut self, (kind, namespace, name): (&str, &str, &str), path: &str, value: Value) {
+        let mut document = self.document(kind, namespace, name);
+        edits::put(&mut document, path, value);
+        self.apply(document);
+        self.translate();
+    }
+
+    /// An object is deleted.
+    pub fn remove(&mut self, key: &ObjectKey) {
+        self.unusable.remove(key);
+        self.last_valid.forget(key);
+        if let Some(old) = self.objects.remove(key) {
+            self.translator.changed(key, Some(&old), None);
+        }
+    }
+
+    /// Translates what changed.
+    pub fn translate(&mut self) {
+        self.translator.translate(&self.objects, &mut self.graph);
+    }
+
+    /// Everything that nothing is wrong with becomes last valid.
+    pub fn promote(&mut self) {
+        let objects: Vec<Arc<Object>> = self.objects.sorted().into_iter().cloned().collect();
+        for object in objects {
+            let good = match &object.body {
+                Body::HttpRoute(_) | Body::GrpcRoute(_) => self.translator.route(&object.key).is_some_and(|plan| {
+                    let contents = self.translator.contents(&self.gateway, plan);
+                    plan.replaced.is_empty()
+                        && !plan.faults.iter().any(Fault::is_error)
+                        && contents.iter().all(|(content, _)| self.quarantine.get(content).is_none())
+                }),
+                Body::Secret(_) => {
+                    let certificates = self.translator.certificates(&self.gateway);
+                    certificates.get(&object.key).is_some_and(|content| self.quarantine.get(content).is_none())
+                }
+                Body::Service(_) => true,
+                _ => false,
+            };
+            if good {
+                self.last_valid.promote(&object, self.now);
+            }
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Plans that are wrong on purpose: what a planner with a mistake in it might serve.
+
+use std::sync::Arc;
+
+use super::{Fallback, Plans, edits};
+use crate::apis::Body;
+use crate::apis::gateway::route::RuleEntry;
+use crate::object::Object;
+use crate::testing::mutate::Choose;
+
+impl Plans {
+    /// Makes a plan wrong, in up to three places.
+    pub fn spoil(&self, fallback: &mut Fallback, choose: &mut Choose<'_>) {
+        let overlay = &mut fallback.0.overlay;
+        for _ in 0..=choose(3) {
+            let Some(object) = edits::pick(&self.history, choose) else { return };
+            let today = self.objects.get(&object.key);
+            let object: Arc<Object> = match (choose(5), today) {
+                // Any object as it ever was: deleted, of another UID, with other claims.
+                (0 | 1, _) | (_, None) => object.clone(),
+                // Earlier content, under the name and labels of today.
+                (2, Some(today)) => Arc::new(Object { body: object.body.clone(), ..(**today).clone() }),
+                // Rules that nobody has proven, under the claims of today.
+                (3, Some(today)) => Arc::new(Object { body: shuffled(&today.body), ..(**today).clone() }),
+                _ => {
+                    overlay.hidden.insert(object.key.clone());
+                    overlay.objects.remove(&object.key);
+                    continue;
+                }
+            };
+            overlay.hidden.remove(&object.key);
+            overlay.objects.insert(object.key.clone(), object);
+        }
+    }
+}
+
+/// The same rules in another order.
+fn shuffled(body: &Body) -> Body {
+    match body {
+        Body::HttpRoute(route) => {
+            let mut route = (**route).clone();
+            route.rules.reverse();
+            Body::HttpRoute(Arc::new(route))
+        }
+        Body::GrpcRoute(route) => {
+            let mut route = (**route).clone();
+            route.rules.reverse();
+            Body::GrpcRoute(Arc::new(route))
+        }
+        other => other.clone(),
+    }
+}
+
+/// The matches of every rule, with its name, as text.
+pub(super) fn matches(body: &Body) -> Vec<String> {
+    match body {
+        Body::HttpRoute(route) => texts(&route.rules, |rule| format!("{:?} {:?}", rule.name, rule.matches)),
+        Body::GrpcRoute(route) => texts(&route.rules, |rule| format!("{:?} {:?}", rule.name, rule.matches)),
+        _ => Vec::new(),
+    }
+}
+
+fn texts<R>(rules: &[RuleEntry<R>], text: impl Fn(&R) -> String) -> Vec<String> {
+    let one = |entry: &RuleEntry<R>| match entry {
+        RuleEntry::Decoded(rule) => text(rule),
+        RuleEntry::Broken { why, .. } => why.to_string(),
+    };
+    rules.iter().map(one).collect()
+}
