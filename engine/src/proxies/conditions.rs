@@ -115,27 +115,24 @@ impl Inherited {
     /// What is left of a route's conditions that cannot be used, and whether its path is one that was written.
     pub(crate) fn salvaged(&self, conditions: &[MatchCondition], limits: Limits) -> (Conditions, bool) {
         let narrow = self.narrowed(conditions);
-        let known = narrow.prefix != self.prefix || !self.prefix.is_empty();
+        let mut known = !narrow.prefix.is_empty();
         let mut path = path::or_root(&narrow.prefix);
         let regex = conditions.iter().find_map(|condition| condition.regex.as_ref());
         let literal = regex.map(|pattern| check::re2::literal_prefix(pattern));
-        let mut known = known;
         if let Some(literal) = literal.filter(|literal| literal.len() > 1 && check::path::matched(literal).is_ok()) {
             path = path::or_root(&path::join(&self.prefix, &literal));
             known = true;
         }
-        let one = |header: &HeaderCondition| {
-            let read = headers(std::slice::from_ref(header), limits);
-            read.unwrap_or_else(|_| present(&header.name, check::header::name(&header.name).ok()))
-        };
-        let headers = narrow.headers.iter().flat_map(one).collect();
-        let one = |parameter: &QueryCondition| {
-            let read = query(std::slice::from_ref(parameter), limits);
-            read.unwrap_or_else(|_| {
-                present(&parameter.name, check::header::query_name(&parameter.name).ok().map(|()| String::new()))
-            })
-        };
-        let query = narrow.query.iter().flat_map(one).collect();
+        // Of what cannot be used, alone or together, is left that it is there.
+        let headers = headers(&narrow.headers, limits).unwrap_or_else(|_| {
+            let meant = narrow.headers.iter().filter(|header| !header.is_negative());
+            let names = meant.filter_map(|header| check::header::name(&header.name).ok());
+            names.map(|name| NamedMatch::new(name, ValueMatch::Present)).collect()
+        });
+        let query = query(&narrow.query, limits).unwrap_or_else(|_| {
+            let usable = narrow.query.iter().filter(|condition| check::header::query_name(&condition.name).is_ok());
+            usable.map(|condition| NamedMatch::new(condition.name.clone(), ValueMatch::Present)).collect()
+        });
         (Conditions { path: Path::Prefix(path), headers, query }, known)
     }
 }
@@ -147,11 +144,6 @@ fn below(prefix: &str, exact: &str) -> Arc<str> {
         (prefix, "/") if !prefix.ends_with('/') => format!("{prefix}/").into(),
         (prefix, exact) => path::join(prefix, exact).into(),
     }
-}
-
-fn present(name: &str, usable: Option<String>) -> BTreeSet<NamedMatch> {
-    let name = usable.map(|lower| if lower.is_empty() { name.to_owned() } else { lower });
-    name.map(|name| NamedMatch::new(name, ValueMatch::Present)).into_iter().collect()
 }
 
 enum Own<'a> {
@@ -306,6 +298,13 @@ fn query(written: &[QueryCondition], limits: Limits) -> Result<BTreeSet<NamedMat
         read.insert(found);
     }
     Ok(read)
+}
+
+impl HeaderCondition {
+    /// Does it say what must not be?
+    fn is_negative(&self) -> bool {
+        self.notpresent == Some(true) || some(self.notcontains.as_ref().or(self.notexact.as_ref())).is_some()
+    }
 }
 
 impl QueryCondition {

@@ -19,6 +19,9 @@ pub(crate) struct SubCondition {
     pub(crate) message: String,
 }
 
+/// The reason of what decoding has told as a fault already.
+pub(crate) const NOT_READABLE: &str = "NotReadable";
+
 /// Does a finding make its proxy invalid?
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Level {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use holdfast_graph::ObjectKey;
 
 use super::conditions::{Conditions, Inherited};
-use super::finding::Finding;
+use super::finding::{Finding, NOT_READABLE};
 use super::order::Standing;
 use crate::apis::contour::GROUP;
 use crate::apis::contour::condition::MatchCondition;
@@ -143,7 +143,7 @@ impl Walk<'_> {
         let (unusable, why) = match (read, why) {
             (Ok(conditions), None) => return (conditions, Standing::Written, None),
             (_, Some(why)) => {
-                let found = Finding::error(key, format!("spec.routes[{index}]"), "RouteError", "NotReadable", &*why);
+                let found = Finding::error(key, format!("spec.routes[{index}]"), "RouteError", NOT_READABLE, &*why);
                 self.tree.findings.push(found);
                 (None, why)
             }
@@ -174,7 +174,7 @@ impl Walk<'_> {
             Some(Entry::Decoded(include)) => include,
             Some(Entry::Broken { conditions, why }) => {
                 let (conditions, why) = (conditions.clone(), why.clone());
-                self.tree.findings.push(Finding::error(key, field, "IncludeError", "NotReadable", &*why));
+                self.tree.findings.push(Finding::error(key, field, "IncludeError", NOT_READABLE, &*why));
                 return self.nowhere(key, index, &inherited.narrowed(&conditions), why, Class::Invalid, instance);
             }
             None => return,

@@ -75,7 +75,9 @@ pub fn untold(engine: &Engine) -> Vec<String> {
     let mut untold = Vec::new();
     for replaced in engine.replacements() {
         let field = format!("spec.{}", replaced.section);
-        if !told(&replaced.object, &field) && !told(&replaced.object, "spec.rules") {
+        // A host as a whole is closed for whatever is wrong with its proxy.
+        let whole = replaced.section == "virtualhost" && told(&replaced.object, "");
+        if !whole && !told(&replaced.object, &field) && !told(&replaced.object, "spec.rules") {
             untold.push(format!("{} {field} is replaced", replaced.object));
         }
     }

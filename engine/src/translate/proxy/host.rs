@@ -14,7 +14,7 @@ use crate::check;
 use crate::encode::listener::TlsVersions;
 use crate::fault::Class;
 use crate::object::Object;
-use crate::proxies::finding::Finding;
+use crate::proxies::finding::{Finding, NOT_READABLE};
 use crate::settings::Settings;
 use crate::translate::listener::certificate;
 use crate::translate::reader::Reader;
@@ -106,7 +106,7 @@ pub(in crate::translate) fn claim(
         None => {
             let message = "spec.virtualhost could not be read; the host stays closed";
             let field = "spec.virtualhost";
-            claim.findings.push(Finding::error(key, field, "VirtualHostError", "NotReadable", message));
+            claim.findings.push(Finding::error(key, field, "VirtualHostError", NOT_READABLE, message));
             // Whether TLS was meant is not known: whoever asks for it is refused.
             let (certificate, broken, versions) = (None, None, TlsVersions::default());
             claim.tls = Some(TlsClaim { certificate, broken, versions });

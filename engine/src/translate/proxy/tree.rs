@@ -19,7 +19,7 @@ use crate::model::{
 };
 use crate::object::Object;
 use crate::proxies::duplicates;
-use crate::proxies::finding::Finding;
+use crate::proxies::finding::{Finding, NOT_READABLE};
 use crate::proxies::order::{Rank, Standing};
 use crate::proxies::path::Path;
 use crate::proxies::rewrite::{self, Served};
@@ -118,7 +118,9 @@ pub(in crate::translate) fn plan(
     }
     plan.findings.sort_unstable();
     plan.findings.dedup();
-    plan.faults = plan.findings.iter().map(Finding::fault).collect();
+    // Of what cannot be read decoding has told already.
+    plan.faults =
+        plan.findings.iter().filter(|finding| finding.reason != NOT_READABLE).map(Finding::fault).collect();
     plan.replaced.sort_unstable();
     plan.replaced.dedup();
     Some(plan)

@@ -19,6 +19,8 @@ use crate::translate::reader::Reader;
 const HEALTH_HOST: &str = "contour-envoy-healthcheck";
 /// Ranges of statuses of one health check.
 const STATUSES_MAX: usize = 64;
+/// What stands in a private key.
+const PRIVATE: &[u8] = b"PRIVATE KEY";
 /// Names in one certificate.
 const NAMES_MAX: usize = 8;
 
@@ -119,6 +121,10 @@ pub(super) fn validation(
     let Some(bundle) = data.data.get("ca.crt") else {
         return Err(invalid(format!("invalid CA Secret {name:?}: it has no ca.crt")));
     };
+    // It goes into the cluster, which pages show.
+    if bundle.windows(PRIVATE.len()).any(|window| window == PRIVATE) {
+        return Err(invalid(format!("invalid CA Secret {name:?}: ca.crt holds a private key")));
+    }
     check::certificate::check_ca_bundle(bundle).map_err(|fault| invalid(format!("invalid CA Secret {name:?}: {fault}")))?;
     Ok(Some(Validation { secret, authorities: bundle.as_ref().into(), names }))
 }
