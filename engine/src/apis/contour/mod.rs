@@ -5,6 +5,7 @@
 pub mod condition;
 pub mod delegation;
 pub mod extension_service;
+pub mod guard;
 pub mod http_proxy;
 pub mod policy;
 pub mod route;

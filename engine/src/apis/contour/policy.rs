@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+
+use super::guard::GlobalRateLimitPolicy;
 
 /// Time limits.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
@@ -120,7 +121,7 @@ pub struct RateLimitPolicy {
     /// For each Envoy.
     pub local: Option<LocalRateLimitPolicy>,
     /// For all Envoys together.
-    pub global: Option<Value>,
+    pub global: Option<GlobalRateLimitPolicy>,
 }
 
 /// How often requests may come to one Envoy.

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
+use super::guard::{AuthorizationServer, JwtProvider};
 use super::policy::{CorsPolicy, HealthCheckPolicy, IpFilterPolicy, LoadBalancerPolicy, RateLimitPolicy};
 use super::route::Service;
 
@@ -18,13 +18,13 @@ pub struct VirtualHost {
     /// TLS.
     pub tls: Option<Tls>,
     /// Who is asked whether requests may pass.
-    pub authorization: Option<Value>,
+    pub authorization: Option<AuthorizationServer>,
     /// Cross-origin requests.
     pub cors_policy: Option<CorsPolicy>,
     /// How often requests may come.
     pub rate_limit_policy: Option<RateLimitPolicy>,
     /// Who makes tokens.
-    pub jwt_providers: Option<Vec<Value>>,
+    pub jwt_providers: Option<Vec<JwtProvider>>,
     /// Who may come in.
     pub ip_allow_policy: Option<Vec<IpFilterPolicy>>,
     /// Who may not.
