@@ -53,7 +53,7 @@ impl Served {
     async fn status(&self, namespace: &str, name: &str) -> Result<serde_json::Value> {
         let statuses = self.holdfast.diagnostics("/debug/statuses").await?;
         let text = statuses.to_string();
-        let all = statuses.get("statuses").and_then(|all| all.as_array()).cloned().unwrap_or_default();
+        let all = statuses.get("objects").and_then(|all| all.as_array()).cloned().unwrap_or_default();
         let is_it = |status: &serde_json::Value| {
             let object = &status["object"];
             object["kind"] == "HTTPProxy" && object["namespace"] == namespace && object["name"] == name
@@ -271,7 +271,7 @@ routes:
   requestHeadersPolicy:
     set: [{name: Host, value: inside.example.com}, {name: x-from, value: '%CONTOUR_NAMESPACE% 100%'}]
     remove: [x-secret]
-  responseHeadersPolicy: {set: [{name: x-served, value: yes}]}
+  responseHeadersPolicy: {set: [{name: x-served, value: 'yes'}]}
   services: [{name: echo, port: 8080}, {name: mirror, port: 8080, mirror: true}]
 - conditions: [{prefix: /cookie}]
   loadBalancerPolicy: {strategy: Cookie}
