@@ -2,6 +2,7 @@
 
 pub mod lines;
 pub mod mutate;
+pub mod played;
 pub mod present;
 
 use holdfast_graph::ObjectKey;
