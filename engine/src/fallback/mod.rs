@@ -8,6 +8,7 @@ pub(crate) mod blame;
 pub(crate) mod closed;
 pub(crate) mod derive;
 pub(crate) mod hybrid;
+pub mod inspection;
 pub(crate) mod interaction;
 pub(crate) mod last_valid;
 pub(crate) mod line;
