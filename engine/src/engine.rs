@@ -27,6 +27,8 @@ pub enum Event {
     Applied(Box<Object>, Vec<Fault>),
     /// An object is there, but its content cannot be used at all.
     Unusable(ObjectKey, Vec<Fault>),
+    /// An object was there in an earlier run, and nothing can be read of it now: it stays as it was stored.
+    Unread(ObjectKey, Vec<Fault>),
     /// An object was deleted.
     Deleted(ObjectKey),
     /// An Envoy opened a stream; whether it comes with what it was given before.
@@ -72,6 +74,7 @@ pub struct Engine {
     settings: Settings,
     objects: ObjectSnapshot,
     unusable: BTreeSet<ObjectKey>,
+    unread: BTreeSet<ObjectKey>,
     graph: Graph,
     pub(crate) translator: Translator,
     pub(crate) lines: Lines,
@@ -89,6 +92,7 @@ impl Engine {
             settings,
             objects: ObjectSnapshot::default(),
             unusable: BTreeSet::new(),
+            unread: BTreeSet::new(),
             graph: Graph::default(),
             lines: Lines::default(),
             decoding: BTreeMap::new(),
@@ -115,6 +119,7 @@ impl Engine {
             match event {
                 Event::Applied(object, faults) => self.apply(*object, faults),
                 Event::Unusable(key, faults) => self.unusable(&key, faults),
+                Event::Unread(key, faults) => self.unread(&key, faults),
                 Event::Deleted(key) => self.delete(&key),
                 Event::Clock(now_ms) => {
                     self.now_ms = self.now_ms.max(now_ms);
@@ -138,12 +143,14 @@ impl Engine {
             objects = true;
         }
         let mut trials = Vec::new();
-        let Self { settings, objects: all, unusable, graph, translator, lines, .. } = self;
+        let Self { settings, objects: all, unusable, unread, decoding, graph, translator, lines, .. } = self;
         let mut around = Around {
             translator,
             graph,
             objects: all,
             unusable,
+            unread,
+            decoding,
             settings,
             now_ms: self.now_ms,
             probe: self.probe.as_ref(),
@@ -168,6 +175,7 @@ impl Engine {
     fn apply(&mut self, object: Object, faults: Vec<Fault>) {
         self.note(&object.key, faults);
         self.unusable.remove(&object.key);
+        self.unread.remove(&object.key);
         let object = Arc::new(object);
         let old = self.objects.insert(object.clone());
         if old.as_ref().is_some_and(|old| old.metadata.uid != object.metadata.uid) {
@@ -181,20 +189,32 @@ impl Engine {
     /// What others hang on stays as it was read last: it is there, and nobody has asked for its removal.
     fn unusable(&mut self, key: &ObjectKey, faults: Vec<Fault>) {
         self.note(key, faults);
+        self.unread.remove(key);
         self.unusable.insert(key.clone());
         let is_anchor = |object: &Arc<Object>| matches!(object.body, Body::Gateway(_) | Body::GatewayClass(_));
-        let stored = self.lines.last_valid(key).filter(is_anchor);
-        match (self.objects.get(key).cloned(), stored) {
-            (Some(old), _) if is_anchor(&old) => {}
-            (Some(old), _) => {
+        match self.objects.get(key).cloned() {
+            Some(old) if is_anchor(&old) => {}
+            Some(old) => {
                 self.objects.remove(key);
                 self.translator.changed(key, Some(&old), None);
             }
-            (None, Some(stored)) => {
-                self.objects.insert(stored.clone());
-                self.translator.changed(key, None, Some(&stored));
-            }
-            (None, None) => {}
+            None => self.take_from_the_store(key, is_anchor),
+        }
+    }
+
+    /// Nobody has asked for its removal, and what is meant now is not known.
+    fn unread(&mut self, key: &ObjectKey, faults: Vec<Fault>) {
+        self.note(key, faults);
+        if self.objects.get(key).is_none() {
+            self.unread.insert(key.clone());
+            self.take_from_the_store(key, |_| true);
+        }
+    }
+
+    fn take_from_the_store(&mut self, key: &ObjectKey, is_meant: impl Fn(&Arc<Object>) -> bool) {
+        if let Some(stored) = self.lines.last_valid(key).filter(is_meant) {
+            self.objects.insert(stored.clone());
+            self.translator.changed(key, None, Some(&stored));
         }
     }
 
@@ -202,6 +222,10 @@ impl Engine {
         self.note(key, Vec::new());
         self.unusable.remove(key);
         self.lines.forget(key);
+        if self.unread.remove(key) {
+            // Endpoints may have stayed for it that no object tells of.
+            self.lines.look_again();
+        }
         if let Some(old) = self.objects.remove(key) {
             self.translator.changed(key, Some(&old), None);
         }

@@ -112,6 +112,21 @@ impl Hold {
         snapshot
     }
 
+    /// The acknowledged form of a resource.
+    pub(crate) fn acknowledged(&self, kind: ResourceType, name: &Arc<str>) -> Option<&Arc<Resource>> {
+        self.acknowledged.get(&(kind, name.clone()))
+    }
+
+    /// Has nobody acknowledged anything?
+    pub(crate) fn has_acknowledged_nothing(&self) -> bool {
+        self.acknowledged.is_empty()
+    }
+
+    /// Was any route configuration acknowledged?
+    pub(crate) fn has_acknowledged_routes(&self) -> bool {
+        self.acknowledged.keys().any(|(kind, _)| *kind == ResourceType::Route)
+    }
+
     /// Takes in what was acknowledged in an earlier run.
     pub(crate) fn restore(&mut self, kind: ResourceType, resource: Arc<Resource>) {
         self.acknowledged.insert((kind, resource.name.clone()), resource);
@@ -125,6 +140,11 @@ impl Hold {
     /// Is the acknowledged form of a resource of this version?
     pub(crate) fn was_acknowledged(&self, kind: ResourceType, name: &Arc<str>, version: Version) -> bool {
         self.acknowledged.get(&(kind, name.clone())).is_some_and(|known| known.version == version)
+    }
+
+    /// Why a form was refused, where it was.
+    pub(crate) fn refusal_of(&self, kind: ResourceType, name: &Arc<str>, version: Version) -> Option<&Refusal> {
+        self.refused.get(&((kind, name.clone()), version))
     }
 
     /// Resources of a type whose wanted form is refused, with the version.

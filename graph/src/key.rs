@@ -1,6 +1,7 @@
 //! The identity of an object.
 
 use std::fmt;
+use std::str::FromStr;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -51,6 +52,23 @@ impl fmt::Display for ObjectKey {
     }
 }
 
+/// A text that is no key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not of the form group/Kind:namespace/name")]
+pub struct NoKey;
+
+/// From the form that it is displayed in.
+impl FromStr for ObjectKey {
+    type Err = NoKey;
+
+    fn from_str(text: &str) -> Result<Self, NoKey> {
+        let (group, rest) = text.split_once('/').ok_or(NoKey)?;
+        let (kind, rest) = rest.split_once(':').ok_or(NoKey)?;
+        let (namespace, name) = rest.split_once('/').unwrap_or(("", rest));
+        Ok(Self::new(if group == "core" { "" } else { group }, kind, namespace, name))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -62,5 +80,9 @@ mod tests {
         let namespace = ObjectKey::new("", "Namespace", "", "shop");
         assert_eq!(namespace.to_string(), "core/Namespace:shop");
         assert_eq!(namespace.namespaced_name(), "shop");
+        for key in [route, namespace] {
+            assert_eq!(key.to_string().parse(), Ok(key));
+        }
+        assert_eq!("HTTPRoute".parse::<ObjectKey>(), Err(NoKey));
     }
 }

@@ -44,18 +44,11 @@ impl Quarantine {
         Self::default()
     }
 
-    /// Convicts a content as of `verdict.since`; see `convict_at`.
-    pub fn convict(&mut self, content: Content, verdict: Verdict) -> bool {
-        let now_ms = u64::try_from(verdict.since).unwrap_or_default().saturating_mul(1_000);
-        self.convict_at(content, verdict, now_ms)
-    }
-
-    /// Convicts a content at a time, in milliseconds of Unix time; true where it was not convicted before.
+    /// Convicts a content; true where it was not convicted before.
     ///
     /// Of a content that is in quarantine already the time of the first verdict stays; what is known of it only gets
     /// firmer: a suspicion does not take the place of a conviction, nor one with witnesses that of one without.
-    /// Only new convictions count for the hold-down.
-    pub fn convict_at(&mut self, content: Content, mut verdict: Verdict, now_ms: u64) -> bool {
+    pub fn convict(&mut self, content: Content, mut verdict: Verdict) -> bool {
         bound(&mut verdict);
         if let Some(kept) = self.verdicts.get_mut(&content) {
             let weaker = verdict.detected == Detected::Suspected && kept.verdict.detected != Detected::Suspected;
@@ -68,7 +61,6 @@ impl Quarantine {
             self.objects.entry(verdict.node.key).or_default().insert(content);
             return false;
         }
-        self.hold_down.refused(&verdict.node.key, now_ms);
         self.objects.entry(verdict.node.key.clone()).or_default().insert(content);
         self.ages.insert(self.convicted, content);
         self.verdicts.insert(content, Kept { verdict, age: self.convicted });
@@ -126,6 +118,12 @@ impl Quarantine {
     pub fn of(&self, key: &ObjectKey) -> impl Iterator<Item = (Content, &Verdict)> {
         let contents = self.objects.get(key).into_iter().flatten();
         contents.filter_map(|content| Some((*content, self.get(content)?)))
+    }
+
+    /// Counts a refusal at a time, in milliseconds of Unix time. Of one edit of an object a single refusal counts,
+    /// however many of its parts were refused, and a suspicion is none.
+    pub fn note_refusal(&mut self, key: &ObjectKey, now_ms: u64) {
+        self.hold_down.refused(key, now_ms);
     }
 
     /// Until when an object waits before its next try, in milliseconds of Unix time; none where it need not wait.

@@ -98,14 +98,15 @@ fn what_comes_from_outside_is_cut_down() {
 }
 
 #[test]
-fn new_convictions_make_an_object_wait_and_repeated_ones_do_not() {
+fn repeated_refusals_make_an_object_wait_and_convictions_alone_do_not() {
     let mut quarantine = Quarantine::new();
-    for _ in 0..5 {
-        quarantine.convict_at(content(1), verdict("a", Detected::Nack, &[]), 5_000);
+    for index in 0..5 {
+        quarantine.convict(content(index), verdict("a", Detected::Nack, &[]));
     }
+    quarantine.note_refusal(&key("a"), 5_000);
     assert_eq!(quarantine.wait_until(&key("a"), 5_000), None);
-    quarantine.convict_at(content(2), verdict("a", Detected::Nack, &[]), 5_500);
-    quarantine.convict_at(content(3), verdict("a", Detected::Nack, &[]), 6_250);
+    quarantine.note_refusal(&key("a"), 5_500);
+    quarantine.note_refusal(&key("a"), 6_250);
     assert_eq!(quarantine.wait_until(&key("a"), 6_300), Some(7_250));
     assert_eq!((quarantine.wait_until(&key("a"), 7_250), quarantine.wait_until(&key("b"), 6_300)), (None, None));
 }

@@ -17,6 +17,7 @@ pub mod ports;
 pub mod probe;
 pub mod process;
 pub mod runner;
+pub mod story;
 pub mod tls;
 pub mod wait;
 pub mod world;

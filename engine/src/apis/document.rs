@@ -17,6 +17,7 @@ use serde_json::Value;
 
 use super::core::secret::Secret;
 use super::core::service::{Port, Service};
+use super::gateway::class::GatewayClass;
 use super::gateway::gateway::Gateway;
 use super::gateway::references::ParentRef;
 use super::gateway::route::{Route, RuleEntry};
@@ -33,7 +34,8 @@ pub fn document(object: &Object) -> Option<Value> {
         Body::GrpcRoute(route) => vec![("spec", route_spec(route)?)],
         Body::Service(service) => vec![("spec", service_spec(service)?)],
         Body::Secret(secret) => vec![("type", value(&secret.kind)?), ("data", secret_data(secret)?)],
-        // Which class is ours, who may refer, and where endpoints are, is always asked of today's objects.
+        Body::GatewayClass(class) if !class.has_parameters => vec![("spec", class_spec(class)?)],
+        // Who may refer, and where endpoints are, is always asked of today's objects.
         Body::GatewayClass(_) | Body::ReferenceGrant(_) | Body::EndpointSlice(_) | Body::Namespace => return None,
     };
     let kind = scheme::find(&object.key.group, &object.key.kind)?;
@@ -99,6 +101,10 @@ fn metadata(object: &Object) -> Option<Value> {
     let (name, namespace) = (&object.key.name, &object.key.namespace);
     let generation = *generation;
     value(WrittenMetadata { name, namespace, uid, generation, creation_timestamp, labels, annotations })
+}
+
+fn class_spec(class: &GatewayClass) -> Option<Value> {
+    value(BTreeMap::from([("controllerName", &*class.controller_name)]))
 }
 
 #[derive(Serialize)]

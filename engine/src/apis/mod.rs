@@ -37,3 +37,14 @@ pub enum Body {
     /// Core Namespace; its labels stand in the metadata.
     Namespace,
 }
+
+impl Body {
+    /// Does a rule of a route name an extension that may guard it? Of this index, or any of them.
+    pub(crate) fn names_guard(&self, rule: Option<usize>) -> bool {
+        match self {
+            Body::HttpRoute(route) => route.names_guard(rule),
+            Body::GrpcRoute(route) => route.names_guard(rule),
+            _ => false,
+        }
+    }
+}

@@ -233,6 +233,9 @@ impl Line {
 
     /// An Envoy of the fleet has answered. True where the plan is to be derived anew.
     pub(crate) fn answered(&mut self, answer: &Answer, around: &mut Around<'_>) {
+        if answer.kind == ResourceType::Route && answer.outcome == Outcome::Acknowledged {
+            self.canary_filled(&answer.node);
+        }
         for (name, version) in &answer.resources {
             let Some(version) = *version else { continue };
             match &answer.outcome {
@@ -240,9 +243,13 @@ impl Line {
                 Outcome::Refused { message } => self.refuse(answer, name, version, message, around),
             }
         }
+        if answer.kind == ResourceType::Cluster {
+            self.promote_waiting(around);
+        }
     }
 
     fn acknowledge(&mut self, answer: &Answer, name: &Arc<str>, version: Version, around: &mut Around<'_>) {
+        self.came_back(&answer.node, answer.kind, name, version);
         if !self.hold.acknowledge((answer.kind, name.clone()), version) {
             return;
         }
@@ -252,15 +259,19 @@ impl Line {
             ResourceType::Endpoints => {}
             ResourceType::Secret => {
                 self.note_acknowledged();
-                if let Some(key) =
-                    self.wanted.get(ResourceType::Secret, name).and_then(|r| r.origins.iter().next().cloned())
-                {
-                    self.promote_one(&key, around);
+                // What was acknowledged may be a version that stands in.
+                let desired = around.translator.certificates(&self.gateway);
+                let acknowledged = Content(*version.as_bytes());
+                for (key, _) in desired.iter().filter(|(_, content)| **content == acknowledged) {
+                    self.promote_one(key, around);
                 }
             }
-            ResourceType::Listener | ResourceType::Cluster => self.note_acknowledged(),
+            ResourceType::Listener => {
+                self.note_acknowledged();
+                self.promote_anchors(around);
+            }
+            ResourceType::Cluster => self.note_acknowledged(),
         }
-        self.alone.remove(&answer.node);
         self.promote(&proven, around);
         if let Some(trial) = &mut self.trial
             && *trial.node == *answer.node
@@ -284,12 +295,14 @@ impl Line {
             *trial.node == *answer.node && trial.waiting.get(&(answer.kind, name.clone())) == Some(&version)
         });
         if on_trial {
+            self.hold.refuse(answer, name, version, message);
             return self.trial_refused(message, around);
         }
-        if self.hold.was_acknowledged(answer.kind, name, version) || self.proof.was_tried(&version) {
+        let others = self.envoys.keys().any(|node| !self.alone.contains_key(node));
+        let was_alone = self.alone.contains_key(&answer.node) && others;
+        if was_alone || self.hold.was_acknowledged(answer.kind, name, version) || self.proof.was_tried(&version) {
             // Others of its build take it: its own trouble.
-            self.alone.insert(answer.node.clone(), message.to_owned());
-            return;
+            return self.went_astray(&answer.node, (answer.kind, name.clone()), version, message);
         }
         if !self.hold.refuse(answer, name, version, message) {
             return;
@@ -306,15 +319,12 @@ impl Line {
     pub(crate) fn blame(&mut self, name: &Arc<str>, version: Version, message: &str, around: &mut Around<'_>) {
         let suspects = self.suspects(name, &version).map_or_else(Suspects::new, |(suspects, _)| suspects);
         self.stage = Stage::Settled;
-        let isolate = around.settings.fallback.isolate;
-        if !isolate {
-            self.held_as_a_whole = self.acknowledged(name).is_some();
-        }
-        if self.rounds <= ROUNDS_MAX && (isolate || self.held_as_a_whole) {
-            let by_object = !isolate || around.settings.fallback.use_last_valid;
-            let subjects = subjects(suspects, by_object);
+        if !around.settings.fallback.isolate {
+            self.hold_as_a_whole(around);
+        } else if self.rounds <= ROUNDS_MAX {
+            let subjects = subjects(suspects, around.settings.fallback.use_last_valid);
             match &subjects[..] {
-                [only] if isolate => self.convict_subject(only, message, around),
+                [only] => self.convict_subject(only, message, around),
                 [] => {}
                 _ => {
                     for subject in &subjects {
@@ -322,7 +332,7 @@ impl Line {
                             self.convict(*content, &subject.node, Detected::Suspected, message, Vec::new(), around);
                         }
                     }
-                    self.readmission = isolate.then(|| Readmission::refused_together(subjects));
+                    self.readmission = Some(Readmission::refused_together(subjects));
                 }
             }
         }
@@ -357,7 +367,8 @@ impl Line {
         self.settle(around);
     }
 
-    fn trial_refused(&mut self, message: &str, around: &mut Around<'_>) {
+    /// The Envoy refused the suspects that were on trial.
+    pub(crate) fn trial_refused(&mut self, message: &str, around: &mut Around<'_>) {
         self.trial = None;
         let Some(readmission) = &mut self.readmission else { return };
         if let Finding::Convicted(subject) = readmission.refused() {
@@ -382,6 +393,9 @@ impl Line {
         message: &str,
         around: &Around<'_>,
     ) {
+        if !around.settings.fallback.isolate {
+            return self.hold_as_a_whole(around);
+        }
         if kind != ResourceType::Secret {
             // Held at what was acknowledged.
             return;
@@ -412,39 +426,15 @@ impl Line {
             witnesses,
         };
         self.record(Change::Convict(self.scope(), stored(content, &verdict)));
-        self.quarantine.convict_at(content, verdict, around.now_ms);
+        if detected != Detected::Suspected && self.counted.insert(node.key.clone()) {
+            self.quarantine.note_refusal(&node.key, around.now_ms);
+        }
+        self.quarantine.convict(content, verdict);
     }
 
     fn acquit(&mut self, content: &Content) {
         self.quarantine.acquit(content);
         self.record(Change::Acquit(self.scope(), content.0));
-    }
-
-    /// Without the gate: an edit lets everything that was held back be tried once more, as a whole.
-    pub(crate) fn retry_hold(&mut self, around: &Around<'_>) {
-        if !self.held_as_a_whole {
-            return;
-        }
-        let suspected: Vec<(Content, ObjectKey)> = self
-            .quarantine
-            .iter()
-            .filter(|(_, verdict)| verdict.detected == Detected::Suspected)
-            .map(|(content, verdict)| (content, verdict.node.key.clone()))
-            .collect();
-        let still = |(content, key): &(Content, ObjectKey)| {
-            let plan = around.translator.route(key);
-            plan.is_some_and(|plan| {
-                around.translator.contents(&self.gateway, plan).iter().any(|(desired, _)| desired == content)
-            })
-        };
-        let waits = suspected.iter().any(|(_, key)| self.quarantine.wait_until(key, around.now_ms).is_some());
-        if suspected.iter().all(still) || waits {
-            return;
-        }
-        for (content, _) in suspected {
-            self.acquit(&content);
-        }
-        self.held_as_a_whole = false;
     }
 }
 

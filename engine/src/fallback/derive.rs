@@ -12,6 +12,13 @@ use super::world::World;
 use crate::fault::Class;
 use crate::translate::overlay::{Closing, Manner, Overlay};
 
+/// What is said of what changed while everything is held.
+const HELD: &str = "held together with everything that changed since the last valid configuration";
+/// What is said of an object that was refused again and again.
+const WAITS: &str = "refused three times within a minute: the next try waits for up to 30 seconds";
+/// What is said of an object of which nothing can be read.
+const UNREADABLE: &str = "its content cannot be read";
+
 /// Why a node is broken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Broken {
@@ -25,6 +32,13 @@ pub(crate) struct Broken {
     pub(crate) since: Option<i64>,
 }
 
+impl Broken {
+    /// Is it an object of which nothing can be read?
+    pub(crate) fn is_unreadable(&self) -> bool {
+        &*self.message == UNREADABLE
+    }
+}
+
 /// What was decided.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Derived {
@@ -34,6 +48,8 @@ pub(crate) struct Derived {
     pub(crate) plan: Plan,
     /// The same for translation.
     pub(crate) overlay: Overlay,
+    /// When somebody has waited long enough to be tried again, in milliseconds of Unix time.
+    pub(crate) retry_at: Option<u64>,
     /// Of what is backfilled: the generation that is served, and since when it is known to be good.
     pub(crate) served: BTreeMap<ObjectKey, (i64, i64)>,
     /// What the checker closed.
@@ -49,9 +65,10 @@ pub(crate) fn derive(world: &World<'_>, graph: &Graph) -> Derived {
         backfill_dependants: settings.backfill_dependants,
         replace: world.settings.replacement.is_some(),
     };
-    let found = if world.only_refused { BTreeMap::new() } else { found_by_translation(world) };
+    let found = if world.held.is_some() { BTreeMap::new() } else { found_by_translation(world) };
     let mut derived = Derived { broken: found, ..Derived::default() };
-    let refused = refused(world);
+    let mut refused = refused(world, &mut derived.retry_at);
+    refused.extend(world.held.map(|held| changed(held, world)).unwrap_or_default());
     derived.broken.extend(refused.iter().map(|(node, broken)| (node.clone(), broken.clone())));
     if derived.broken.is_empty() {
         return derived;
@@ -81,8 +98,10 @@ fn found_by_translation(world: &World<'_>) -> BTreeMap<Node, Broken> {
             broken.insert(node, by_translation(field, message));
         }
     }
-    for key in world.unusable.iter().filter(|key| world.last_valid.of(key, None).next().is_some()) {
-        broken.insert(Node::whole(key.clone()), by_translation(String::new(), "its content cannot be read".into()));
+    // What others hang on is served as it was read last.
+    let unusable = world.unusable.iter().filter(|key| world.objects.get(key).is_none());
+    for key in unusable.filter(|key| world.last_valid.of(key, None).next().is_some()) {
+        broken.insert(Node::whole(key.clone()), by_translation(String::new(), UNREADABLE.into()));
     }
     for (key, message) in world.translator.broken_certificates(world.gateway) {
         broken.insert(Node::whole(key), by_translation("data".into(), message));
@@ -94,15 +113,42 @@ fn by_translation(field: String, message: String) -> Broken {
     Broken { detected: Detected::Translation, field: field.into(), message: message.into(), since: None }
 }
 
-/// The units of desired objects that an Envoy of the build refuses.
-fn refused(world: &World<'_>) -> BTreeMap<Node, Broken> {
+/// Where everything is held: the units of which nobody has acknowledged every part.
+fn changed(held: &BTreeSet<ObjectKey>, world: &World<'_>) -> BTreeMap<Node, Broken> {
+    let mut broken = BTreeMap::new();
+    for key in held {
+        let Some(plan) = world.translator.route(key) else { continue };
+        let contents = world.translator.contents(world.gateway, plan);
+        for (_, node) in contents.into_iter().filter(|(content, _)| !world.proof.is_proven(content)) {
+            broken.insert(node.clone(), suspected(&node, HELD));
+        }
+    }
+    broken
+}
+
+fn suspected(node: &Node, message: &str) -> Broken {
+    let field = if node.section.is_empty() { String::new() } else { format!("spec.{}", node.section) };
+    Broken { detected: Detected::Suspected, field: field.into(), message: message.into(), since: None }
+}
+
+/// The units of desired objects that an Envoy of the build refuses, and those that wait before they are tried again.
+fn refused(world: &World<'_>, retry_at: &mut Option<u64>) -> BTreeMap<Node, Broken> {
     let mut broken = BTreeMap::new();
     let keys: BTreeSet<&ObjectKey> = world.quarantine.iter().map(|(_, verdict)| &verdict.node.key).collect();
     for key in keys {
         let Some(plan) = world.translator.route(key) else { continue };
         let contents = world.translator.contents(world.gateway, plan);
-        for (content, node) in contents.into_iter().filter(|(content, _)| world.refuses(content)) {
-            broken.extend(world.quarantine.get(&content).map(|verdict| (node, of(verdict))));
+        let waits = world.quarantine.wait_until(key, world.now_ms);
+        for (content, node) in contents {
+            if world.refuses(&content) {
+                broken.extend(world.quarantine.get(&content).map(|verdict| (node, of(verdict))));
+            } else if let Some(until) = waits
+                && !world.proof.is_known_good(&content)
+                && !world.on_trial.contains(&content)
+            {
+                *retry_at = Some(retry_at.map_or(until, |other| other.min(until)));
+                broken.entry(node.clone()).or_insert_with(|| suspected(&node, WAITS));
+            }
         }
     }
     if !world.quarantine.is_empty() {
@@ -128,6 +174,9 @@ fn lay_over(derived: &mut Derived, refused: &BTreeMap<Node, Broken>, world: &Wor
         match decision.step {
             Step::Backfilled => {
                 let Some(version) = world.candidate(&node.key) else { continue };
+                if let Some(until) = world.backfill_ends(&node.key) {
+                    derived.retry_at = Some(derived.retry_at.map_or(until, |other| other.min(until)));
+                }
                 derived.served.insert(node.key.clone(), (generation(world, &node.key, &version.object), version.since));
                 derived.overlay.objects.insert(node.key.clone(), version.object);
             }

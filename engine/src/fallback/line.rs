@@ -14,14 +14,17 @@ use super::derive::{Derived, derive};
 use super::last_valid::LastValid;
 use super::proof::Proof;
 use super::readmission::Readmission;
-use super::rollout::{Stage, TrialRun};
+use super::rollout::{Stage, Stray, TrialRun};
+use super::whole::Whole;
 use super::world::World;
+use crate::fault::Fault;
 use crate::features::redirect::ListenerContext;
 use crate::hold::{Hold, Standing};
 use crate::settings::Settings;
 use crate::snapshot::ObjectSnapshot;
 use crate::translate::Translator;
 use crate::translate::fleet::{Composition, FleetId};
+use crate::translate::gateway::class_key;
 use crate::trial::Trial;
 
 /// Forms of one resource that are remembered, the acknowledged one among them.
@@ -47,6 +50,10 @@ pub(crate) struct Around<'a> {
     pub(crate) graph: &'a mut Graph,
     pub(crate) objects: &'a ObjectSnapshot,
     pub(crate) unusable: &'a BTreeSet<ObjectKey>,
+    /// Objects that are as they were stored, since nothing can be read of them.
+    pub(crate) unread: &'a BTreeSet<ObjectKey>,
+    /// What was found wrong when objects were decoded.
+    pub(crate) decoding: &'a BTreeMap<ObjectKey, Vec<Fault>>,
     pub(crate) settings: &'a Settings,
     /// Milliseconds of Unix time.
     pub(crate) now_ms: u64,
@@ -60,6 +67,11 @@ impl Around<'_> {
     /// Seconds of Unix time.
     pub(crate) fn now(&self) -> i64 {
         i64::try_from(self.now_ms / 1000).unwrap_or(i64::MAX)
+    }
+
+    /// Could all of an object be read? What could not be is not served: such a version is never whole.
+    fn is_whole(&self, key: &ObjectKey) -> bool {
+        !self.decoding.get(key).is_some_and(|faults| faults.iter().any(Fault::is_error))
     }
 }
 
@@ -81,8 +93,10 @@ pub(crate) struct Line {
     pub(crate) since: BTreeMap<ObjectKey, i64>,
     /// Objects whose newest version is not proven yet.
     unpromoted: BTreeSet<ObjectKey>,
-    /// Those of them that were edited just now.
+    /// Those of them that were edited, or are current again, just now.
     edited: BTreeSet<ObjectKey>,
+    /// Objects of which a refusal was counted since they were edited last.
+    pub(crate) counted: BTreeSet<ObjectKey>,
     /// By resource: the acknowledged form, then the newer ones.
     forms: BTreeMap<Arc<str>, Vec<Form>>,
     acknowledged: BTreeMap<Arc<str>, Form>,
@@ -96,12 +110,16 @@ pub(crate) struct Line {
     pub(crate) readmission: Option<Readmission>,
     pub(crate) trial: Option<TrialRun>,
     pub(crate) search: Option<Search>,
-    /// Without the gate: everything that changed since the last valid configuration is held back.
-    pub(crate) held_as_a_whole: bool,
+    /// Without the gate: is everything that changed since the last valid configuration held back?
+    pub(crate) whole: Whole,
     /// Fallbacks since the last edit.
     pub(crate) rounds: usize,
     /// Envoys that refuse what others of their build take, with their words.
     pub(crate) alone: BTreeMap<Arc<str>, String>,
+    /// What they refused, and what they have meanwhile.
+    pub(crate) strays: BTreeMap<Arc<str>, Stray>,
+    /// What all Envoys had before the newest configuration.
+    pub(crate) previous: Snapshot,
     /// What is to be stored soon.
     records: Batch,
     /// What is to be stored before anything that rests on it is published.
@@ -125,6 +143,7 @@ impl Line {
             since: BTreeMap::new(),
             unpromoted: BTreeSet::new(),
             edited: BTreeSet::new(),
+            counted: BTreeSet::new(),
             forms: BTreeMap::new(),
             acknowledged: BTreeMap::new(),
             envoys: BTreeMap::new(),
@@ -134,13 +153,20 @@ impl Line {
             readmission: None,
             trial: None,
             search: None,
-            held_as_a_whole: false,
+            whole: Whole::default(),
             rounds: 0,
             alone: BTreeMap::new(),
+            strays: BTreeMap::new(),
+            previous: Snapshot::default(),
             records: Batch::default(),
             convictions: Batch::default(),
             configuration_changed: false,
         }
+    }
+
+    /// Has no Envoy ever been known to it?
+    pub(crate) fn is_nobodys(&self) -> bool {
+        self.envoys.is_empty() && self.acknowledged.is_empty() && self.hold.has_acknowledged_nothing()
     }
 
     /// For whom what it learns holds.
@@ -151,6 +177,7 @@ impl Line {
     /// Routes were translated again: their versions are to be proven.
     pub(crate) fn edited(&mut self, routes: &BTreeSet<ObjectKey>, translator: &Translator) {
         for key in routes {
+            self.counted.remove(key);
             match translator.route(key) {
                 Some(plan) if plan.gateways().contains(&self.gateway) => {
                     self.unpromoted.insert(key.clone());
@@ -167,14 +194,24 @@ impl Line {
     pub(crate) fn forget(&mut self, key: &ObjectKey) {
         self.since.remove(key);
         self.unpromoted.remove(key);
+        self.counted.remove(key);
         if self.last_valid.forget(key) {
             self.record(Change::Forget(key.clone()));
         }
     }
 
+    /// Is the plan about an object that is gone, or that can be read again?
+    pub(crate) fn has_outlived(&self, around: &Around<'_>) -> bool {
+        let is_gone = |key: &ObjectKey| around.objects.get(key).is_none() && !around.unusable.contains(key);
+        let broken = self.derived.broken.iter().any(|(node, why)| {
+            let unreadable = why.is_unreadable() && !around.unusable.contains(&node.key);
+            unreadable || is_gone(&node.key)
+        });
+        broken || self.derived.plan.decisions.keys().any(|node| is_gone(&node.key))
+    }
+
     /// Derives the plan anew, and takes what comes of it on its way to the Envoys.
     pub(crate) fn settle(&mut self, around: &mut Around<'_>) {
-        self.retry_hold(around);
         if let Some(readmission) = &mut self.readmission {
             let gateway = &self.gateway;
             readmission.retain(|subject| {
@@ -186,6 +223,17 @@ impl Line {
                 self.trial = None;
             }
         }
+        let goes = self.let_go(around);
+        self.replan(around);
+        if goes && self.is_refused_already(around) {
+            // The change was none of what was refused.
+            self.whole.held = true;
+            self.replan(around);
+        }
+        self.carry_on(around);
+    }
+
+    fn replan(&mut self, around: &mut Around<'_>) {
         let derived = self.derive(around, &BTreeSet::new());
         let now = around.now();
         let broken: BTreeSet<ObjectKey> = derived.broken.keys().map(|node| node.key.clone()).collect();
@@ -197,16 +245,21 @@ impl Line {
             self.rounds += 1;
         }
         around.translator.lay_over(&self.fleet, derived.overlay.clone());
-        self.derived = derived;
+        // Who is current again may have been acknowledged already, on trial.
+        let before = std::mem::replace(&mut self.derived, derived);
+        let freed = before.plan.decisions.into_keys().map(|node| node.key);
+        self.edited.extend(freed.filter(|key| self.derived.plan.of(key).next().is_none()));
         around.translator.translate(around.objects, around.graph);
-        self.carry_on(around);
     }
 
     /// Takes what its fleet should have now on its way to the Envoys; what is broken is as it was.
     pub(crate) fn carry_on(&mut self, around: &mut Around<'_>) {
-        let Some(snapshot) = around.translator.snapshot(&self.fleet).cloned() else { return };
+        let Some(mut snapshot) = around.translator.snapshot(&self.fleet).cloned() else { return };
+        self.keep_unread_endpoints(&mut snapshot, around);
         self.note_forms(&self.fleet.clone(), &snapshot, around.translator);
-        self.wanted = self.hold.desire(snapshot);
+        let mut wanted = self.hold.desire(snapshot);
+        self.close_in_hold(&mut wanted, around);
+        self.wanted = wanted;
         let edited = std::mem::take(&mut self.edited);
         self.promote(&edited, around);
         self.advance(around);
@@ -215,7 +268,7 @@ impl Line {
     /// The plan for what is broken now; contents on trial count as good.
     pub(crate) fn derive(&self, around: &Around<'_>, on_trial: &BTreeSet<Content>) -> Derived {
         let held;
-        let settings = if self.held_as_a_whole {
+        let settings = if self.whole.held {
             // Everything that changed goes back to what was last valid, whatever the gates say.
             let mut settings = around.settings.clone();
             settings.fallback.isolate = true;
@@ -234,10 +287,11 @@ impl Line {
             translator: around.translator,
             quarantine: &self.quarantine,
             last_valid: &self.last_valid,
-            only_refused: self.held_as_a_whole,
+            held: self.whole.held.then_some(&self.unpromoted),
+            proof: &self.proof,
             on_trial,
             since: &self.since,
-            now: around.now(),
+            now_ms: around.now_ms,
             candidates: RefCell::default(),
         };
         let mut derived = derive(&world, around.graph);
@@ -319,10 +373,11 @@ impl Line {
         }
     }
 
-    /// A version of an object is proven good.
+    /// A version of an object is proven good, where it could be read as a whole.
     pub(crate) fn promote_one(&mut self, key: &ObjectKey, around: &Around<'_>) {
         let now = around.now();
-        if let Some(object) = around.objects.get(key)
+        if around.is_whole(key)
+            && let Some(object) = around.objects.get(key)
             && self.last_valid.promote(object, now)
             && let Some(stored) = crate::apis::document::stored(object, now)
         {
@@ -330,11 +385,33 @@ impl Line {
         }
     }
 
+    /// Its listeners were acknowledged: the Gateway and its class are good as they are, where nothing is wrong with them.
+    ///
+    /// They are never backfilled; this is for a start at which they cannot be read.
+    pub(crate) fn promote_anchors(&mut self, around: &Around<'_>) {
+        let pending = |(name, _): (&Arc<str>, _)| {
+            self.hold.standing(ResourceType::Listener, name) != Some(Standing::Acknowledged)
+        };
+        let plan = around.translator.gateway(&self.gateway);
+        let wrong = plan.is_none_or(|plan| plan.faults.iter().any(crate::fault::Fault::is_error));
+        if wrong || self.wanted.of(ResourceType::Listener).iter().any(pending) {
+            return;
+        }
+        let class = around.objects.get(&self.gateway).and_then(|object| match &object.body {
+            crate::apis::Body::Gateway(gateway) => Some(class_key(&gateway.class)),
+            _ => None,
+        });
+        for key in class.iter().chain([&self.gateway.clone()]) {
+            self.promote_one(key, around);
+        }
+    }
+
     /// Was everything that the object's newest version makes acknowledged, and is it served whole and without a fault?
     fn is_proven(&self, key: &ObjectKey, around: &Around<'_>) -> bool {
         let Some(plan) = around.translator.route(key) else { return false };
         let current = self.derived.plan.of(key).next().is_none();
-        if !current || plan.faults.iter().any(crate::fault::Fault::is_error) || !plan.replaced.is_empty() {
+        let whole = around.is_whole(key) && plan.replaced.is_empty();
+        if !current || !whole || plan.faults.iter().any(Fault::is_error) {
             return false;
         }
         let contents = around.translator.contents(&self.gateway, plan);
@@ -376,6 +453,12 @@ impl Line {
             records.push(Change::Acknowledge(self.scope(), resources.collect()));
         }
         records
+    }
+
+    /// Clusters were acknowledged: objects may have waited for them.
+    pub(crate) fn promote_waiting(&mut self, around: &Around<'_>) {
+        let waiting = self.unpromoted.clone();
+        self.promote(&waiting, around);
     }
 
     /// Something else than a route configuration was acknowledged.

@@ -29,6 +29,8 @@ pub(crate) struct Lines {
     touched: BTreeSet<Arc<str>>,
     /// What is to be stored of objects and Gateways that are gone.
     gone: Batch,
+    /// Is every Gateway to be looked at with the next change?
+    look_again: bool,
 }
 
 impl Lines {
@@ -49,6 +51,11 @@ impl Lines {
             restored.forget(key);
         }
         self.gone.push(Change::Forget(key.clone()));
+    }
+
+    /// With the next change every Gateway is looked at.
+    pub(crate) fn look_again(&mut self) {
+        self.look_again = true;
     }
 
     /// The newest version of an object that any line knows to be good.
@@ -102,11 +109,14 @@ impl Lines {
         // What is unusable now is broken wherever a version of it is known.
         for line in self.gateways.values().flatten() {
             let known = around.unusable.iter().any(|key| line.last_valid.of(key, None).next().is_some());
-            if known {
+            if known || line.has_outlived(around) {
                 replan.insert(line.gateway.clone());
             }
         }
         touched.extend(replan.iter().cloned());
+        if std::mem::take(&mut self.look_again) {
+            touched.extend(self.iter().map(|line| line.gateway.clone()).collect::<Vec<_>>());
+        }
         for key in &touched {
             if around.translator.snapshot(&FleetId::main(key)).is_none() {
                 continue;
@@ -115,7 +125,8 @@ impl Lines {
             self.touched.insert(name.clone());
             self.ensure(key, &name, around);
             for line in self.gateways.get_mut(&name).into_iter().flatten() {
-                if !replan.contains(key) {
+                line.whole.changed = true;
+                if !replan.contains(key) && !line.whole.held {
                     // Endpoints and the like: what is broken stays so.
                     line.carry_on(around);
                     continue;
@@ -170,7 +181,7 @@ impl Lines {
     /// Something happened to Envoys, the probe or the time.
     pub(crate) fn hear(&mut self, event: Event, around: &mut Around<'_>) {
         match event {
-            Event::Connected(envoy, _) => self.connected(&envoy, around),
+            Event::Connected(envoy, resumes) => self.connected(&envoy, resumes, around),
             Event::Disconnected(envoy) => self.disconnected(&envoy, around),
             Event::Answered(answer) => {
                 if let Some(line) = self.line(&answer.fleet, &answer.build) {
@@ -207,15 +218,18 @@ impl Lines {
         lines.get_mut(at)
     }
 
-    fn connected(&mut self, envoy: &EnvoyId, around: &mut Around<'_>) {
+    fn connected(&mut self, envoy: &EnvoyId, resumes: bool, around: &mut Around<'_>) {
         let Some(lines) = self.gateways.get_mut(&envoy.fleet) else { return };
         self.touched.insert(envoy.fleet.clone());
         let known = lines.iter().any(|line| line.build == envoy.build);
         if !known
             && let [only] = &mut lines[..]
-            && only.build.is_empty()
+            && only.is_nobodys()
         {
-            only.build = envoy.build.clone();
+            // What the probe of another build said is not about these Envoys.
+            *only = Line::new(&only.gateway.clone(), &envoy.build, only.fleet.clone());
+            only.edited(&around.translator.route_keys(), around.translator);
+            only.settle(around);
         } else if !known && lines.len() < BUILDS_MAX {
             let Some(first) = lines.first() else { return };
             let fleet = FleetId { gateway: first.gateway.clone(), label: envoy.build.clone() };
@@ -226,11 +240,14 @@ impl Lines {
                 line.last_valid.promote(&version.object, version.since);
             }
             line.envoys.insert(envoy.node.clone(), 0);
+            let routes = around.translator.route_keys();
+            line.edited(&routes, around.translator);
             line.settle(around);
             lines.push(line);
         }
         if let Some(line) = self.line(&envoy.fleet, &envoy.build) {
             *line.envoys.entry(envoy.node.clone()).or_insert(0) += 1;
+            line.canary_connected(&envoy.node, resumes);
             line.start_trial(around);
         }
     }
@@ -244,6 +261,7 @@ impl Lines {
         }
         line.envoys.remove(&envoy.node);
         line.alone.remove(&envoy.node);
+        line.strays.remove(&envoy.node);
         line.lost(&envoy.node, SILENCE, around);
         self.touched.insert(envoy.fleet.clone());
     }
@@ -257,9 +275,16 @@ impl Lines {
                 _ => None,
             };
             if let Some(node) = late {
-                line.lost(&node, SILENCE, around);
+                if line.envoys.contains_key(&node) {
+                    line.lost(&node, SILENCE, around);
+                } else {
+                    // It is gone for good, which says nothing: another one tries.
+                    line.advance(around);
+                }
                 self.touched.insert(line.name.clone());
-            } else if line.held_as_a_whole {
+            } else if (line.whole.held && line.whole.changed)
+                || line.derived.retry_at.is_some_and(|at| at <= around.now_ms)
+            {
                 line.settle(around);
                 self.touched.insert(line.name.clone());
             }

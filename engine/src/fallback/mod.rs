@@ -6,6 +6,7 @@
 
 pub(crate) mod blame;
 pub mod checker;
+pub(crate) mod closed;
 pub(crate) mod derive;
 pub(crate) mod hybrid;
 pub(crate) mod interaction;
@@ -19,6 +20,8 @@ pub mod restored;
 pub(crate) mod rollout;
 pub(crate) mod suspects;
 pub(crate) mod trials;
+mod unread;
+pub(crate) mod whole;
 pub(crate) mod world;
 
 /// Published fallbacks for one edit, at most; then what is refused is held.

@@ -39,6 +39,8 @@ pub(crate) enum Stage {
         waiting: Waiting,
         /// How often an Envoy was lost on it.
         strikes: u32,
+        /// Has the Envoy lost what it had? Then it is first given what is proven.
+        empty: bool,
         /// When it counts as silent, in milliseconds of Unix time.
         deadline: u64,
     },
@@ -55,7 +57,42 @@ pub(crate) struct TrialRun {
     pub(crate) waiting: Waiting,
 }
 
+/// An Envoy that refuses what others of its build take.
+#[derive(Clone, Debug)]
+pub(crate) struct Stray {
+    /// What it refused.
+    slot: (ResourceType, Arc<str>),
+    version: Version,
+    /// What it took before, and keeps until something else is wanted.
+    last: Snapshot,
+}
+
 impl Line {
+    /// An Envoy refused what others of its build took: its own trouble. It keeps what it had.
+    pub(crate) fn went_astray(
+        &mut self,
+        node: &Arc<str>,
+        slot: (ResourceType, Arc<str>),
+        version: Version,
+        message: &str,
+    ) {
+        self.alone.insert(node.clone(), message.to_owned());
+        let last = self.strays.remove(node).map_or_else(|| self.previous.clone(), |stray| stray.last);
+        self.strays.insert(node.clone(), Stray { slot, version, last });
+    }
+
+    /// An Envoy took something: where that is what it refused in another version, its trouble is over.
+    pub(crate) fn came_back(&mut self, node: &str, kind: ResourceType, name: &Arc<str>, version: Version) {
+        let newest = self.everyone.as_ref().and_then(|everyone| everyone.get(kind, name));
+        let back = |stray: &Stray| {
+            stray.slot.0 == kind && stray.slot.1 == *name && newest.is_some_and(|newest| newest.version == version)
+        };
+        if self.strays.get(node).is_some_and(back) {
+            self.strays.remove(node);
+            self.alone.remove(node);
+        }
+    }
+
     /// Takes what is wanted a step further on its way.
     pub(crate) fn advance(&mut self, around: &mut Around<'_>) {
         if matches!(self.stage, Stage::Probing) {
@@ -76,20 +113,30 @@ impl Line {
             // Nobody has anything that could be kept.
             return self.release(around);
         }
-        let (strikes, node) = match &self.stage {
-            Stage::Canary { node, strikes, .. } if self.envoys.contains_key(node) => (*strikes, node.clone()),
-            Stage::Canary { strikes, .. } => (*strikes, node),
-            _ => (0, node),
+        let fresh = around.now_ms.saturating_add(around.settings.fallback.ack_timeout_ms);
+        let (strikes, node, empty, deadline) = match &self.stage {
+            // One that is away has its time to come back: others need not be risked.
+            Stage::Canary { node, strikes, empty, deadline, .. }
+                if self.envoys.contains_key(node) || *deadline > around.now_ms =>
+            {
+                let again = if *deadline > around.now_ms { *deadline } else { fresh };
+                (*strikes, node.clone(), *empty, again)
+            }
+            Stage::Canary { strikes, .. } => (*strikes, node, false, fresh),
+            _ => (0, node, false, fresh),
         };
         self.trial = None;
-        let deadline = around.now_ms.saturating_add(around.settings.fallback.ack_timeout_ms);
-        self.stage = Stage::Canary { node, waiting: unproven, strikes, deadline };
+        self.stage = Stage::Canary { node, waiting: unproven, strikes, empty, deadline };
     }
 
     /// Everybody is offered what is wanted.
     fn release(&mut self, around: &mut Around<'_>) {
         self.stage = Stage::Settled;
-        self.everyone = Some(self.wanted.clone());
+        if let Some(before) = self.everyone.replace(self.wanted.clone())
+            && before != self.wanted
+        {
+            self.previous = before;
+        }
         self.start_trial(around);
     }
 
@@ -147,6 +194,20 @@ impl Line {
         waiting.is_empty()
     }
 
+    /// The canary is there, with what it had or without.
+    pub(crate) fn canary_connected(&mut self, envoy: &str, resumes: bool) {
+        if let Stage::Canary { node, empty, .. } = &mut self.stage
+            && **node == *envoy
+        {
+            *empty = !resumes;
+        }
+    }
+
+    /// An Envoy has taken something: it has what is proven.
+    pub(crate) fn canary_filled(&mut self, envoy: &str) {
+        self.canary_connected(envoy, true);
+    }
+
     /// An Envoy is lost. Twice on the same content, while others stay, is a refusal without a word.
     pub(crate) fn canary_lost(&mut self, node: &str) -> bool {
         let others = self.envoys.keys().any(|known| **known != *node);
@@ -187,6 +248,11 @@ impl Line {
             let changed = changes(self.everyone.as_ref().unwrap_or(&nothing), &snapshot, kind);
             waiting.extend(changed.map(|resource| ((kind, resource.name.clone()), resource.version)));
         }
+        // With one half cleared, the other half makes what was refused as a whole.
+        let known = waiting.iter().find_map(|((kind, name), version)| self.hold.refusal_of(*kind, name, *version));
+        if let Some(message) = known.map(|refusal| refusal.message.clone()) {
+            return self.trial_refused(&message, around);
+        }
         self.hold.expect(&snapshot, &waiting);
         let nothing_to_learn = waiting.is_empty();
         self.trial = Some(TrialRun { node, snapshot, waiting });
@@ -206,7 +272,7 @@ impl Line {
         let current = |snapshot: &Snapshot| with_current_endpoints(snapshot, &self.wanted);
         let mut nodes = BTreeMap::new();
         match (&self.stage, &self.trial) {
-            (Stage::Canary { node, .. }, _) => {
+            (Stage::Canary { node, empty: false, .. }, _) => {
                 nodes.insert(node.clone(), self.wanted.clone());
             }
             (_, Some(trial)) => {
@@ -214,10 +280,12 @@ impl Line {
             }
             _ => {}
         }
-        if !self.alone.is_empty() {
-            let last_valid = current(&self.hold.acknowledged_snapshot());
-            for node in self.alone.keys() {
-                nodes.entry(node.clone()).or_insert_with(|| last_valid.clone());
+        let everyone = self.everyone.as_ref();
+        for (node, stray) in &self.strays {
+            let newest = everyone.and_then(|everyone| everyone.get(stray.slot.0, &stray.slot.1));
+            // What is newer than what it refused it may try.
+            if newest.is_some_and(|newest| newest.version == stray.version) {
+                nodes.entry(node.clone()).or_insert_with(|| current(&stray.last));
             }
         }
         (self.everyone.as_ref().map(current), nodes)

@@ -8,6 +8,7 @@ use holdfast_graph::{Content, Node, ObjectKey, Quarantine};
 
 use super::hybrid::hybrid;
 use super::last_valid::{LastValid, Version};
+use super::proof::Proof;
 use super::protection;
 use crate::apis::Body;
 use crate::check;
@@ -32,18 +33,26 @@ pub(crate) struct World<'a> {
     pub(crate) translator: &'a Translator,
     pub(crate) quarantine: &'a Quarantine,
     pub(crate) last_valid: &'a LastValid,
-    /// Is everything held as a whole? Then what translation finds is left to translation.
-    pub(crate) only_refused: bool,
+    /// Where everything is held as a whole: the objects whose newest version is not proven. What translation finds is
+    /// then left to translation.
+    pub(crate) held: Option<&'a BTreeSet<ObjectKey>>,
+    /// What was acknowledged.
+    pub(crate) proof: &'a Proof,
     /// Contents that are on trial: their verdicts do not count.
     pub(crate) on_trial: &'a BTreeSet<Content>,
     /// When each broken object began to be, in seconds of Unix time.
     pub(crate) since: &'a BTreeMap<ObjectKey, i64>,
-    /// Now, in seconds of Unix time.
-    pub(crate) now: i64,
+    /// Now, in milliseconds of Unix time.
+    pub(crate) now_ms: u64,
     pub(crate) candidates: RefCell<BTreeMap<ObjectKey, Option<Version>>>,
 }
 
 impl World<'_> {
+    /// Now, in seconds of Unix time.
+    pub(crate) fn now(&self) -> i64 {
+        i64::try_from(self.now_ms / 1000).unwrap_or(i64::MAX)
+    }
+
     /// Is this content refused now?
     pub(crate) fn refuses(&self, content: &Content) -> bool {
         !self.on_trial.contains(content)
@@ -53,6 +62,13 @@ impl World<'_> {
     /// Does a route that is desired have this content? Asked of witnesses only, which are few.
     fn is_desired(&self, content: &Content) -> bool {
         self.translator.has_content(self.gateway, content)
+    }
+
+    /// When a last valid version of an object may stand in no more, in milliseconds of Unix time.
+    pub(crate) fn backfill_ends(&self, key: &ObjectKey) -> Option<u64> {
+        let age = self.settings.fallback.max_backfill_age?;
+        let began = self.since.get(key).copied().unwrap_or(self.now());
+        u64::try_from(began.saturating_add(age).saturating_add(1)).ok()?.checked_mul(1000)
     }
 
     /// The version that can stand in for an object: the newest proven one that may be served today.
@@ -73,9 +89,11 @@ impl World<'_> {
         let never = |object: &Object| {
             object.metadata.annotations.get(FALLBACK_ANNOTATION).is_some_and(|value| value == "never")
         };
-        let began = self.since.get(key).copied().unwrap_or(self.now);
+        // No last valid version names one: what has one is not whole.
+        let guarded = desired.is_some_and(|desired| desired.body.names_guard(None));
+        let began = self.since.get(key).copied().unwrap_or(self.now());
         let max_age = self.settings.fallback.max_backfill_age;
-        if desired.is_some_and(never) || max_age.is_some_and(|age| self.now.saturating_sub(began) > age) {
+        if guarded || desired.is_some_and(never) || max_age.is_some_and(|age| self.now().saturating_sub(began) > age) {
             return None;
         }
         let uid = desired.map(|object| &*object.metadata.uid);
@@ -102,7 +120,7 @@ impl World<'_> {
                     return false;
                 };
                 // An expired certificate proves nothing to anybody.
-                check::certificate::check_pair(chain, key).is_ok_and(|pair| pair.not_after > self.now)
+                check::certificate::check_pair(chain, key).is_ok_and(|pair| pair.not_after > self.now())
             }
             Body::Service(_) => true,
             _ => false,
@@ -158,16 +176,21 @@ impl holdfast_graph::World for World<'_> {
     }
 
     fn differs_from_last_valid(&self, key: &ObjectKey) -> bool {
-        // A candidate differs from what is desired, or it is none.
-        self.candidate(key).is_some()
+        let Some(desired) = self.objects.get(key) else { return true };
+        let newest = self.last_valid.of(key, Some(&desired.metadata.uid)).next();
+        newest.is_some_and(|newest| hybrid(Some(desired), &newest.object).body != desired.body)
     }
 
-    fn must_replace(&self, _: &Node) -> bool {
-        false
+    fn must_replace(&self, node: &Node) -> bool {
+        let rule = node.section.strip_prefix("rules[").and_then(|rest| rest.strip_suffix(']'));
+        let rule = rule.and_then(|index| index.parse().ok());
+        self.objects.get(&node.key).is_some_and(|object| object.body.names_guard(rule))
     }
 
     fn can_replace(&self, node: &Node) -> bool {
-        node.section.is_empty() || self.manner(node) != Manner::LeftOut
+        // Where everything is held, what is new was no part of the last valid configuration.
+        let is_new = self.held.is_some() && self.last_valid.of(&node.key, None).next().is_none();
+        !is_new && (node.section.is_empty() || self.manner(node) != Manner::LeftOut)
     }
 
     fn serves(&self, key: &ObjectKey) -> bool {

@@ -1,5 +1,6 @@
 //! For tests of this and other packages: YAML text to events, and an engine that has read it.
 
+pub mod lines;
 pub mod mutate;
 pub mod plans;
 pub mod present;

@@ -24,6 +24,7 @@ impl Present {
                 events.retain(|event| kept && matches!(event, Event::Applied(..)));
                 events.push(event.clone());
             }
+            Event::Unread(key, _) => self.0.entry(key.clone()).or_default().push(event.clone()),
             Event::Deleted(key) => {
                 self.0.remove(key);
             }

@@ -44,7 +44,7 @@ impl GatewayPlan {
 }
 
 /// The identity of a GatewayClass.
-pub(super) fn class_key(name: &str) -> ObjectKey {
+pub(crate) fn class_key(name: &str) -> ObjectKey {
     ObjectKey::new(GROUP, "GatewayClass", "", name)
 }
 

@@ -223,7 +223,8 @@ impl Translator {
             Unit::Endpoints(service) => {
                 let read =
                     |settings: &Settings, reader: &mut Reader<'_>| endpoints::endpoints(service, settings, reader);
-                let (read, _) = self.read(unit, objects, read);
+                let over = self.stand_in(&service.key, objects);
+                let (read, _) = self.read_over(unit, over.as_deref(), objects, read);
                 // What is served stays.
                 let Some((resource, faults)) = read else { return };
                 self.set_endpoints(service, Arc::new(resource), faults);

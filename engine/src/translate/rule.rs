@@ -20,7 +20,7 @@ use crate::model::{
     Action, Backend, Forward, Match, PathMatch, PathRank, Precedence, Response, Route, WeightedBackend,
 };
 use crate::object::Object;
-use crate::settings::{Replacement, Settings};
+use crate::settings::Settings;
 
 /// A match with its rank, and whether it is the placeholder of one that cannot be served as written.
 #[derive(Clone, Debug)]
@@ -98,6 +98,9 @@ pub(super) fn translate(object: &Object, rule: ReadRule<'_>, settings: &Settings
     let place = Place { object, index: rule.index, name: rule.name, origins: Origins::one(object.key.clone()) };
     if let Some(flaw) = flaws.first() {
         let message = format!("{field}.{}: {}", flaw.field, flaw.message);
+        if object.body.names_guard(Some(rule.index)) {
+            return broken(place, &rule.matches, section, message, &answering(settings), outcome);
+        }
         return broken(place, &rule.matches, section, message, settings, outcome);
     }
     let missing = resolved.faults.first().map(|fault| format!("{}: {}", fault.field, fault.message));
@@ -170,16 +173,18 @@ pub(super) fn closed(object: &Object, rule: &ReadRule<'_>, closing: &Closing, se
         }
         Manner::LeftOut => &Vec::new(),
     };
-    // A unit that must not be left out is answered even where replacement is switched off.
-    let answered = Settings {
-        replacement: settings.replacement.clone().or_else(|| Some(Replacement::default())),
-        ..settings.clone()
-    };
-    let mut outcome = broken(place, matches, section, closing.message.to_string(), &answered, Outcome::default());
+    let answering = answering(settings);
+    let mut outcome = broken(place, matches, section, closing.message.to_string(), &answering, Outcome::default());
     if let (Manner::LeftOut, Some(replaced)) = (closing.how, &mut outcome.replaced) {
         replaced.response = None;
     }
     outcome
+}
+
+/// A unit that must not be left out is answered even where replacement is switched off.
+fn answering(settings: &Settings) -> Settings {
+    let replacement = settings.replacement.clone().unwrap_or_default();
+    Settings { replacement: Some(replacement), ..settings.clone() }
 }
 
 fn broken(

@@ -97,6 +97,10 @@ impl Translator {
             for route in self.routes_reading(&key) {
                 self.dirty.insert(Unit::RouteVariant(id.clone(), route));
             }
+            // The ports of a Service of which nothing is desired that can be read.
+            let readers = self.readers.get(&Input::Object(key.clone()));
+            let endpoints = readers.into_iter().flatten().filter(|unit| matches!(unit, Unit::Endpoints(_)));
+            self.dirty.extend(endpoints.cloned());
             // An object of which nothing is desired that can be read: only the overlay has it.
             self.dirty.insert(Unit::RouteVariant(id.clone(), key));
         }
@@ -110,6 +114,14 @@ impl Translator {
             _ => None,
         });
         routes.collect()
+    }
+
+    /// The overlay by which an object is there at all, where it cannot be read as it is desired.
+    pub(super) fn stand_in(&self, key: &ObjectKey, objects: &ObjectSnapshot) -> Option<Arc<Overlay>> {
+        if objects.get(key).is_some() {
+            return None;
+        }
+        self.variants.overlays.values().find(|overlay| overlay.objects.contains_key(key)).cloned()
     }
 
     /// The fleets that are served this route otherwise than desired.
@@ -165,7 +177,8 @@ impl Translator {
             fleet.set_route(key, served.as_ref());
             self.touched.insert(id.clone());
         }
-        self.services_changed(old.as_deref(), plan.as_deref());
+        // What is served again as desired may ask for endpoints that nobody else asked for meanwhile.
+        self.services_changed(old.as_deref(), served.as_deref());
     }
 
     pub(super) fn redo_gateway_variant(&mut self, unit: &Unit, id: &FleetId, objects: &ObjectSnapshot) {
@@ -226,6 +239,11 @@ impl Translator {
         .flatten()
     }
 
+    /// May an object use another one today?
+    pub(crate) fn is_granted(&self, from: &ObjectKey, to: &ObjectKey, objects: &ObjectSnapshot) -> bool {
+        self.reader(None, objects).granted((&from.group, &from.kind, &from.namespace), to)
+    }
+
     /// The parts of a route's plan in the fleets of a Gateway.
     pub(crate) fn contents(&self, gateway: &ObjectKey, plan: &RoutePlan) -> Vec<(Content, Node)> {
         self.fleets.get(&FleetId::main(gateway)).map(|fleet| fleet.contents(plan)).unwrap_or_default()
@@ -257,6 +275,11 @@ impl Translator {
     pub(crate) fn broken_certificates(&self, gateway: &ObjectKey) -> BTreeMap<ObjectKey, String> {
         let listeners = self.plans.get(gateway).map(|plan| plan.listeners.as_slice()).unwrap_or_default();
         listeners.iter().flat_map(|listener| listener.broken_certificates.iter().cloned()).collect()
+    }
+
+    /// Every route object.
+    pub(crate) fn route_keys(&self) -> BTreeSet<ObjectKey> {
+        self.routes.keys().cloned().collect()
     }
 
     /// The desired plan of a route.

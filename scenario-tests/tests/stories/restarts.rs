@@ -15,6 +15,7 @@ pub(crate) fn stories() -> Vec<Story> {
             asked_to_end_it_ends_its_envoys,
             dead_envoy_is_started_again,
             deleted_gateway_ends_its_envoy,
+            files_that_do_not_parse_at_the_start,
         ]
     )
 }
@@ -129,5 +130,39 @@ async fn deleted_gateway_ends_its_envoy(world: World) -> Result<()> {
     .await?;
     world.write("gateway.yaml", text)?;
     get(port, "/").comes_to_reach("echo").await?;
+    Ok(())
+}
+
+/// Holdfast is off while every file is spoilt: all is served as it was until the files say something else.
+async fn files_that_do_not_parse_at_the_start(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let port = world.gateway()?;
+    world.route("all", &prefix("/", "echo"))?;
+    world.route("more", &prefix("/more", "echo"))?;
+    let holdfast = world.run().await?;
+    get(port, "/more").comes_to_reach("echo").await?;
+    holdfast.comes_to_say(&["programmed"]).await?;
+    let options = holdfast.options.clone();
+    holdfast.terminate().await?.expect_code(0)?;
+    let stored = world.command(&["store", "inspect", "--data-dir", &world.data().to_string_lossy()]).await?;
+    stored.expect_said(&["HTTPRoute:default/more", "GatewayClass:"])?;
+    let mut written = Vec::new();
+    for entry in std::fs::read_dir(world.manifests())? {
+        let entry = entry?;
+        written.push((entry.file_name().to_string_lossy().into_owned(), std::fs::read(entry.path())?));
+        std::fs::write(entry.path(), "spec: [1\n")?;
+    }
+    let holdfast = world.run_with(options).await?;
+    get(port, "/more").comes_to_reach("echo").await?;
+    holdfast.comes_to_say(&["gateway.yaml", "what an earlier run stored of the object stays"]).await?;
+    // What is deleted now is deleted.
+    world.delete("route-more.yaml")?;
+    for (name, text) in written.iter().filter(|(name, _)| name != "route-more.yaml") {
+        get(port, "/").answers(200).await?;
+        world.write(name, text)?;
+    }
+    world.route("gone", &prefix("/gone", "nobody"))?;
+    get(port, "/gone").comes_to_answer(500).await?;
+    get(port, "/").answers(200).await?;
     Ok(())
 }

@@ -28,7 +28,15 @@ pub struct GrpcRule {
     pub backend_refs: Option<Vec<BackendRef>>,
 }
 
-impl Rule for GrpcRule {}
+impl Rule for GrpcRule {
+    fn filters(&self) -> &[HttpRouteRulesFilters] {
+        self.filters.as_deref().unwrap_or_default()
+    }
+
+    fn backends(&self) -> &[BackendRef] {
+        self.backend_refs.as_deref().unwrap_or_default()
+    }
+}
 
 pub(in crate::apis) fn decode(mut document: Value, found: &mut Found) -> Option<Body> {
     route::decode_spec(&mut document, found).map(|route| Body::GrpcRoute(Arc::new(route)))

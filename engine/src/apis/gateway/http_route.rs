@@ -29,7 +29,15 @@ pub struct HttpRule {
     pub timeouts: Option<HttpRouteRulesTimeouts>,
 }
 
-impl Rule for HttpRule {}
+impl Rule for HttpRule {
+    fn filters(&self) -> &[HttpRouteRulesFilters] {
+        self.filters.as_deref().unwrap_or_default()
+    }
+
+    fn backends(&self) -> &[BackendRef] {
+        self.backend_refs.as_deref().unwrap_or_default()
+    }
+}
 
 pub(in crate::apis) fn decode(mut document: Value, found: &mut Found) -> Option<Body> {
     route::decode_spec(&mut document, found).map(|route| Body::HttpRoute(Arc::new(route)))

@@ -5,10 +5,11 @@
 
 use std::sync::Arc;
 
+use gateway_api::httproutes::{HttpRouteRulesFilters, HttpRouteRulesFiltersType};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::references::ParentRef;
+use super::references::{BackendRef, ParentRef};
 use crate::apis::decode::Found;
 use crate::fault::at;
 
@@ -51,7 +52,29 @@ pub enum RuleEntry<R> {
 }
 
 /// A rule of either kind.
-pub(super) trait Rule: DeserializeOwned + Clone {}
+pub(super) trait Rule: DeserializeOwned + Clone {
+    /// Its filters.
+    fn filters(&self) -> &[HttpRouteRulesFilters];
+
+    /// Its back ends.
+    fn backends(&self) -> &[BackendRef];
+}
+
+#[allow(private_bounds, reason = "the rules of both kinds of routes, and no others")]
+impl<R: Rule> Route<R> {
+    /// Does a rule name an extension that may guard it, such as authentication? Of this index, or any of them.
+    pub fn names_guard(&self, rule: Option<usize>) -> bool {
+        let rules = self.rules.iter().enumerate().filter(|(index, _)| rule.is_none_or(|rule| rule == *index));
+        rules.into_iter().any(|(_, entry)| match entry {
+            RuleEntry::Decoded(rule) => {
+                let at_backends = rule.backends().iter().flat_map(|backend| backend.filters.iter().flatten());
+                let mut filters = rule.filters().iter().chain(at_backends);
+                filters.any(|filter| filter.r#type == HttpRouteRulesFiltersType::ExtensionRef)
+            }
+            RuleEntry::Broken { .. } => false,
+        })
+    }
+}
 
 /// Decodes `spec` of a route.
 pub(super) fn decode_spec<R: Rule>(document: &mut Value, found: &mut Found) -> Option<Route<R>> {

@@ -53,7 +53,7 @@ pub(super) fn check(key: &ObjectKey, served: &Arc<Object>, world: &World<'_>, to
         Some(_) => {}
     }
     if let (Some(age), Some(since)) = (world.settings.fallback.max_backfill_age, world.since.get(key))
-        && world.now.saturating_sub(*since) > age
+        && world.now().saturating_sub(*since) > age
     {
         object(About::Version, "it has stood in for longer than is allowed");
     }
@@ -61,7 +61,7 @@ pub(super) fn check(key: &ObjectKey, served: &Arc<Object>, world: &World<'_>, to
         let part = |name: &str| secret.data.get(name).map(|bytes| &bytes[..]).unwrap_or_default();
         match certificate::check_pair(part("tls.crt"), part("tls.key")) {
             Err(_) => object(About::Credential, "it is no server certificate with its key"),
-            Ok(pair) if pair.not_after <= world.now => object(About::Credential, "the certificate has expired"),
+            Ok(pair) if pair.not_after <= world.now() => object(About::Credential, "the certificate has expired"),
             Ok(_) => {}
         }
     }

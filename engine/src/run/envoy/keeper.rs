@@ -144,9 +144,11 @@ impl Keeper {
         self.leaving.retain(|_, task| !task.is_finished());
     }
 
-    /// Ends the Envoys of an earlier run whose Gateways are no longer there.
-    pub fn end_strangers(&mut self) {
-        let known: BTreeSet<PathBuf> = self.kept.keys().map(|gateway| folder(&self.options.data, gateway)).collect();
+    /// Ends the Envoys of an earlier run whose Gateways are not among these. A Gateway may be there of which nothing is
+    /// published yet: what its Envoy serves is better than nothing.
+    pub fn end_strangers(&mut self, gateways: &[Arc<str>]) {
+        let known: BTreeSet<PathBuf> =
+            gateways.iter().chain(self.kept.keys()).map(|gateway| folder(&self.options.data, gateway)).collect();
         let entries = fs::read_dir(self.options.data.join("envoys")).into_iter().flatten().flatten();
         for folder in entries.map(|entry| entry.path()).filter(|folder| !known.contains(folder)) {
             if let Some(record) = Record::of_running(&folder) {

@@ -166,7 +166,7 @@ async fn a_record_of_another_process_is_not_believed() {
     let ours = record.replace(&view.pid.unwrap().to_string(), &std::process::id().to_string());
     fs::write(view.folder.join("process.json"), ours).unwrap();
     let mut keeper = world.keeper();
-    keeper.end_strangers();
+    keeper.end_strangers(&[]);
     keeper.start(&gateway());
     assert!(!runs(&keeper).await.adopted);
     keeper.end_all().await;
@@ -178,7 +178,22 @@ async fn envoys_of_an_earlier_run_without_a_gateway_are_ended() {
     let process = identity(&left_behind(&world));
 
     let mut keeper = world.keeper();
-    keeper.end_strangers();
+    keeper.end_strangers(&[]);
+    keeper.end_all().await;
+    assert!(!process.is_running());
+}
+
+#[tokio::test]
+async fn one_whose_gateway_has_nothing_published_yet_goes_on() {
+    let world = World::new(PATIENT);
+    let process = identity(&left_behind(&world));
+
+    let mut keeper = world.keeper();
+    keeper.end_strangers(&[gateway()]);
+    keeper.end_all().await;
+    assert!(process.is_running());
+    keeper.start(&gateway());
+    assert!(runs(&keeper).await.adopted);
     keeper.end_all().await;
     assert!(!process.is_running());
 }

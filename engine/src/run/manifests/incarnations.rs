@@ -40,6 +40,9 @@ struct Life {
     incarnation: u64,
     generation: i64,
     content: String,
+    /// The file that it was read from; empty where an earlier version of Holdfast wrote this.
+    #[serde(default)]
+    file: String,
 }
 
 impl Incarnations {
@@ -71,13 +74,14 @@ impl Incarnations {
     pub fn meet(&mut self, entry: &Entry) -> (String, i64) {
         let name = entry.key.to_string();
         let content: String = entry.content.iter().map(|byte| format!("{byte:02x}")).collect();
+        let file = entry.source.file.to_string();
         let life = match self.kept.objects.get(&name) {
-            Some(life) if life.content == content => life.clone(),
-            Some(life) => Life { incarnation: life.incarnation, generation: life.generation + 1, content },
+            Some(life) if life.content == content => Life { file, ..life.clone() },
+            Some(life) => Life { incarnation: life.incarnation, generation: life.generation + 1, content, file },
             None => {
                 let incarnation = self.kept.next;
                 self.kept.next += 1;
-                Life { incarnation, generation: 1, content }
+                Life { incarnation, generation: 1, content, file }
             }
         };
         let uid = format!("{name}#{}", life.incarnation);
@@ -87,6 +91,12 @@ impl Incarnations {
             self.changed = true;
         }
         (uid, generation)
+    }
+
+    /// The objects that were read last from files of which this holds, each with its file.
+    pub fn read_from<'a>(&'a self, is_meant: impl Fn(&str) -> bool + 'a) -> impl Iterator<Item = (ObjectKey, &'a str)> {
+        let meant = self.kept.objects.iter().filter(move |(_, life)| !life.file.is_empty() && is_meant(&life.file));
+        meant.filter_map(|(name, life)| Some((name.parse().ok()?, &*life.file)))
     }
 
     /// Forgets the objects that are no longer there: the next of that name is another one.

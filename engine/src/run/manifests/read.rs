@@ -1,7 +1,7 @@
 //! Reads all files and says what changed since the last time.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 use std::{fs, io};
@@ -33,11 +33,14 @@ pub struct Manifests {
     /// By place of the root and path: the order in which definitions take precedence.
     files: BTreeMap<(usize, PathBuf), File>,
     told: HashMap<ObjectKey, Told>,
+    /// Objects that an earlier run had from files that could not be read since, with the file.
+    unread: BTreeMap<ObjectKey, Arc<str>>,
     first: bool,
 }
 
 #[derive(Debug)]
 struct File {
+    name: Arc<str>,
     signature: Signature,
     hash: blake3::Hash,
     contents: Contents,
@@ -77,8 +80,8 @@ pub struct Reading {
 impl Manifests {
     /// Nothing is read yet. `keep_marks` keeps the places of all fields, for reports.
     pub fn new(roots: Vec<Root>, incarnations: Incarnations, keep_marks: bool) -> Self {
-        let (files, told) = (BTreeMap::new(), HashMap::new());
-        Self { roots, keep_marks, incarnations, files, told, first: true }
+        let (files, told, unread) = (BTreeMap::new(), HashMap::new(), BTreeMap::new());
+        Self { roots, keep_marks, incarnations, files, told, unread, first: true }
     }
 
     /// The roots.
@@ -110,7 +113,7 @@ impl Manifests {
                 reading.changed = true;
             }
         }
-        self.compare(&mut reading);
+        self.compare(&findings.lost_roots, &mut reading);
         self.first = false;
         reading
     }
@@ -129,7 +132,7 @@ impl Manifests {
             let since = restless_since.unwrap_or_else(Instant::now);
             if since.elapsed() < REST_MAX {
                 reading.restless = true;
-                let file = last.unwrap_or_else(|| File::empty(&found.signature));
+                let file = last.unwrap_or_else(|| File::empty(found));
                 return Some(File { restless_since: Some(since), ..file });
             }
         }
@@ -142,6 +145,7 @@ impl Manifests {
             Ok((bytes, hash)) => {
                 let new = contents(&found.name, &bytes, self.keep_marks);
                 Some(File {
+                    name: found.name.clone(),
                     signature: found.signature.clone(),
                     hash,
                     contents: merge(last, new),
@@ -150,7 +154,7 @@ impl Manifests {
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => {
-                let mut file = last.unwrap_or_else(|| File::empty(&found.signature));
+                let mut file = last.unwrap_or_else(|| File::empty(found));
                 let message = format!("cannot be read: {error}; what it last held stays");
                 file.contents.problems = vec![Problem::of_file(found.name.clone(), message)];
                 file.contents.complete = false;
@@ -162,7 +166,7 @@ impl Manifests {
     }
 
     /// Compares all objects with those of the last reading.
-    fn compare(&mut self, reading: &mut Reading) {
+    fn compare(&mut self, lost_roots: &[usize], reading: &mut Reading) {
         reading.files = self.files.len();
         let roots: Vec<_> = self.roots.iter().map(|root| root.path.to_string_lossy()).collect();
         reading.roots = roots.join(", ");
@@ -184,6 +188,7 @@ impl Manifests {
             reading.events.push(Event::Deleted(key));
         }
         reading.objects = now.len();
+        self.note_unread(&now, lost_roots, reading);
         for (key, told) in now {
             if self.told.get(&key) != Some(&told) {
                 reading.places.push((key.clone(), Some(told.entry.source.clone())));
@@ -194,9 +199,39 @@ impl Manifests {
         if self.first {
             let names: HashSet<_> = self.told.keys().map(ToString::to_string).collect();
             // A file that does not parse says nothing about which objects are gone.
-            if self.files.values().all(|file| file.contents.certain()) {
+            if lost_roots.is_empty() && self.files.values().all(|file| file.contents.certain()) {
                 self.incarnations.keep_only(|name| names.contains(name));
             }
+        }
+    }
+
+    /// A file that cannot be read at the start is no deletion of what an earlier run had from it.
+    fn note_unread(&mut self, now: &BTreeMap<ObjectKey, Told>, lost_roots: &[usize], reading: &mut Reading) {
+        let uncertain: HashSet<&str> =
+            self.files.values().filter(|file| !file.contents.certain()).map(|file| &*file.name).collect();
+        let lost: Vec<&Path> =
+            lost_roots.iter().filter_map(|root| self.roots.get(*root)).map(|root| &*root.path).collect();
+        let is_uncertain =
+            |file: &str| uncertain.contains(file) || lost.iter().any(|root| Path::new(file).starts_with(root));
+        if self.first {
+            let unread = self.incarnations.read_from(&is_uncertain).filter(|(key, _)| !now.contains_key(key));
+            self.unread = unread.map(|(key, file)| (key, file.into())).collect();
+            for (key, file) in &self.unread {
+                let message = format!("{file} cannot be read; what an earlier run stored of the object stays");
+                let fault = Fault::new(key, Class::Invalid, "", "Unread", message);
+                reading.places.push((key.clone(), Some(Source { file: file.clone(), line: 1 })));
+                reading.events.push(Event::Unread(key.clone(), vec![fault]));
+            }
+            return;
+        }
+        self.unread.retain(|key, _| !now.contains_key(key));
+        let settled: Vec<ObjectKey> =
+            self.unread.iter().filter(|(_, file)| !is_uncertain(file)).map(|(key, _)| key.clone()).collect();
+        for key in settled {
+            self.unread.remove(&key);
+            self.incarnations.forget(&key);
+            reading.places.push((key.clone(), None));
+            reading.events.push(Event::Deleted(key));
         }
     }
 
@@ -256,9 +291,10 @@ impl Manifests {
 
 impl File {
     /// A file of which nothing is known yet.
-    fn empty(signature: &Signature) -> Self {
+    fn empty(found: &Found) -> Self {
         Self {
-            signature: signature.clone(),
+            name: found.name.clone(),
+            signature: found.signature.clone(),
             hash: blake3::hash(b""),
             contents: Contents::default(),
             restless_since: None,

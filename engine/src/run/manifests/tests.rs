@@ -64,6 +64,7 @@ fn events(reading: &Reading) -> Vec<String> {
     let short = |event: &Event| match event {
         Event::Applied(object, _) => format!("+{}", object.key.name),
         Event::Unusable(key, _) => format!("!{}", key.name),
+        Event::Unread(key, _) => format!("?{}", key.name),
         Event::Deleted(key) => format!("-{}", key.name),
         _ => "?".into(),
     };
@@ -131,6 +132,35 @@ fn a_file_that_does_not_parse_keeps_what_it_held_and_is_told_with_its_line() {
     folder.write("a.yaml", described("a", "other"));
     let reading = manifests.read();
     assert_eq!((events(&reading), reading.problems), (vec!["+a".to_owned()], vec![]));
+}
+
+#[test]
+fn a_file_that_does_not_parse_at_the_start_is_no_deletion() {
+    let folder = Folder::new();
+    folder.write("a.yaml", class("a") + "---\n" + &class("b"));
+    folder.write("c.yaml", class("c"));
+    folder.write("d.yaml", class("d"));
+    let mut manifests = folder.open();
+    let first = manifests.read();
+    let uid = applied(&first, "a").metadata.uid.clone();
+    manifests.save();
+
+    folder.write("a.yaml", class("b") + "---\nspec: [1\n");
+    folder.write("d.yaml", "spec: [1\n");
+    fs::remove_file(folder.path("c.yaml")).unwrap();
+    let mut manifests = folder.open();
+    let reading = manifests.read();
+    assert_eq!(events(&reading), ["?a", "?d", "+b"], "c was deleted");
+    manifests.save();
+    let mut manifests = folder.open();
+    assert_eq!(events(&manifests.read()), ["?a", "?d", "+b"], "nor is a second start one");
+    assert_eq!(events(&manifests.read()), [""; 0]);
+
+    folder.write("a.yaml", class("a"));
+    fs::remove_file(folder.path("d.yaml")).unwrap();
+    let reading = manifests.read();
+    assert_eq!(events(&reading), ["-b", "-d", "+a"]);
+    assert_eq!(applied(&reading, "a").metadata.uid, uid);
 }
 
 #[test]

@@ -214,7 +214,7 @@ impl Core {
             self.metrics.unchanged.inc();
         }
         actions.into_iter().for_each(|action| self.act(action));
-        self.outputs.settled();
+        self.outputs.settled(|| self.engine.gateways().into_iter().map(|gateway| gateway.name).collect());
         Health::pass(&self.health.translation);
     }
 

@@ -82,10 +82,10 @@ impl Outputs {
         }
     }
 
-    /// All actions of a translation were done.
-    pub fn settled(&mut self) {
+    /// All actions of a translation were done; these Gateways are there.
+    pub fn settled(&mut self, gateways: impl FnOnce() -> Vec<Arc<str>>) {
         if let Some(keeper) = self.keeper.as_mut().filter(|_| !self.strangers_ended) {
-            keeper.end_strangers();
+            keeper.end_strangers(&gateways());
         }
         self.strangers_ended = true;
     }

@@ -17,6 +17,7 @@ use crate::engine::Event;
 use crate::fallback::checker::{self, Objection};
 use crate::fallback::derive::{Derived, derive};
 use crate::fallback::last_valid::LastValid;
+use crate::fallback::proof::Proof;
 use crate::fallback::world::World;
 use crate::fault::Fault;
 use crate::object::Object;
@@ -43,6 +44,7 @@ pub struct Plans {
     pub(crate) since: BTreeMap<ObjectKey, i64>,
     pub(crate) now: i64,
     pub(crate) gateway: ObjectKey,
+    proof: Proof,
     nothing: BTreeSet<Content>,
     originals: Vec<Value>,
     /// What was written last, of each object.
@@ -93,6 +95,7 @@ impl Plans {
             since: BTreeMap::new(),
             now: BEGIN,
             gateway: ObjectKey::new(crate::apis::gateway::GROUP, "Gateway", "infra", "public"),
+            proof: Proof::default(),
             nothing: BTreeSet::new(),
             written: Vec::new(),
             history: Vec::new(),
@@ -145,10 +148,11 @@ impl Plans {
             translator: &self.translator,
             quarantine: &self.quarantine,
             last_valid: &self.last_valid,
-            only_refused: false,
+            held: None,
+            proof: &self.proof,
             on_trial: &self.nothing,
             since: &self.since,
-            now: self.now,
+            now_ms: u64::try_from(self.now).unwrap_or_default() * 1000,
             candidates: RefCell::default(),
         }
     }

@@ -1,0 +1,132 @@
+//! While a route configuration is held at what was acknowledged: what must not be served any more is closed in it.
+//!
+//! A hold keeps bytes, and bytes know nothing of deletions and revoked grants. So they are read again, and routes of
+//! objects that are gone, have left, may not use their back end any more or name a guard since become direct responses.
+//! Where even that is refused, the whole route configuration answers every request the same.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use envoy_types::pb::envoy::config::route::v3 as envoy;
+use envoy_types::pb::envoy::config::route::v3::route::Action;
+use envoy_types::pb::envoy::config::route::v3::route_action::ClusterSpecifier;
+use holdfast_graph::ObjectKey;
+use holdfast_xds::{Resource, ResourceType, Snapshot};
+use prost::Message;
+
+use super::line::{Around, Line};
+use super::rollout::Waiting;
+use crate::apis::gateway::GROUP;
+use crate::apis::scheme;
+use crate::encode::route::direct_response;
+use crate::model::Response;
+
+/// The status of what is closed while everything else is held.
+const STATUS: u16 = 500;
+/// The name of the host that answers for a whole route configuration.
+const EVERYTHING: &str = "*";
+
+impl Line {
+    /// Closes in what is held whatever must not be served any more.
+    pub(crate) fn close_in_hold(&mut self, wanted: &mut Snapshot, around: &Around<'_>) {
+        let mut closed = Waiting::new();
+        for (name, _) in self.hold.refused_now(ResourceType::Route) {
+            let Some(resource) = wanted.get(ResourceType::Route, &name).cloned() else { continue };
+            let response = Response { status: STATUS, body: around.settings.missing_backend_body.clone() };
+            let must_close = |route: &envoy::Route| self.must_close(route, around);
+            let Some(body) = close(&resource.body, &response, must_close) else { continue };
+            let mut instead = Resource::new(name.clone(), body, resource.origins.clone());
+            if self.hold.refusal_of(ResourceType::Route, &name, instead.version).is_some() {
+                instead = Resource::new(name.clone(), close_all(&name, &response), resource.origins.clone());
+            }
+            closed.insert((ResourceType::Route, name), instead.version);
+            wanted.insert(ResourceType::Route, Arc::new(instead));
+        }
+        self.hold.expect(wanted, &closed);
+    }
+
+    /// Must a route be served no more, whatever the bytes that are held say?
+    fn must_close(&self, route: &envoy::Route, around: &Around<'_>) -> bool {
+        let Some(owner) = owner(&route.name) else { return false };
+        if around.unusable.contains(&owner) {
+            return false;
+        }
+        let Some(object) = around.objects.get(&owner) else { return true };
+        let stands = around.translator.route(&owner).is_some_and(|plan| plan.gateways().contains(&self.gateway));
+        let granted = || clusters(route).all(|cluster| self.is_granted(&owner, cluster, around));
+        !stands || object.body.names_guard(None) || !granted()
+    }
+
+    /// May the route use the back end of this cluster today?
+    fn is_granted(&self, owner: &ObjectKey, cluster: &str, around: &Around<'_>) -> bool {
+        let mut parts = cluster.split('/');
+        match (parts.next(), parts.next(), parts.next()) {
+            (Some("service"), Some(namespace), Some(name)) => {
+                let service = scheme::service_key(namespace, name);
+                around.translator.is_granted(owner, &service, around.objects)
+            }
+            _ => true,
+        }
+    }
+}
+
+/// The object of which a route is, by its name.
+fn owner(name: &str) -> Option<ObjectKey> {
+    let mut parts = name.split('/');
+    let kind = match parts.next()? {
+        "httproute" => "HTTPRoute",
+        "grpcroute" => "GRPCRoute",
+        _ => return None,
+    };
+    Some(ObjectKey::new(GROUP, kind, parts.next()?, parts.next()?))
+}
+
+fn clusters(route: &envoy::Route) -> impl Iterator<Item = &str> {
+    let specifier = match &route.action {
+        Some(Action::Route(action)) => action.cluster_specifier.as_ref(),
+        _ => None,
+    };
+    let (one, several) = match specifier {
+        Some(ClusterSpecifier::Cluster(name)) => (Some(name.as_str()), None),
+        Some(ClusterSpecifier::WeightedClusters(weighted)) => (None, Some(&weighted.clusters)),
+        _ => (None, None),
+    };
+    one.into_iter().chain(several.into_iter().flatten().map(|cluster| cluster.name.as_str()))
+}
+
+/// The route configuration with these routes closed; none where nothing is to be closed in it.
+fn close(body: &[u8], response: &Response, must_close: impl Fn(&envoy::Route) -> bool) -> Option<Bytes> {
+    let mut configuration = envoy::RouteConfiguration::decode(body).ok()?;
+    let routes = configuration.virtual_hosts.iter_mut().flat_map(|host| &mut host.routes);
+    let open = routes.filter(|route| !matches!(route.action, Some(Action::DirectResponse(_))));
+    let mut any = false;
+    for route in open.filter(|route| must_close(route)) {
+        any = true;
+        *route = envoy::Route {
+            name: std::mem::take(&mut route.name),
+            r#match: route.r#match.take(),
+            action: Some(Action::DirectResponse(direct_response(response))),
+            ..Default::default()
+        };
+    }
+    any.then(|| configuration.encode_to_vec().into())
+}
+
+/// A route configuration that gives every request this answer.
+fn close_all(name: &str, response: &Response) -> Bytes {
+    let any = envoy::RouteMatch {
+        path_specifier: Some(envoy::route_match::PathSpecifier::Prefix("/".into())),
+        ..Default::default()
+    };
+    let action = Some(Action::DirectResponse(direct_response(response)));
+    let route = envoy::Route { r#match: Some(any), action, ..Default::default() };
+    let host = envoy::VirtualHost {
+        name: EVERYTHING.into(),
+        domains: vec![EVERYTHING.into()],
+        routes: vec![route],
+        ..Default::default()
+    };
+    let configuration =
+        envoy::RouteConfiguration { name: name.into(), virtual_hosts: vec![host], ..Default::default() };
+    configuration.encode_to_vec().into()
+}

@@ -1,0 +1,157 @@
+//! What answers a request at a simulated Envoy: its route configurations are decoded and matched as Envoy does.
+
+use anyhow::{Context, Result, bail};
+use envoy_types::pb::envoy::config::core::v3::data_source::Specifier as Data;
+use envoy_types::pb::envoy::config::route::v3::header_matcher::HeaderMatchSpecifier;
+use envoy_types::pb::envoy::config::route::v3::route::Action;
+use envoy_types::pb::envoy::config::route::v3::route_action::ClusterSpecifier;
+use envoy_types::pb::envoy::config::route::v3::route_match::PathSpecifier;
+use envoy_types::pb::envoy::config::route::v3::{HeaderMatcher, Route, RouteConfiguration, RouteMatch, VirtualHost};
+use envoy_types::pb::envoy::r#type::matcher::v3::StringMatcher;
+use envoy_types::pb::envoy::r#type::matcher::v3::string_matcher::MatchPattern;
+use holdfast_xds::ResourceType;
+use prost::Message;
+
+use super::envoy::Envoy;
+
+/// A request: `[METHOD ]host/path[ header=value…][ on=table][ at=node]`.
+#[derive(Clone, Debug)]
+pub struct Request {
+    method: String,
+    host: String,
+    path: String,
+    headers: Vec<(String, String)>,
+    table: String,
+    /// The node that is asked; all where unset.
+    pub node: Option<String>,
+}
+
+impl Request {
+    /// Reads a request.
+    pub fn parse(text: &str) -> Result<Self> {
+        let mut request = Self {
+            method: "GET".into(),
+            host: String::new(),
+            path: String::new(),
+            headers: vec![],
+            table: "http/80".into(),
+            node: None,
+        };
+        for word in text.split_whitespace() {
+            if request.host.is_empty() && word.chars().all(|c| c.is_ascii_uppercase()) {
+                request.method = word.into();
+            } else if request.host.is_empty() {
+                let (host, path) = word.split_once('/').with_context(|| format!("{text}: no path"))?;
+                (request.host, request.path) = (host.into(), format!("/{path}"));
+            } else {
+                match word.split_once('=').with_context(|| format!("{text}: {word} has no ="))? {
+                    ("on", table) => request.table = table.into(),
+                    ("at", node) => request.node = Some(node.into()),
+                    (name, value) => request.headers.push((name.into(), value.into())),
+                }
+            }
+        }
+        if request.host.is_empty() {
+            bail!("{text}: no host");
+        }
+        Ok(request)
+    }
+
+    fn header(&self, name: &str) -> Option<&str> {
+        if name == ":method" {
+            return Some(&self.method);
+        }
+        self.headers.iter().find(|(own, _)| own.eq_ignore_ascii_case(name)).map(|(_, value)| &**value)
+    }
+}
+
+/// What an Envoy answers: a back end as `namespace/name`, a status, `redirect`, or `nothing`.
+pub fn answer(envoy: &Envoy, request: &Request) -> String {
+    let found = envoy.taken.get(&(ResourceType::Route, request.table.as_str().into()));
+    let Some(resource) = found else { return "no configuration".into() };
+    let Ok(configuration) = RouteConfiguration::decode(&*resource.body) else { return "undecodable".into() };
+    let Some(host) = virtual_host(&configuration, &request.host) else { return "nothing".into() };
+    let matched = host.routes.iter().find(|route| route.r#match.as_ref().is_some_and(|m| matches(m, request)));
+    matched.map_or_else(|| "nothing".into(), |route| told(route, envoy))
+}
+
+fn told(route: &Route, envoy: &Envoy) -> String {
+    match &route.action {
+        Some(Action::DirectResponse(direct)) => direct.status.to_string(),
+        Some(Action::Redirect(_)) => "redirect".into(),
+        Some(Action::Route(action)) => {
+            let clusters: Vec<&str> = match &action.cluster_specifier {
+                Some(ClusterSpecifier::Cluster(name)) => vec![name],
+                Some(ClusterSpecifier::WeightedClusters(weighted)) => {
+                    weighted.clusters.iter().map(|cluster| &*cluster.name).collect()
+                }
+                _ => vec![],
+            };
+            let tell = |name: &&str| match envoy.taken.contains_key(&(ResourceType::Cluster, (*name).into())) {
+                true => {
+                    let mut parts = name.split('/').skip(1);
+                    format!("{}/{}", parts.next().unwrap_or_default(), parts.next().unwrap_or_default())
+                }
+                false => "500".to_owned(),
+            };
+            clusters.iter().map(tell).collect::<Vec<_>>().join("+")
+        }
+        _ => "undefined".into(),
+    }
+}
+
+/// The body of a direct response of a route, for texts that must not be in it.
+pub fn body(route: &Route) -> Option<&str> {
+    let Some(Action::DirectResponse(direct)) = &route.action else { return None };
+    match direct.body.as_ref()?.specifier.as_ref()? {
+        Data::InlineString(text) => Some(text),
+        _ => None,
+    }
+}
+
+fn virtual_host<'a>(configuration: &'a RouteConfiguration, host: &str) -> Option<&'a VirtualHost> {
+    let rank = |domain: &str| match domain.strip_prefix('*') {
+        None => (domain == host).then_some(usize::MAX),
+        Some(suffix) => (host.len() > suffix.len() && host.ends_with(suffix)).then_some(suffix.len()),
+    };
+    let ranked = configuration
+        .virtual_hosts
+        .iter()
+        .filter_map(|known| Some((known.domains.iter().filter_map(|domain| rank(domain)).max()?, known)));
+    ranked.max_by_key(|(rank, _)| *rank).map(|(_, known)| known)
+}
+
+fn matches(wanted: &RouteMatch, request: &Request) -> bool {
+    let path = match &wanted.path_specifier {
+        Some(PathSpecifier::Prefix(prefix)) => request.path.starts_with(prefix.as_str()),
+        Some(PathSpecifier::Path(path)) => request.path == *path,
+        Some(PathSpecifier::PathSeparatedPrefix(prefix)) => {
+            request.path.strip_prefix(prefix.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        }
+        Some(PathSpecifier::SafeRegex(regex)) => whole(&regex.regex, &request.path),
+        _ => false,
+    };
+    let grpc = wanted.grpc.is_none() || request.header("content-type").is_some_and(|kind| kind.contains("grpc"));
+    path && grpc && wanted.query_parameters.is_empty() && wanted.headers.iter().all(|header| has(header, request))
+}
+
+fn has(wanted: &HeaderMatcher, request: &Request) -> bool {
+    let value = request.header(&wanted.name);
+    match &wanted.header_match_specifier {
+        Some(HeaderMatchSpecifier::PresentMatch(present)) => value.is_some() == *present,
+        Some(HeaderMatchSpecifier::StringMatch(matcher)) => value.is_some_and(|value| string(matcher, value)),
+        _ => false,
+    }
+}
+
+fn string(matcher: &StringMatcher, value: &str) -> bool {
+    match &matcher.match_pattern {
+        Some(MatchPattern::Exact(exact)) => exact == value,
+        Some(MatchPattern::SafeRegex(regex)) => whole(&regex.regex, value),
+        _ => false,
+    }
+}
+
+fn whole(pattern: &str, text: &str) -> bool {
+    regex::Regex::new(&format!("^(?:{pattern})$")).is_ok_and(|regex| regex.is_match(text))
+}

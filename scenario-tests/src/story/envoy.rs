@@ -1,0 +1,135 @@
+//! A simulated Envoy: what it was sent, what it took, and how it answers.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use holdfast_xds::{Answer, EnvoyId, Outcome, Resource, ResourceType, Snapshot, Version};
+
+/// A resource by type and name.
+pub type Slot = (ResourceType, Arc<str>);
+
+/// What an Envoy is sent in one response. Each route configuration, certificate and listener goes alone.
+#[derive(Clone, Debug)]
+pub struct Push {
+    /// The type.
+    pub kind: ResourceType,
+    /// What is new.
+    pub resources: Vec<Arc<Resource>>,
+    /// What goes.
+    pub removed: Vec<Arc<str>>,
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Envoy {
+    /// Who it is.
+    pub id: EnvoyId,
+    /// Has it a stream?
+    pub connected: bool,
+    /// Does it answer?
+    pub silent: bool,
+    /// Did it die, so that it comes again with nothing?
+    pub died: bool,
+    /// What is in use.
+    pub taken: BTreeMap<Slot, Arc<Resource>>,
+    /// What this stream was sent last.
+    sent: BTreeMap<Slot, Version>,
+    /// What was refused on this stream, which the server does not send again.
+    refused: BTreeSet<(Slot, Version)>,
+}
+
+impl Envoy {
+    /// One that has nothing.
+    pub fn new(id: EnvoyId) -> Self {
+        let (taken, sent, refused) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
+        Self { id, connected: false, silent: false, died: false, taken, sent, refused }
+    }
+
+    /// Opens a stream and reports the versions that it has; true where it has any.
+    pub fn connect(&mut self) -> bool {
+        self.connected = true;
+        self.died = false;
+        self.refused.clear();
+        self.sent = self.taken.iter().map(|(slot, resource)| (slot.clone(), resource.version)).collect();
+        !self.taken.is_empty()
+    }
+
+    /// The stream ends.
+    pub fn disconnect(&mut self) {
+        self.connected = false;
+    }
+
+    /// It loses everything.
+    pub fn forget(&mut self) {
+        self.taken.clear();
+        self.sent.clear();
+    }
+
+    /// What the server sends it, given what it should have.
+    pub fn pushes(&mut self, wanted: &Snapshot) -> Vec<Push> {
+        let mut pushes = Vec::new();
+        for kind in ResourceType::ALL {
+            let refused =
+                |resource: &Resource| self.refused.contains(&((kind, resource.name.clone()), resource.version));
+            let fresh = |resource: &&Arc<Resource>| {
+                self.sent.get(&(kind, resource.name.clone())) != Some(&resource.version) && !refused(resource)
+            };
+            let resources: Vec<_> = wanted.of(kind).values().filter(fresh).cloned().collect();
+            let gone = |slot: &&Slot| slot.0 == kind && wanted.get(kind, &slot.1).is_none();
+            let removed: Vec<Arc<str>> = self.sent.keys().filter(gone).map(|slot| slot.1.clone()).collect();
+            for resource in &resources {
+                self.sent.insert((kind, resource.name.clone()), resource.version);
+            }
+            for name in &removed {
+                self.sent.remove(&(kind, name.clone()));
+            }
+            if matches!(kind, ResourceType::Cluster | ResourceType::Endpoints) {
+                if !resources.is_empty() || !removed.is_empty() {
+                    pushes.push(Push { kind, resources, removed });
+                }
+                continue;
+            }
+            pushes.extend(resources.into_iter().map(|resource| Push {
+                kind,
+                resources: vec![resource],
+                removed: vec![],
+            }));
+            if !removed.is_empty() {
+                pushes.push(Push { kind, resources: vec![], removed });
+            }
+        }
+        // Clusters go last when they go, as make before break asks.
+        pushes
+    }
+
+    /// It takes what it was sent.
+    pub fn take(&mut self, push: &Push) -> Answer {
+        for resource in &push.resources {
+            self.taken.insert((push.kind, resource.name.clone()), resource.clone());
+        }
+        for name in &push.removed {
+            self.taken.remove(&(push.kind, name.clone()));
+        }
+        self.answer(push, Outcome::Acknowledged)
+    }
+
+    /// It refuses what it was sent.
+    pub fn refuse(&mut self, push: &Push, message: String) -> Answer {
+        for resource in &push.resources {
+            self.refused.insert(((push.kind, resource.name.clone()), resource.version));
+        }
+        self.answer(push, Outcome::Refused { message })
+    }
+
+    fn answer(&self, push: &Push, outcome: Outcome) -> Answer {
+        let news = push.resources.iter().map(|resource| (resource.name.clone(), Some(resource.version)));
+        Answer {
+            fleet: self.id.fleet.clone(),
+            node: self.id.node.clone(),
+            build: self.id.build.clone(),
+            kind: push.kind,
+            outcome,
+            resources: news.chain(push.removed.iter().map(|name| (name.clone(), None))).collect(),
+        }
+    }
+}

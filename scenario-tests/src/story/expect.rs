@@ -1,0 +1,241 @@
+//! What a story expects, compared with what is.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+
+use anyhow::{Context, Result, bail};
+use envoy_types::pb::envoy::config::core::v3::address::Address;
+use envoy_types::pb::envoy::config::endpoint::v3::ClusterLoadAssignment;
+use envoy_types::pb::envoy::config::endpoint::v3::lb_endpoint::HostIdentifier;
+use holdfast_engine::testing::lines::{Decided, LineSeen, lines};
+use holdfast_graph::{Node, ObjectKey, Step};
+use holdfast_xds::ResourceType;
+use prost::Message;
+
+use super::answer::{self, Request};
+use super::envoy::Envoy;
+use super::invariants;
+use super::language::Expect;
+use super::stage::Stage;
+
+/// So much of a difference is shown, in characters.
+const TEXT_MAX: usize = 600;
+/// So much of each list is shown.
+const SHOWN_MAX: usize = 12;
+
+/// `Kind/namespace/name`, or `Kind/name`.
+pub fn name(key: &ObjectKey) -> String {
+    format!("{}/{}", key.kind, key.namespaced_name())
+}
+
+/// `Kind/namespace/name#rules[1]`.
+pub fn node_name(node: &Node) -> String {
+    if node.section.is_empty() { name(&node.key) } else { format!("{}#{}", name(&node.key), node.section) }
+}
+
+/// Compares everything, and tells every difference.
+pub fn check(stage: &Stage, expected: &Expect) -> Result<()> {
+    let mut found = Differences::default();
+    let all = stage.engine.as_ref().map(lines).unwrap_or_default();
+    let line = all.iter().find(|line| {
+        expected.gateway.as_ref().is_none_or(|gateway| **gateway == *line.gateway)
+            && expected.build.as_ref().is_none_or(|build| **build == *line.build)
+    });
+    served(stage, expected, &mut found)?;
+    if let Some(line) = line {
+        decided(line, expected, &mut found);
+    } else if expected.steps.is_some() || expected.broken.is_some() || !expected.last_valid.is_empty() {
+        bail!("there is no such Gateway or build");
+    }
+    for (node, count) in &expected.nacks {
+        found.compare(&format!("nacks of {node}"), count, &stage.counts.nacks.get(node).copied().unwrap_or_default());
+    }
+    for (node, most) in &expected.nacks_at_most {
+        let count = stage.counts.nacks.get(node).copied().unwrap_or_default();
+        if count > *most {
+            found.note(format!("nacks of {node}: {count}, more than {most}"));
+        }
+    }
+    for (node, count) in &expected.pushes {
+        found.compare(&format!("pushes to {node}"), count, &stage.counts.pushes.get(node).copied().unwrap_or_default());
+    }
+    for (node, least) in &expected.pushes_at_least {
+        let count = stage.counts.pushes.get(node).copied().unwrap_or_default();
+        if count < *least {
+            found.note(format!("pushes to {node}: {count}, fewer than {least}"));
+        }
+    }
+    if let Some(wanted) = expected.as_new {
+        let differences = invariants::differences_from_new(stage);
+        if wanted && !differences.is_empty() {
+            found.note(format!("it is not as if everything were read anew:\n    {}", differences.join("\n    ")));
+        }
+        if !wanted && differences.is_empty() {
+            found.note("it is as if everything were read anew".into());
+        }
+    }
+    if found.text.is_empty() {
+        return Ok(());
+    }
+    bail!("{}\nas things stand:\n{}", found.text, state(&all))
+}
+
+#[derive(Default)]
+struct Differences {
+    text: String,
+}
+
+impl Differences {
+    fn compare<T: PartialEq + std::fmt::Debug>(&mut self, what: &str, expected: &T, is: &T) {
+        if expected != is {
+            self.note(format!("{what}: expected {expected:?}, is {is:?}"));
+        }
+    }
+
+    fn note(&mut self, text: String) {
+        let end = text.char_indices().nth(TEXT_MAX).map_or(text.len(), |(at, _)| at);
+        let _ = write!(self.text, "\n  {}", text.get(..end).unwrap_or_default());
+    }
+}
+
+fn served(stage: &Stage, expected: &Expect, found: &mut Differences) -> Result<()> {
+    let gateway = |envoy: &&Envoy| expected.gateway.as_ref().is_none_or(|gateway| **gateway == *envoy.id.fleet);
+    let build = |envoy: &&Envoy| expected.build.as_ref().is_none_or(|build| **build == *envoy.id.build);
+    let there = |envoy: &&Envoy| envoy.connected || !envoy.taken.is_empty();
+    let envoys: Vec<&Envoy> = stage.envoys.values().filter(there).filter(gateway).filter(build).collect();
+    for (text, wanted) in &expected.routes {
+        let request = Request::parse(text)?;
+        let asked: Vec<&&Envoy> =
+            envoys.iter().filter(|envoy| request.node.as_ref().is_none_or(|node| **node == *envoy.id.node)).collect();
+        if asked.is_empty() {
+            bail!("{text}: no Envoy can be asked");
+        }
+        for envoy in asked {
+            found.compare(&format!("{text} at {}", envoy.id.node), wanted, &answer::answer(envoy, &request));
+        }
+    }
+    for envoy in &envoys {
+        for (service, addresses) in &expected.endpoints {
+            let resource = envoy.taken.get(&(ResourceType::Endpoints, format!("service/{service}/80").into()));
+            let is = resource.map(|resource| self::addresses(&resource.body)).unwrap_or_default();
+            found.compare(&format!("endpoints of {service} at {}", envoy.id.node), addresses, &is);
+        }
+        for (secret, certificate) in &expected.certificates {
+            let resource = envoy.taken.get(&(ResourceType::Secret, format!("secret/{secret}").into()));
+            let is = resource.and_then(|resource| stage.certificate(&resource.body)).unwrap_or_else(|| "none".into());
+            found.compare(&format!("certificate {secret} at {}", envoy.id.node), certificate, &is);
+        }
+        for text in &expected.nowhere {
+            for ((_, name), resource) in &envoy.taken {
+                if String::from_utf8_lossy(&resource.body).contains(text.as_str()) {
+                    found.note(format!("{text} stands in {name} at {}", envoy.id.node));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn addresses(body: &[u8]) -> Vec<String> {
+    let assignment = ClusterLoadAssignment::decode(body).unwrap_or_default();
+    let endpoints = assignment.endpoints.iter().flat_map(|locality| &locality.lb_endpoints);
+    let address = endpoints.filter_map(|endpoint| match endpoint.host_identifier.as_ref()? {
+        HostIdentifier::Endpoint(endpoint) => match endpoint.address.as_ref()?.address.as_ref()? {
+            Address::SocketAddress(socket) => Some(socket.address.clone()),
+            _ => None,
+        },
+        HostIdentifier::EndpointName(_) => None,
+    });
+    address.collect()
+}
+
+fn decided(line: &LineSeen, expected: &Expect, found: &mut Differences) {
+    if let Some(steps) = &expected.steps {
+        let is: BTreeMap<String, &Decided> =
+            line.decided.iter().map(|(node, decided)| (node_name(node), decided)).collect();
+        let names: BTreeSet<&String> = steps.keys().chain(is.keys()).collect();
+        for name in names {
+            let is = is.get(name).map_or_else(|| "current".to_owned(), |decided| told(decided));
+            let wanted = steps.get(name).map_or("current", |wanted| wanted);
+            let is = if wanted.contains("because") { is } else { without_causes(&is).to_owned() };
+            let is = if wanted == "backfilled" { is.split(' ').next().unwrap_or_default().to_owned() } else { is };
+            found.compare(&format!("step of {name}"), &wanted.to_owned(), &is);
+        }
+    }
+    if let Some(broken) = &expected.broken {
+        let mut is: BTreeMap<String, String> = BTreeMap::new();
+        for (node, (detected, _)) in &line.broken {
+            is.insert(name(&node.key), detected.to_string());
+        }
+        found.compare("broken", broken, &is);
+    }
+    for (object, text) in &expected.messages {
+        let said: Vec<&str> =
+            line.broken.iter().filter(|(node, _)| name(&node.key) == *object).map(|(_, (_, said))| &**said).collect();
+        if !said.iter().any(|said| said.contains(text.as_str())) {
+            found.note(format!("of {object} is said {said:?}, nowhere {text:?}"));
+        }
+    }
+    for (object, wanted) in &expected.last_valid {
+        let is = line.last_valid.iter().find(|(key, _)| name(key) == *object);
+        let is = is.map_or_else(|| "none".to_owned(), |(_, generation)| generation.to_string());
+        found.compare(&format!("last valid {object}"), wanted, &is);
+    }
+    if let Some(count) = expected.quarantine {
+        found.compare("verdicts", &count, &line.verdicts);
+    }
+    if let Some(held) = &expected.held {
+        found.compare("held", held, &line.held.iter().cloned().collect());
+    }
+    if let Some(held) = expected.held_as_a_whole {
+        found.compare("held as a whole", &held, &line.held_as_a_whole);
+    }
+    if let Some(alone) = &expected.alone {
+        found.compare("alone", alone, &line.alone.iter().map(ToString::to_string).collect());
+    }
+}
+
+/// `backfilled 1 because HTTPRoute/shop/cart`.
+fn told(decided: &Decided) -> String {
+    let mut text = decided.step.to_string();
+    if decided.step == Step::Backfilled {
+        let generation = decided.generation.map_or_else(|| "?".to_owned(), |generation| generation.to_string());
+        let _ = write!(text, " {generation}");
+    }
+    let causes: Vec<String> = decided.causes.iter().map(name).collect();
+    let _ = write!(text, " because {}", causes.join(", "));
+    text
+}
+
+fn without_causes(told: &str) -> &str {
+    told.split_once(" because").map_or(told, |(step, _)| step)
+}
+
+/// Everything that is known, for whoever looks into a failure.
+pub fn state(lines: &[LineSeen]) -> String {
+    let mut text = String::new();
+    for line in lines {
+        let _ = writeln!(text, "  {} {}: {} verdicts", line.gateway, line.build, line.verdicts);
+        for (node, (detected, message)) in line.broken.iter().take(SHOWN_MAX) {
+            let _ = writeln!(text, "    broken {} ({detected}: {message})", node_name(node));
+        }
+        for (node, decided) in line.decided.iter().take(SHOWN_MAX) {
+            let _ = writeln!(text, "    {} {}", node_name(node), told(decided));
+        }
+        let _ = writeln!(
+            text,
+            "    held {:?}, as a whole {}, alone {:?}, busy {}",
+            line.held, line.held_as_a_whole, line.alone, line.busy
+        );
+        let versions: Vec<String> =
+            line.last_valid.iter().take(SHOWN_MAX).map(|(key, g)| format!("{}@{g}", name(key))).collect();
+        let _ = writeln!(text, "    last valid {}", versions.join(", "));
+    }
+    text
+}
+
+/// The expectations of a step, for checks of other kinds.
+pub fn ask(stage: &Stage, node: &str, request: &str) -> Result<String> {
+    let envoy = stage.envoys.get(node).with_context(|| format!("no Envoy {node}"))?;
+    Ok(answer::answer(envoy, &Request::parse(request)?))
+}

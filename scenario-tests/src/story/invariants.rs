@@ -1,0 +1,178 @@
+//! What holds after every step of every story.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use anyhow::{Result, bail};
+use envoy_types::pb::envoy::config::route::v3::route::Action;
+use envoy_types::pb::envoy::config::route::v3::{Route, RouteConfiguration};
+use holdfast_engine::engine::Engine;
+use holdfast_engine::testing::lines::{LineSeen, lines};
+use holdfast_graph::Step;
+use holdfast_xds::{ResourceType, Snapshot};
+use prost::Message;
+
+use super::envoy::Envoy;
+use super::expect::{name, state};
+use super::stage::Stage;
+
+/// What an engine wants that reads the same objects anew, and of which nothing is refused.
+fn anew(stage: &Stage) -> Engine {
+    let mut engine = Engine::new(stage.settings.clone());
+    engine.handle(stage.objects.values().cloned().collect());
+    engine
+}
+
+/// Where the Envoys have something else than a new engine would give them.
+pub fn differences_from_new(stage: &Stage) -> Vec<String> {
+    let engine = anew(stage);
+    let mut differences = Vec::new();
+    for envoy in stage.envoys.values().filter(|envoy| envoy.connected && !envoy.silent) {
+        let empty = Snapshot::default();
+        let wanted = engine.fleet(&envoy.id.fleet).unwrap_or(&empty);
+        differences.extend(difference(envoy, wanted).into_iter().map(|slot| format!("{slot} at {}", envoy.id.node)));
+    }
+    differences
+}
+
+fn difference(envoy: &Envoy, wanted: &Snapshot) -> Vec<String> {
+    let mut names = Vec::new();
+    for kind in ResourceType::ALL {
+        let has: BTreeMap<&Arc<str>, _> =
+            envoy.taken.iter().filter(|((own, _), _)| *own == kind).map(|((_, name), r)| (name, r.version)).collect();
+        let should: BTreeMap<&Arc<str>, _> = wanted.of(kind).iter().map(|(name, r)| (name, r.version)).collect();
+        let all: BTreeSet<&Arc<str>> = has.keys().chain(should.keys()).copied().collect();
+        let differs = all.into_iter().filter(|name| has.get(*name) != should.get(*name));
+        names.extend(differs.map(|name| format!("{} {name}", kind.short_name())));
+    }
+    names
+}
+
+/// What must hold while everything is quiet.
+pub fn check(stage: &Stage) -> Result<()> {
+    let Some(engine) = &stage.engine else { return Ok(()) };
+    if engine.objects().is_empty() {
+        return Ok(());
+    }
+    let all = lines(engine);
+    let new = anew(stage);
+    let mut wrong = Vec::new();
+    for envoy in stage.envoys.values().filter(|envoy| envoy.connected && !envoy.silent) {
+        let of = |line: &&LineSeen| line.gateway == envoy.id.fleet && line.build == envoy.id.build;
+        let Some(line) = all.iter().find(of).or_else(|| all.iter().find(|line| line.gateway == envoy.id.fleet)) else {
+            continue;
+        };
+        let empty = Snapshot::default();
+        let wanted = new.fleet(&envoy.id.fleet).unwrap_or(&empty);
+        endpoints(envoy, wanted, &mut wrong);
+        accounted(envoy, line, wanted, &new, &mut wrong);
+    }
+    for line in &all {
+        decisions(stage, line, &mut wrong);
+    }
+    if wrong.is_empty() {
+        return Ok(());
+    }
+    bail!("what always holds does not:\n  {}\nas things stand:\n{}", wrong.join("\n  "), state(&all))
+}
+
+/// Endpoints are never held back.
+fn endpoints(envoy: &Envoy, wanted: &Snapshot, wrong: &mut Vec<String>) {
+    for ((kind, name), resource) in &envoy.taken {
+        if *kind == ResourceType::Endpoints
+            && let Some(newest) = wanted.get(*kind, name)
+            && newest.version != resource.version
+        {
+            wrong.push(format!("{} has old endpoints of {name}", envoy.id.node));
+        }
+        if *kind == ResourceType::Cluster {
+            let name: Arc<str> = name.trim_end_matches("/h2c").into();
+            if wanted.get(ResourceType::Endpoints, &name).is_some()
+                && !envoy.taken.contains_key(&(ResourceType::Endpoints, name.clone()))
+            {
+                wrong.push(format!("{} has no endpoints of {name}", envoy.id.node));
+            }
+        }
+    }
+}
+
+/// Whatever is not served as desired is told of: as a step of its object, as a held resource, as an Envoy that is alone.
+fn accounted(envoy: &Envoy, line: &LineSeen, wanted: &Snapshot, new: &Engine, wrong: &mut Vec<String>) {
+    let held = line.held_as_a_whole || line.alone.contains(&envoy.id.node) || line.busy;
+    for (name, resource) in wanted.of(ResourceType::Route) {
+        if held || line.held.contains(&**name) {
+            continue;
+        }
+        let should = routes(&resource.body);
+        let has = envoy.taken.get(&(ResourceType::Route, name.clone()));
+        let has = has.map(|resource| routes(&resource.body)).unwrap_or_default();
+        let routes: BTreeSet<&String> = should.keys().chain(has.keys()).collect();
+        for route in routes.into_iter().filter(|route| should.get(*route) != has.get(*route)) {
+            let told = line.decided.iter().any(|(node, decided)| {
+                let prefix = format!("{}/{}/", node.key.kind.to_ascii_lowercase(), node.key.namespaced_name());
+                decided.step != Step::Current && route.starts_with(&prefix)
+            });
+            // A route may also differ for what it depends on.
+            let dependant = line.decided.iter().any(|(node, decided)| {
+                decided.step != Step::Current && !matches!(&*node.key.kind, "HTTPRoute" | "GRPCRoute")
+            });
+            if !told && !dependant {
+                wrong.push(format!("{} serves {route} otherwise than desired, and no step tells of it", envoy.id.node));
+            }
+        }
+    }
+    for (_, resource) in envoy.taken.iter().filter(|((kind, _), _)| *kind == ResourceType::Route) {
+        for (route, _) in routes(&resource.body).iter().filter(|(_, body)| !is_closed(body)) {
+            let Some((owner, _)) = new_owner(route) else { continue };
+            let exists = new.objects().sorted().iter().any(|object| {
+                format!("{}/{}", object.key.kind.to_ascii_lowercase(), object.key.namespaced_name()) == owner
+            });
+            let unusable = line
+                .decided
+                .keys()
+                .any(|node| format!("{}/{}", node.key.kind.to_ascii_lowercase(), node.key.namespaced_name()) == owner);
+            if !exists && !unusable {
+                wrong.push(format!("{} serves {route}, whose object is gone", envoy.id.node));
+            }
+        }
+    }
+}
+
+/// `kind/namespace/name` of a route's object, and the rest of its name.
+fn new_owner(route: &str) -> Option<(String, String)> {
+    let parts: Vec<&str> = route.splitn(4, '/').collect();
+    let [kind, namespace, name, rest] = parts[..] else { return None };
+    Some((format!("{kind}/{namespace}/{name}"), rest.to_owned()))
+}
+
+/// Does a direct response stand there?
+fn is_closed(route: &[u8]) -> bool {
+    Route::decode(route).is_ok_and(|route| matches!(route.action, Some(Action::DirectResponse(_))))
+}
+
+fn routes(body: &[u8]) -> BTreeMap<String, Vec<u8>> {
+    let configuration = RouteConfiguration::decode(body).unwrap_or_default();
+    let mut routes = BTreeMap::new();
+    for host in configuration.virtual_hosts {
+        for route in host.routes.into_iter().filter(|route| !route.name.is_empty()) {
+            routes.insert(format!("{}@{}", route.name, host.name), route.encode_to_vec());
+        }
+    }
+    routes
+}
+
+/// Decisions are about objects that are there, and have causes that are broken.
+fn decisions(stage: &Stage, line: &LineSeen, wrong: &mut Vec<String>) {
+    let broken: BTreeSet<_> = line.broken.keys().map(|node| &node.key).collect();
+    for (node, decided) in &line.decided {
+        if !stage.objects.contains_key(&node.key) {
+            wrong.push(format!("{} is {} and does not exist", name(&node.key), decided.step));
+        }
+        if decided.causes.is_empty() || decided.causes.iter().any(|cause| !broken.contains(cause)) {
+            wrong.push(format!("{} is {} because of somebody who is not broken", name(&node.key), decided.step));
+        }
+    }
+    for key in line.last_valid.keys().filter(|key| !stage.objects.contains_key(*key)) {
+        wrong.push(format!("{} is gone, and a version of it is kept", name(key)));
+    }
+}

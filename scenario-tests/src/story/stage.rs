@@ -1,0 +1,372 @@
+//! The stage: the deciding code, the Envoys, the probe, the store and the time of one story.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use anyhow::{Result, bail, ensure};
+use holdfast_engine::engine::{Action, Engine, Event};
+use holdfast_engine::fallback::restored::Restored;
+use holdfast_engine::settings::Settings;
+use holdfast_engine::trial::{Outcome as TrialOutcome, Tried};
+use holdfast_graph::ObjectKey;
+use holdfast_store::{LastValidStore, MemoryStore};
+use holdfast_xds::{EnvoyId, Offers, ResourceType, Version};
+
+use super::envoy::Envoy;
+use super::language::{How, Refuse};
+use super::oracle::{self, Asked};
+use super::short::Writer;
+
+/// Rounds of messages after which somebody is going in circles.
+pub const ROUNDS_MAX: usize = 5_000;
+/// The time at which stories begin, in milliseconds of Unix time.
+pub const BEGIN_MS: u64 = 1_800_000_000_000;
+
+/// Counts since counting began.
+#[derive(Clone, Debug, Default)]
+pub struct Counts {
+    /// Refusals by node, and by `probe`.
+    pub nacks: BTreeMap<String, usize>,
+    /// Messages by node, but for endpoints.
+    pub pushes: BTreeMap<String, usize>,
+}
+
+/// See the module.
+pub struct Stage {
+    /// What is set.
+    pub settings: Settings,
+    /// The deciding code; none while Holdfast is down.
+    pub engine: Option<Engine>,
+    /// The objects as they are, whether or not Holdfast knows.
+    pub objects: BTreeMap<ObjectKey, Event>,
+    /// The Envoys, by node.
+    pub envoys: BTreeMap<String, Envoy>,
+    /// What is refused.
+    pub oracles: Vec<Refuse>,
+    /// The probe's build.
+    pub probe: Option<String>,
+    /// What was made for the story.
+    pub writer: Writer,
+    /// Counts.
+    pub counts: Counts,
+    /// What is wrong in any story, whatever it expects.
+    pub broken_rules: Vec<String>,
+    offers: BTreeMap<Arc<str>, Offers>,
+    store: MemoryStore,
+    now_ms: u64,
+    /// By build what it refused, with the round in which that was told.
+    refused: BTreeMap<(Arc<str>, ResourceType, Arc<str>, Version), usize>,
+    round: usize,
+}
+
+impl Stage {
+    /// A stage on which nothing has happened.
+    pub fn new(settings: Settings, probe: Option<String>) -> Self {
+        let mut stage = Self {
+            engine: None,
+            settings,
+            objects: BTreeMap::new(),
+            envoys: BTreeMap::new(),
+            oracles: Vec::new(),
+            probe,
+            writer: Writer::default(),
+            counts: Counts::default(),
+            broken_rules: Vec::new(),
+            offers: BTreeMap::new(),
+            store: MemoryStore::default(),
+            now_ms: BEGIN_MS,
+            refused: BTreeMap::new(),
+            round: 0,
+        };
+        stage.engine = Some(Engine::new(stage.settings.clone()));
+        stage.hello();
+        stage
+    }
+
+    /// The clock, and the probe's word that it is there.
+    fn hello(&mut self) {
+        let probe = self.probe.clone().map(Arc::from);
+        self.tell(vec![Event::Clock(self.now_ms), Event::Probe(probe)]);
+    }
+
+    /// Adds an Envoy.
+    pub fn add_envoy(&mut self, node: &str, build: &str, gateway: &str) {
+        let id = EnvoyId { fleet: gateway.into(), node: node.into(), build: build.into() };
+        self.envoys.insert(node.to_owned(), Envoy::new(id));
+    }
+
+    /// Tells the deciding code, and does what it says but for what takes an answer.
+    pub fn tell(&mut self, mut events: Vec<Event>) -> Vec<Event> {
+        let Some(engine) = &mut self.engine else { return Vec::new() };
+        events.insert(0, Event::Clock(self.now_ms));
+        let actions = engine.handle(events);
+        let records = engine.take_records();
+        let mut later = Vec::new();
+        for action in actions {
+            match action {
+                Action::Publish { gateway, offers } => {
+                    self.offers.insert(gateway, offers);
+                }
+                Action::Withdraw { gateway } => {
+                    self.offers.remove(&gateway);
+                }
+                Action::Store(batch) => self.keep(batch),
+                Action::Try(trials) => {
+                    let tried = trials.iter().map(|trial| Tried { id: trial.id, outcome: self.try_out(trial) });
+                    let tried: Vec<Tried> = tried.collect();
+                    let refused =
+                        |one: &&Tried| !matches!(one.outcome, TrialOutcome::Accepted | TrialOutcome::Unavailable);
+                    let refusals = tried.iter().filter(refused).count();
+                    *self.counts.nacks.entry("probe".into()).or_insert(0) += refusals;
+                    later.push(Event::Tried(tried));
+                }
+            }
+        }
+        self.keep(records);
+        later
+    }
+
+    fn keep(&mut self, batch: holdfast_store::Batch) {
+        if !batch.is_empty()
+            && let Err(error) = self.store.commit(batch)
+        {
+            self.broken_rules.push(format!("the store refuses a batch: {error}"));
+        }
+    }
+
+    fn try_out(&self, trial: &holdfast_engine::trial::Trial) -> TrialOutcome {
+        let Some(build) = &self.probe else { return TrialOutcome::Unavailable };
+        let asked = Asked { build, node: None };
+        match oracle::judge(&self.oracles, asked, trial.kind, &trial.body, |body| self.certificate(body)) {
+            None => TrialOutcome::Accepted,
+            Some(refusal) if refusal.how == How::Nack => TrialOutcome::Refused { message: refusal.message },
+            Some(_) => TrialOutcome::Silent,
+        }
+    }
+
+    /// The story's name of the certificate in a resource.
+    pub fn certificate(&self, body: &[u8]) -> Option<String> {
+        self.writer.certificate_in(&String::from_utf8_lossy(body)).map(str::to_owned)
+    }
+
+    /// Tells what happened, and goes on until nobody has anything more to say.
+    pub fn happen(&mut self, events: Vec<Event>) -> Result<()> {
+        let mut waiting = self.tell(events);
+        for _ in 0..ROUNDS_MAX {
+            self.round += 1;
+            let mut events = std::mem::take(&mut waiting);
+            let nodes: Vec<String> = self.envoys.keys().cloned().collect();
+            for node in nodes {
+                events.extend(self.exchange(&node));
+            }
+            if events.is_empty() {
+                ensure!(self.broken_rules.is_empty(), "{}", self.broken_rules.join("\n"));
+                return Ok(());
+            }
+            for event in events {
+                waiting.extend(self.tell(vec![event]));
+            }
+        }
+        bail!("after {ROUNDS_MAX} rounds it still goes on");
+    }
+
+    /// An Envoy is sent what it should have, and answers.
+    fn exchange(&mut self, node: &str) -> Vec<Event> {
+        let Some(mut envoy) = self.envoys.remove(node) else { return Vec::new() };
+        let mut events = Vec::new();
+        if envoy.died {
+            let resumes = envoy.connect();
+            events.push(Event::Connected(envoy.id.clone(), resumes));
+        } else if envoy.connected && !envoy.silent {
+            self.deliver(&mut envoy, &mut events);
+        }
+        self.envoys.insert(node.to_owned(), envoy);
+        events
+    }
+
+    fn deliver(&mut self, envoy: &mut Envoy, events: &mut Vec<Event>) {
+        let Some(offers) = self.offers.get(&envoy.id.fleet) else { return };
+        if offers.fresh_only && !envoy.taken.is_empty() {
+            return;
+        }
+        let snapshot = offers.of(&envoy.id.build, &envoy.id.node).clone();
+        let node = envoy.id.node.to_string();
+        for push in envoy.pushes(&snapshot) {
+            if push.kind != ResourceType::Endpoints {
+                *self.counts.pushes.entry(node.clone()).or_insert(0) += 1;
+            }
+            for resource in &push.resources {
+                let slot = (envoy.id.build.clone(), push.kind, resource.name.clone(), resource.version);
+                if self.refused.get(&slot).is_some_and(|round| *round < self.round) {
+                    let name = &resource.name;
+                    self.broken_rules.push(format!("{node} is sent {name} as its build has refused it"));
+                }
+            }
+            let asked = Asked { build: &envoy.id.build, node: Some(&node) };
+            let verdict = push.resources.iter().find_map(|resource| {
+                oracle::judge(&self.oracles, asked, push.kind, &resource.body, |body| self.certificate(body))
+            });
+            let Some(refusal) = verdict else {
+                events.push(Event::Answered(envoy.take(&push)));
+                continue;
+            };
+            match refusal.how {
+                How::Nack => {
+                    *self.counts.nacks.entry(node.clone()).or_insert(0) += 1;
+                    self.note_refused(envoy, &push);
+                    events.push(Event::Answered(envoy.refuse(&push, refusal.message)));
+                }
+                How::Hang => {
+                    envoy.silent = true;
+                    return;
+                }
+                How::Die => {
+                    *self.counts.nacks.entry(format!("{node} died")).or_insert(0) += 1;
+                    envoy.disconnect();
+                    envoy.forget();
+                    envoy.died = true;
+                    events.push(Event::Disconnected(envoy.id.clone()));
+                    return;
+                }
+            }
+        }
+    }
+
+    fn note_refused(&mut self, envoy: &Envoy, push: &super::envoy::Push) {
+        // What a single node refuses others may take.
+        let alone = self.oracles.iter().any(|oracle| oracle.nodes.iter().any(|node| **node == *envoy.id.node));
+        for resource in push.resources.iter().filter(|_| !alone) {
+            let slot = (envoy.id.build.clone(), push.kind, resource.name.clone(), resource.version);
+            self.refused.entry(slot).or_insert(self.round);
+        }
+    }
+
+    /// Envoys changed their minds: what was refused may be sent again.
+    pub fn forgive(&mut self) {
+        self.refused.clear();
+    }
+
+    /// Objects are created or changed.
+    pub fn apply(&mut self, text: &str) -> Result<()> {
+        let mut events = Vec::new();
+        for document in self.writer.objects(text)? {
+            let Some(event) = holdfast_engine::testing::event(document.clone()) else {
+                bail!("not an object of ours: {document}");
+            };
+            let key = match &event {
+                Event::Applied(object, _) => object.key.clone(),
+                Event::Unusable(key, _) => key.clone(),
+                _ => continue,
+            };
+            self.objects.insert(key, event.clone());
+            events.push(event);
+        }
+        self.happen(events)
+    }
+
+    /// Objects are gone, without anybody having been told.
+    pub fn take_away(&mut self, names: &[String]) -> Result<Vec<Event>> {
+        let mut events = Vec::new();
+        for name in names {
+            let key = self.key(name)?;
+            self.objects.remove(&key);
+            self.writer.deleted(name);
+            events.push(Event::Deleted(key));
+        }
+        Ok(events)
+    }
+
+    /// The content of an object cannot be read.
+    pub fn spoil(&mut self, names: &[String]) -> Result<()> {
+        let mut events = Vec::new();
+        for name in names {
+            let key = self.key(name)?;
+            let fault = holdfast_engine::fault::Fault::new(
+                &key,
+                holdfast_engine::fault::Class::Invalid,
+                "spec",
+                "Unusable",
+                "made unusable by the story",
+            );
+            let event = Event::Unusable(key.clone(), vec![fault]);
+            self.objects.insert(key, event.clone());
+            events.push(event);
+        }
+        self.happen(events)
+    }
+
+    fn key(&self, name: &str) -> Result<ObjectKey> {
+        let found = self.objects.keys().find(|key| super::expect::name(key) == name).cloned();
+        found.ok_or_else(|| anyhow::anyhow!("there is no {name}"))
+    }
+
+    /// An Envoy opens a stream.
+    pub fn connect(&mut self, nodes: &[String]) -> Result<()> {
+        let mut events = Vec::new();
+        for node in nodes {
+            let envoy = self.envoys.get_mut(node).ok_or_else(|| anyhow::anyhow!("no Envoy {node}"))?;
+            let resumes = envoy.connect();
+            events.push(Event::Connected(envoy.id.clone(), resumes));
+        }
+        self.happen(events)
+    }
+
+    /// Streams end.
+    pub fn disconnect(&mut self, nodes: &[String]) -> Result<()> {
+        let mut events = Vec::new();
+        for node in nodes {
+            let envoy = self.envoys.get_mut(node).ok_or_else(|| anyhow::anyhow!("no Envoy {node}"))?;
+            envoy.disconnect();
+            events.push(Event::Disconnected(envoy.id.clone()));
+        }
+        self.happen(events)
+    }
+
+    /// Time passes, second by second.
+    pub fn pass(&mut self, seconds: u64) -> Result<()> {
+        for _ in 0..seconds {
+            self.now_ms += 1_000;
+            self.happen(vec![Event::Clock(self.now_ms)])?;
+        }
+        Ok(())
+    }
+
+    /// Holdfast ends.
+    pub fn stop(&mut self) {
+        self.engine = None;
+        self.offers.clear();
+        self.envoys.values_mut().for_each(Envoy::disconnect);
+    }
+
+    /// Holdfast starts and reads what is stored; every Envoy that was there connects.
+    pub fn start(&mut self) -> Result<()> {
+        let mut restored = Restored::default();
+        for scope in self.store.scopes()? {
+            let mut objects = Vec::new();
+            for key in self.store.objects(&scope)? {
+                let mut versions = self.store.versions(&scope, &key)?;
+                versions.reverse();
+                for stored in versions {
+                    match holdfast_engine::apis::document::restored(&stored) {
+                        Some(object) => objects.push((object, stored.since)),
+                        None => self.broken_rules.push(format!("{key} is stored and does not come back")),
+                    }
+                }
+            }
+            let (configuration, verdicts) = (self.store.configuration(&scope)?, self.store.verdicts(&scope)?);
+            restored.add(scope, objects, configuration, verdicts);
+        }
+        self.engine = Some(Engine::new(self.settings.clone()));
+        self.hello();
+        self.happen(vec![Event::Restored(Box::new(restored))])?;
+        let nodes: Vec<String> = self.envoys.keys().cloned().collect();
+        let there: BTreeSet<String> = nodes.into_iter().collect();
+        self.connect(&there.into_iter().collect::<Vec<_>>())
+    }
+
+    /// All objects become known at once.
+    pub fn list(&mut self) -> Result<()> {
+        let events = self.objects.values().cloned().collect();
+        self.happen(events)
+    }
+}
