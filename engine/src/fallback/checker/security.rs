@@ -192,10 +192,10 @@ impl Both<'_> {
     fn gets_requests_of(&self, route: &Route, index: usize) -> bool {
         let mut wanted = self.desired.routes().filter(|wanted| wanted.precedence.rule == index);
         wanted.any(|wanted| {
-            may_meet(&route.matches, &wanted.matches)
-                && !self.desired.routes().any(|other| self.goes_before(other, wanted, route))
-                && !(self.is_left_out(route) && route.precedence < wanted.precedence)
-                && !self.served.routes().any(|other| self.has_them_first(other, wanted, route))
+            let own_today = self.is_left_out(route) && route.precedence < wanted.precedence
+                || self.desired.routes().any(|other| self.goes_before(other, wanted, route));
+            let own_served = self.served.routes().any(|other| self.has_them_first(other, wanted, route));
+            may_meet(&route.matches, &wanted.matches) && !own_today && !own_served
         })
     }
 
