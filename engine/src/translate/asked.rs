@@ -1,5 +1,7 @@
 //! What is asked of translation beside its outcome: what something would be, and who looked at what.
 
+use std::sync::Arc;
+
 use holdfast_graph::ObjectKey;
 
 use super::Translator;
@@ -8,6 +10,11 @@ use super::overlay::Overlay;
 use crate::snapshot::ObjectSnapshot;
 
 impl Translator {
+    /// The desired plan of a Gateway; `None` for one that is not ours.
+    pub(crate) fn gateway(&self, key: &ObjectKey) -> Option<&Arc<GatewayPlan>> {
+        self.plans.get(key)
+    }
+
     /// What a Gateway would be under an overlay, without putting it into force.
     pub(crate) fn try_gateway(&self, key: &ObjectKey, over: &Overlay, objects: &ObjectSnapshot) -> Option<GatewayPlan> {
         match gateway::plan(key, &self.settings, &mut self.reader(Some(over), objects)) {

@@ -26,11 +26,6 @@ impl Translator {
         faults
     }
 
-    /// A Gateway that is ours.
-    pub(crate) fn gateway(&self, key: &ObjectKey) -> Option<&GatewayPlan> {
-        self.plans.get(key).map(|plan| &**plan)
-    }
-
     /// The Gateways that are ours, in order.
     pub(crate) fn plans(&self) -> BTreeMap<&ObjectKey, &GatewayPlan> {
         self.plans.iter().map(|(key, plan)| (key, &**plan)).collect()

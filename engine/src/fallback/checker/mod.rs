@@ -171,7 +171,7 @@ fn outcome(overlay: &Overlay, world: &World<'_>) -> BTreeSet<Objection> {
         found.extend(listeners::check(desired, served, overlay, world.gateway, &today));
         served
     } else {
-        desired
+        &**desired
     };
     for key in routes(overlay, world) {
         let Some(plan) = world.translator.try_route(&key, overlay, world.objects) else { continue };

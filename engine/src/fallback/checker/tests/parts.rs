@@ -91,7 +91,7 @@ fn a_route_that_is_gone() {
 fn served(plans: &Plans, spoil: impl Fn(&mut GatewayPlan)) -> Vec<About> {
     let world = plans.world();
     let desired = plans.translator.gateway(&plans.gateway).unwrap();
-    let mut served = desired.clone();
+    let mut served = (**desired).clone();
     spoil(&mut served);
     about(listeners::check(desired, &served, &Overlay::default(), &plans.gateway, &Today::new(&world)))
 }
