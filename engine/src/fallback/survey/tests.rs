@@ -67,11 +67,9 @@ impl Scene {
     pub(crate) fn new(fallback: Fallback, envoys: Vec<PlayedEnvoy>) -> Self {
         let mut engine = Engine::new(Settings { fallback, ..Settings::standalone() });
         engine.handle(vec![Event::Clock(TEN)]);
-        let mut scene = Self { engine, envoys, now_ms: TEN, store: MemoryStore::default() };
+        let mut scene = Self { engine, envoys: Vec::new(), now_ms: TEN, store: MemoryStore::default() };
         scene.handle(testing::events(BASE));
-        for envoy in scene.envoys.clone() {
-            scene.handle(vec![Event::Connected(envoy.id, false)]);
-        }
+        envoys.into_iter().for_each(|envoy| scene.connect(envoy));
         scene.apply(&route(4, &exact("/fine")));
         scene
     }
@@ -94,16 +92,14 @@ impl Scene {
         let settings = self.engine.settings().clone();
         let mut scene = Self {
             engine: Engine::new(settings),
-            envoys: envoys(),
+            envoys: Vec::new(),
             now_ms: self.now_ms + 3_600_000,
             store: MemoryStore::default(),
         };
         let restored = crate::run::store::restore::restore(&self.store).unwrap().0;
         scene.handle(vec![Event::Restored(Box::new(restored))]);
         scene.handle(testing::events(objects));
-        for envoy in scene.envoys.clone() {
-            scene.handle(vec![Event::Connected(envoy.id, false)]);
-        }
+        envoys().into_iter().for_each(|envoy| scene.connect(envoy));
         scene
     }
 
