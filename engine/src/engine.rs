@@ -75,6 +75,8 @@ pub struct Engine {
     objects: ObjectSnapshot,
     unusable: BTreeSet<ObjectKey>,
     unread: BTreeSet<ObjectKey>,
+    /// Since when they are.
+    unusable_since: BTreeMap<ObjectKey, i64>,
     graph: Graph,
     pub(crate) translator: Translator,
     pub(crate) lines: Lines,
@@ -93,6 +95,7 @@ impl Engine {
             objects: ObjectSnapshot::default(),
             unusable: BTreeSet::new(),
             unread: BTreeSet::new(),
+            unusable_since: BTreeMap::new(),
             graph: Graph::default(),
             lines: Lines::default(),
             decoding: BTreeMap::new(),
@@ -176,6 +179,7 @@ impl Engine {
         self.note(&object.key, faults);
         self.unusable.remove(&object.key);
         self.unread.remove(&object.key);
+        self.unusable_since.remove(&object.key);
         let object = Arc::new(object);
         let old = self.objects.insert(object.clone());
         if old.as_ref().is_some_and(|old| old.metadata.uid != object.metadata.uid) {
@@ -191,6 +195,7 @@ impl Engine {
         self.note(key, faults);
         self.unread.remove(key);
         self.unusable.insert(key.clone());
+        self.unusable_since.entry(key.clone()).or_insert((self.now_ms / 1000).cast_signed());
         let is_anchor = |object: &Arc<Object>| matches!(object.body, Body::Gateway(_) | Body::GatewayClass(_));
         match self.objects.get(key).cloned() {
             Some(old) if is_anchor(&old) => {}
@@ -221,6 +226,7 @@ impl Engine {
     fn delete(&mut self, key: &ObjectKey) {
         self.note(key, Vec::new());
         self.unusable.remove(key);
+        self.unusable_since.remove(key);
         self.lines.forget(key);
         if self.unread.remove(key) {
             // Endpoints may have stayed for it that no object tells of.
@@ -242,6 +248,17 @@ impl Engine {
     /// All objects.
     pub fn objects(&self) -> &ObjectSnapshot {
         &self.objects
+    }
+
+    /// Objects that are there, and of which nothing can be read: since when, and what is wrong first.
+    pub(crate) fn unreadable(&self) -> impl Iterator<Item = (&ObjectKey, i64, Option<&Fault>)> {
+        let fault = |key: &ObjectKey| self.decoding.get(key).and_then(|faults| faults.first());
+        self.unusable_since.iter().map(move |(key, since)| (key, *since, fault(key)))
+    }
+
+    /// Is the object there, and nothing of it can be read?
+    pub(crate) fn is_unreadable(&self, key: &ObjectKey) -> bool {
+        self.unusable.contains(key)
     }
 
     /// The dependency graph.

@@ -236,7 +236,8 @@ impl Line {
     fn replan(&mut self, around: &mut Around<'_>) {
         let derived = self.derive(around, &BTreeSet::new());
         let now = around.now();
-        let broken: BTreeSet<ObjectKey> = derived.broken.keys().map(|node| node.key.clone()).collect();
+        let mut broken: BTreeSet<ObjectKey> = derived.broken.keys().map(|node| node.key.clone()).collect();
+        broken.extend(self.held().into_iter().map(|(key, _)| key));
         self.since.retain(|key, _| broken.contains(key));
         for key in broken {
             self.since.entry(key).or_insert(now);

@@ -26,6 +26,8 @@ pub(crate) struct Lines {
     /// What an earlier run stored of Gateways that are not there yet.
     restored: BTreeMap<Arc<str>, Vec<RestoredLine>>,
     offered: BTreeMap<Arc<str>, Offers>,
+    /// How often something was published, by Gateway.
+    generations: BTreeMap<Arc<str>, u64>,
     touched: BTreeSet<Arc<str>>,
     /// What is to be stored of objects and Gateways that are gone.
     gone: Batch,
@@ -37,6 +39,19 @@ impl Lines {
     /// All lines, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Line> {
         self.gateways.values().flatten()
+    }
+
+    /// All Gateways with their lines; none of those of which only what an earlier run stored is known.
+    pub(crate) fn gateways(&self) -> BTreeMap<&Arc<str>, &[Line]> {
+        let stored = self.restored.keys().filter(|name| self.offered.contains_key(*name));
+        let mut all: BTreeMap<&Arc<str>, &[Line]> = stored.map(|name| (name, &[][..])).collect();
+        all.extend(self.gateways.iter().map(|(name, lines)| (name, lines.as_slice())));
+        all
+    }
+
+    /// How often something was published for a Gateway.
+    pub(crate) fn generation(&self, gateway: &str) -> u64 {
+        self.generations.get(gateway).copied().unwrap_or(0)
     }
 
     /// The lines of a Gateway (`namespace/name`); the first is served to Envoys of which nothing is known.
@@ -79,6 +94,7 @@ impl Lines {
             }
             if !offers.builds.is_empty() {
                 self.offered.insert(gateway.clone(), offers.clone());
+                *self.generations.entry(gateway.clone()).or_insert(0) += 1;
                 actions.push(Action::Publish { gateway: gateway.clone(), offers });
             }
         }
@@ -92,6 +108,7 @@ impl Lines {
             let gateway: Arc<str> = key.namespaced_name().into();
             self.gateways.remove(&gateway);
             self.offered.remove(&gateway);
+            self.generations.remove(&gateway);
             self.touched.remove(&gateway);
             self.gone.push(Change::ForgetGateway(gateway.clone()));
             actions.push(Action::Withdraw { gateway });
@@ -311,6 +328,7 @@ impl Lines {
             let Some(offers) = offers else { continue };
             if self.offered.get(&gateway).is_none_or(|before| differ(before, &offers)) {
                 self.offered.insert(gateway.clone(), offers.clone());
+                *self.generations.entry(gateway.clone()).or_insert(0) += 1;
                 actions.push(Action::Publish { gateway, offers });
             }
         }

@@ -18,10 +18,12 @@ pub(crate) mod protection;
 pub(crate) mod readmission;
 pub mod restored;
 pub(crate) mod rollout;
+pub(crate) mod survey;
 pub(crate) mod suspects;
 pub(crate) mod trials;
 mod unread;
 pub(crate) mod whole;
+pub mod view;
 pub(crate) mod world;
 
 /// Published fallbacks for one edit, at most; then what is refused is held.

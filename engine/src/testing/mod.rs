@@ -3,6 +3,7 @@
 pub mod lines;
 pub mod mutate;
 pub mod plans;
+pub mod played;
 pub mod present;
 
 use holdfast_graph::ObjectKey;

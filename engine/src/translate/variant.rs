@@ -287,6 +287,11 @@ impl Translator {
         self.routes.get(key)
     }
 
+    /// The plan of a route as a fleet is served it.
+    pub(crate) fn served_route(&self, id: &FleetId, key: &ObjectKey) -> Option<&Arc<RoutePlan>> {
+        self.variants.routes.get(&(id.clone(), key.clone())).or_else(|| self.routes.get(key))
+    }
+
     /// What a fleet's route configuration of this name is made of.
     pub(crate) fn composition(&self, id: &FleetId, resource: &str) -> Option<(&Composition, ListenerContext)> {
         self.fleets.get(id)?.composition(resource)
