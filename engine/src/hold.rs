@@ -240,6 +240,11 @@ impl Hold {
         pending.into_iter().any(|(kind, name)| self.standing(*kind, name) == Some(Standing::Pending))
     }
 
+    /// The wanted form of a resource, also where it is not published.
+    pub(crate) fn desired(&self, kind: ResourceType, name: &str) -> Option<&Arc<Resource>> {
+        self.desired.get(kind, name)
+    }
+
     /// The refusals in force.
     pub(crate) fn refusals(&self) -> impl Iterator<Item = &Refusal> {
         self.refused

@@ -9,6 +9,7 @@ pub mod checker;
 pub(crate) mod closed;
 pub(crate) mod derive;
 pub(crate) mod hybrid;
+pub mod inspection;
 pub(crate) mod interaction;
 pub(crate) mod last_valid;
 pub(crate) mod line;

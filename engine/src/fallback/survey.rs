@@ -81,6 +81,11 @@ pub(crate) fn speaking(lines: &[Line]) -> impl Iterator<Item = &Line> {
 }
 
 impl Engine {
+    /// Is something else than what is desired served at a Gateway, or on its way to its Envoys?
+    pub fn is_in_fallback(&self, gateway: &str) -> bool {
+        speaking(self.lines.of(gateway)).any(|line| matches!(line.state(), ServedState::Fallback | ServedState::Held))
+    }
+
     /// What is not served as it is desired.
     pub fn fallback(&self) -> FallbackReport {
         let mut survey = Survey::of(self);
@@ -215,7 +220,9 @@ impl<'a> Survey<'a> {
                 known.served_since = known.served_since.min(Moment(since));
                 continue;
             }
-            let plan = self.engine.translator.served_route(&line.fleet, &node.key);
+            // What is hidden is served in no form.
+            let is_hidden = line.derived.overlay.hidden.contains(&node.key);
+            let plan = self.engine.translator.served_route(&line.fleet, &node.key).filter(|_| !is_hidden);
             let answers = answers(node, plan.map(|plan| &**plan));
             for (section, response) in &answers {
                 let own = Node::section(node.key.clone(), section.clone());

@@ -19,9 +19,10 @@ use self::metrics::Metrics;
 use super::envoy::keeper::Views;
 use super::serve::core::Asker;
 use super::serve::health::Health;
+use super::store::persist::Persist;
 
 /// What the pages are made from.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct State {
     /// Asks the main loop.
     pub asker: Asker,
@@ -33,6 +34,8 @@ pub struct State {
     pub fleets: Fleets,
     /// The managed Envoys, where there are such.
     pub envoys: Option<Views>,
+    /// What stores, where something can be stored.
+    pub store: Option<Arc<Persist>>,
 }
 
 /// Serves pages until the product ends.

@@ -76,6 +76,7 @@ async fn serve(args: RunArgs) -> Result<(), Failure> {
         health: health.clone(),
         fleets: fleets.clone(),
         envoys: keeper.as_ref().map(Keeper::views),
+        store: persist.clone(),
     };
 
     let mut servers = tokio::task::JoinSet::new();
