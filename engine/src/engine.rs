@@ -9,11 +9,12 @@ use holdfast_xds::{Answer, EnvoyId, Offers, Snapshot};
 
 use crate::apis::Body;
 use crate::fallback::checker::Objection;
+use crate::fallback::attribution::Attributed;
 use crate::fallback::line::Around;
 use crate::fallback::lines::Lines;
 use crate::fallback::restored::Restored;
 use crate::fault::Fault;
-use crate::hold::{Hold, Refusal};
+use crate::hold::Refusal;
 use crate::object::Object;
 use crate::settings::Settings;
 use crate::snapshot::ObjectSnapshot;
@@ -83,6 +84,7 @@ pub struct Engine {
     decoding: BTreeMap<ObjectKey, Vec<Fault>>,
     probe: Option<Arc<str>>,
     next_trial: u64,
+    fallbacks: u64,
     now_ms: u64,
 }
 
@@ -101,6 +103,7 @@ impl Engine {
             decoding: BTreeMap::new(),
             probe: None,
             next_trial: 0,
+            fallbacks: 0,
             now_ms: 0,
         }
     }
@@ -158,6 +161,7 @@ impl Engine {
             now_ms: self.now_ms,
             probe: self.probe.as_ref(),
             next_trial: &mut self.next_trial,
+            fallbacks: &mut self.fallbacks,
             trials: &mut trials,
         };
         if objects {
@@ -290,9 +294,20 @@ impl Engine {
         self.lines.offered(gateway).map(|offers| &offers.everyone)
     }
 
-    /// What was acknowledged and refused by those Envoys of a Gateway that are served like most.
-    pub(crate) fn hold_of(&self, gateway: &str) -> Option<&Hold> {
-        self.lines.of(gateway).first().map(|line| &line.hold)
+    /// What the Envoys of a Gateway are offered, each audience its own.
+    #[cfg(test)]
+    pub(crate) fn offered(&self, gateway: &str) -> Option<&holdfast_xds::Offers> {
+        self.lines.offered(gateway)
+    }
+
+    /// How many times another fallback was put into force.
+    pub fn fallbacks(&self) -> u64 {
+        self.fallbacks
+    }
+
+    /// Searches for whom to blame that have ended since this was last asked.
+    pub fn take_attributed(&mut self) -> Vec<Attributed> {
+        self.lines.take_attributed()
     }
 
     /// What is to be stored since this was last asked: versions that were proven, configurations that were

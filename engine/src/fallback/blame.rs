@@ -110,6 +110,7 @@ impl Line {
                     let id = next(around);
                     around.trials.push(Trial { id, kind: ResourceType::Route, name: name.clone(), body });
                     search.expected.insert(id, Expected::Together);
+                    self.attribution.round();
                     search.interaction = Some((name, version, interaction));
                     self.search = Some(search);
                     return;
@@ -156,11 +157,13 @@ impl Line {
         around: &mut Around<'_>,
     ) {
         self.hold.refuse_version(kind, name, version, &self.build.clone(), message);
+        self.attribution.begin(around.now_ms);
         if kind != ResourceType::Route {
             search.culprits += 1;
             return self.convict_resource(kind, name, version, Detected::Probe, message, around);
         }
         let Some((suspects, context)) = self.suspects(name, &version) else { return };
+        self.attribution.round();
         let parts = suspects.into_iter().flat_map(|(node, parts)| {
             parts.into_iter().map(move |(content, suspect)| (node.clone(), content, suspect))
         });
@@ -322,6 +325,7 @@ impl Line {
         if !around.settings.fallback.isolate {
             self.hold_as_a_whole(around);
         } else if self.rounds <= ROUNDS_MAX {
+            self.attribution.begin(around.now_ms);
             let subjects = subjects(suspects, around.settings.fallback.use_last_valid);
             match &subjects[..] {
                 [only] => self.convict_subject(only, message, around),

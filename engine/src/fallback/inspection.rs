@@ -138,7 +138,7 @@ fn plan(line: &Line, engine: &Engine) -> Value {
             "backfillDependants": engine.settings().fallback.backfill_dependants,
             "replace": engine.settings().replacement.is_some(),
         },
-        "heldAsAWhole": line.held_as_a_whole,
+        "heldAsAWhole": line.whole.held,
         "fallbacksSinceTheLastEdit": line.rounds,
         "broken": broken.collect::<Vec<_>>(),
         "decisions": decisions.collect::<Vec<_>>(),

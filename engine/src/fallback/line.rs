@@ -8,6 +8,7 @@ use holdfast_graph::{Content, Graph, ObjectKey, Quarantine};
 use holdfast_store::{Batch, Change, Scope, StoredResource};
 use holdfast_xds::{ResourceType, Snapshot, Version};
 
+use super::attribution::Attribution;
 use super::blame::Search;
 use super::checker;
 use super::derive::{Derived, derive};
@@ -60,6 +61,8 @@ pub(crate) struct Around<'a> {
     /// The build of the probe, where there is one.
     pub(crate) probe: Option<&'a Arc<str>>,
     pub(crate) next_trial: &'a mut u64,
+    /// How many fallbacks were put into force.
+    pub(crate) fallbacks: &'a mut u64,
     pub(crate) trials: &'a mut Vec<Trial>,
 }
 
@@ -110,6 +113,7 @@ pub(crate) struct Line {
     pub(crate) readmission: Option<Readmission>,
     pub(crate) trial: Option<TrialRun>,
     pub(crate) search: Option<Search>,
+    pub(crate) attribution: Attribution,
     /// Without the gate: is everything that changed since the last valid configuration held back?
     pub(crate) whole: Whole,
     /// Fallbacks since the last edit.
@@ -153,6 +157,7 @@ impl Line {
             readmission: None,
             trial: None,
             search: None,
+            attribution: Attribution::default(),
             whole: Whole::default(),
             rounds: 0,
             alone: BTreeMap::new(),
@@ -231,6 +236,9 @@ impl Line {
             self.replan(around);
         }
         self.carry_on(around);
+        if self.search.is_none() && self.readmission.is_none() {
+            self.attribution.end(around.now_ms);
+        }
     }
 
     fn replan(&mut self, around: &mut Around<'_>) {
@@ -244,6 +252,7 @@ impl Line {
         }
         if derived.overlay != self.derived.overlay {
             self.rounds += 1;
+            *around.fallbacks += u64::from(!derived.overlay.is_empty());
         }
         around.translator.lay_over(&self.fleet, derived.overlay.clone());
         // Who is current again may have been acknowledged already, on trial.

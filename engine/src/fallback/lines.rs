@@ -7,6 +7,7 @@ use holdfast_graph::ObjectKey;
 use holdfast_store::{Batch, Change};
 use holdfast_xds::{EnvoyId, Offers, ResourceType, Snapshot};
 
+use super::attribution::Attributed;
 use super::blame::SILENCE;
 use super::line::{Around, Line};
 use super::restored::{Restored, RestoredLine};
@@ -350,6 +351,11 @@ impl Lines {
         let mut batch = std::mem::take(&mut self.gone);
         self.gateways.values_mut().flatten().for_each(|line| batch.append(line.take_convictions()));
         batch
+    }
+
+    /// Searches for whom to blame that have ended since this was last asked.
+    pub(crate) fn take_attributed(&mut self) -> Vec<Attributed> {
+        self.gateways.values_mut().flatten().flat_map(|line| line.attribution.take()).collect()
     }
 
     /// Everything else that is to be stored since this was last asked.

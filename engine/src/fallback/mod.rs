@@ -4,10 +4,13 @@
 //! what they are offered. The quarantine is its only memory of trouble; the plan is derived from it each time. Nothing
 //! here does I/O or reads a clock: time and answers come in as events, and what is to be done goes out as actions.
 
+pub mod attribution;
 pub(crate) mod blame;
 pub mod checker;
 pub(crate) mod closed;
+pub(crate) mod conditions;
 pub(crate) mod derive;
+pub mod events;
 pub(crate) mod hybrid;
 pub mod inspection;
 pub(crate) mod interaction;

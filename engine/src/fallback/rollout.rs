@@ -232,6 +232,7 @@ impl Line {
         let Some(subjects) = readmission.next().map(<[Subject]>::to_vec) else {
             self.readmission = None;
             around.translator.close(&self.trial_fleet());
+            self.attribution.end(around.now_ms);
             return;
         };
         let on_trial: BTreeSet<_> = subjects.iter().flat_map(|subject| subject.contents.iter().copied()).collect();
@@ -253,6 +254,7 @@ impl Line {
         if let Some(message) = known.map(|refusal| refusal.message.clone()) {
             return self.trial_refused(&message, around);
         }
+        self.attribution.round();
         self.hold.expect(&snapshot, &waiting);
         let nothing_to_learn = waiting.is_empty();
         self.trial = Some(TrialRun { node, snapshot, waiting });

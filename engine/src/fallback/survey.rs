@@ -42,7 +42,7 @@ impl Line {
 
     /// What its Envoys are served.
     pub(crate) fn state(&self) -> ServedState {
-        if self.held_as_a_whole || self.hold.refusals().next().is_some() {
+        if self.whole.held || self.hold.refusals().next().is_some() {
             ServedState::Held
         } else if !self.derived.plan.is_empty() || !self.derived.broken.is_empty() {
             ServedState::Fallback
@@ -127,6 +127,8 @@ impl<'a> Survey<'a> {
             acknowledged: None,
             deviations: Deviations::default(),
             settled: true,
+            untranslated: BTreeMap::new(),
+            oldest: None,
         };
         if lines.is_empty() {
             (state.state, state.settled) = (ServedState::Unverified, false);
@@ -140,7 +142,7 @@ impl<'a> Survey<'a> {
             state.envoys.pending += counts.pending;
             state.deviations.held |= line.state() == ServedState::Held;
             self.broken(line);
-            self.steps(line, &mut state.deviations);
+            self.steps(line, &mut state);
             state.deviations.broken.extend(line.derived.broken.keys().map(|node| node.key.clone()));
             state.deviations.broken.extend(line.held().into_iter().map(|(key, _)| key));
         }
@@ -201,13 +203,20 @@ impl<'a> Survey<'a> {
         }
     }
 
-    fn steps(&mut self, line: &Line, deviations: &mut Deviations) {
+    fn steps(&mut self, line: &Line, state: &mut GatewayState) {
+        let deviations = &mut state.deviations;
         for (node, decision) in &line.derived.plan.decisions {
             let causing_objects: BTreeSet<String> = decision.causes.iter().map(ToString::to_string).collect();
             let object = self.identity(&node.key, Some(line));
             if decision.step == Step::Backfilled {
                 let Some((served_generation, since)) = line.derived.served.get(&node.key).copied() else { continue };
                 deviations.steps.insert(node.clone(), (Step::Backfilled, served_generation));
+                state.oldest = state.oldest.into_iter().chain([Moment(since)]).min();
+                let served = self.engine.translator.served_route(&line.fleet, &node.key);
+                let message = served.map(|plan| untranslated(plan)).unwrap_or_default();
+                if !message.is_empty() {
+                    state.untranslated.insert(object.clone(), message);
+                }
                 let desired_generation = self.generation(&node.key);
                 let known = self.backfilled.entry((node.key.clone(), served_generation)).or_insert(BackfilledObject {
                     object,
@@ -323,6 +332,12 @@ fn answers(node: &Node, plan: Option<&RoutePlan>) -> Vec<(Arc<str>, u16)> {
     own.filter_map(|replaced| Some((replaced.section.as_str().into(), replaced.response?))).collect()
 }
 
+/// What of a plan is not served as it is written.
+fn untranslated(plan: &RoutePlan) -> String {
+    let replaced = plan.replaced.iter().map(|replaced| format!("{}: {}", replaced.section, replaced.message));
+    replaced.collect::<Vec<_>>().join("; ")
+}
+
 fn scope(section: &str) -> ReplacedScope {
     match section {
         "" => ReplacedScope::Object,
@@ -352,4 +367,4 @@ fn firmness(detected: Detected) -> u8 {
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
-mod tests;
+pub(crate) mod tests;

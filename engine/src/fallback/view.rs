@@ -41,7 +41,7 @@ pub enum Status {
 }
 
 /// Which object.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Identity {
     /// API group, empty for the core group.
     pub group: Arc<str>,
@@ -58,6 +58,11 @@ pub struct Identity {
 }
 
 impl Identity {
+    /// Is this the object?
+    pub fn is(&self, key: &ObjectKey) -> bool {
+        self.name == key.name && self.namespace == key.namespace && self.kind == key.kind && self.group == key.group
+    }
+
     /// The object's key.
     pub fn key(&self) -> ObjectKey {
         ObjectKey::new(self.group.clone(), self.kind.clone(), self.namespace.clone(), self.name.clone())
@@ -163,6 +168,12 @@ pub struct GatewayState {
     /// Is what it should have acknowledged by its Envoys?
     #[serde(skip)]
     pub settled: bool,
+    /// What stands in for a broken object and cannot be served whole itself, and why.
+    #[serde(skip)]
+    pub untranslated: BTreeMap<Identity, String>,
+    /// Since when the oldest last valid version that is served is known to be good.
+    #[serde(skip)]
+    pub oldest: Option<Moment>,
 }
 
 /// What is served to the Envoys of a Gateway; the later, the further from what is desired.
@@ -249,10 +260,5 @@ impl FallbackReport {
             *counts.entry((step, object.kind.clone())).or_insert(0) += 1;
         }
         counts
-    }
-
-    /// The oldest last valid version that is served.
-    pub fn oldest(&self) -> Option<Moment> {
-        self.backfilled_objects.iter().map(|object| object.served_since).min()
     }
 }

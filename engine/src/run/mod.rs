@@ -10,6 +10,7 @@ pub mod data;
 pub mod demo;
 pub mod echo;
 pub mod envoy;
+pub mod events;
 pub mod failure;
 pub mod gates;
 pub mod log;

@@ -1,8 +1,9 @@
 //! Reports of engines that were driven with events: objects come in, played Envoys refuse words.
 
+use holdfast_graph::ObjectKey;
 use serde_json::{Value, json};
 
-use crate::engine::{Engine, Event};
+use crate::engine::{Action, Engine, Event};
 use crate::fallback::view::{FallbackReport, ServedState, Status};
 use crate::settings::{Fallback, Settings};
 use crate::testing;
@@ -11,7 +12,7 @@ use crate::testing::played::{PlayedEnvoy, settle};
 /// 2026-11-20T10:00:00Z
 const TEN: u64 = 1_795_168_800_000;
 
-const BASE: &str = r"
+pub(crate) const BASE: &str = r"
 apiVersion: gateway.networking.k8s.io/v1
 kind: GatewayClass
 metadata: {name: holdfast}
@@ -32,7 +33,7 @@ spec: {ports: [{port: 80}]}
 ";
 
 /// The route `shop/cart` with a path in its second rule.
-fn route(generation: i64, path: &str) -> String {
+pub(crate) fn route(generation: i64, path: &str) -> String {
     format!(
         "apiVersion: gateway.networking.k8s.io/v1
 kind: HTTPRoute
@@ -48,19 +49,19 @@ spec:
     )
 }
 
-fn exact(path: &str) -> String {
+pub(crate) fn exact(path: &str) -> String {
     format!("{{type: Exact, value: {path}}}")
 }
 
 /// An engine with Envoys that have acknowledged the route at generation 4.
-pub(super) struct Scene {
-    pub(super) engine: Engine,
+pub(crate) struct Scene {
+    pub(crate) engine: Engine,
     envoys: Vec<PlayedEnvoy>,
     now_ms: u64,
 }
 
 impl Scene {
-    pub(super) fn new(fallback: Fallback, envoys: Vec<PlayedEnvoy>) -> Self {
+    pub(crate) fn new(fallback: Fallback, envoys: Vec<PlayedEnvoy>) -> Self {
         let mut engine = Engine::new(Settings { fallback, ..Settings::standalone() });
         engine.handle(vec![Event::Clock(TEN)]);
         let mut scene = Self { engine, envoys, now_ms: TEN };
@@ -80,29 +81,41 @@ impl Scene {
         settle(&mut self.engine, &mut self.envoys, actions);
     }
 
-    pub(super) fn apply(&mut self, yaml: &str) {
+    pub(crate) fn apply(&mut self, yaml: &str) {
         self.handle(testing::events(yaml));
     }
 
-    pub(super) fn report(&self) -> Value {
+    pub(crate) fn connect(&mut self, envoy: PlayedEnvoy) {
+        self.envoys.push(envoy.clone());
+        self.handle(vec![Event::Connected(envoy.id.clone(), false)]);
+        let offers = self.engine.offered(&envoy.id.fleet).cloned().unwrap();
+        let publish = Action::Publish { gateway: envoy.id.fleet, offers };
+        settle(&mut self.engine, &mut self.envoys, vec![publish]);
+    }
+
+    pub(crate) fn delete(&mut self, key: ObjectKey) {
+        self.handle(vec![Event::Deleted(key)]);
+    }
+
+    pub(crate) fn report(&self) -> Value {
         serde_json::to_value(self.engine.fallback()).unwrap()
     }
 }
 
 /// A path, and a filter with a word that played Envoys refuse.
-fn filtered(word: &str) -> String {
+pub(crate) fn filtered(word: &str) -> String {
     let set = format!("{{set: [{{name: x-word, value: {word}}}]}}");
     format!(
         "{{type: Exact, value: /b}}}}]\n    filters: [{{type: RequestHeaderModifier, requestHeaderModifier: {set}}}] #"
     )
 }
 
-fn envoys() -> Vec<PlayedEnvoy> {
+pub(crate) fn envoys() -> Vec<PlayedEnvoy> {
     let envoy = |node| PlayedEnvoy::new("infra/public", node).refusing("/refused", "missing ]: [");
     vec![envoy("one"), envoy("two")]
 }
 
-fn last_valid() -> Fallback {
+pub(crate) fn last_valid() -> Fallback {
     Fallback { isolate: true, use_last_valid: true, ..Fallback::default() }
 }
 

@@ -3,6 +3,7 @@
 //! Reading only: nothing here changes anything, and no secret's content appears anywhere.
 
 pub mod debug;
+pub mod fallback_metrics;
 pub mod metrics;
 mod pages;
 

@@ -146,7 +146,8 @@ async fn envoys(Extract(state): Extract<State>) -> Response {
 }
 
 async fn metrics(Extract(state): Extract<State>) -> Response {
-    match state.metrics.text(&state.fleets) {
+    let persisted = state.store.as_ref().map(|store| store.persisted());
+    match state.metrics.text(&state.fleets, persisted.as_ref()) {
         Ok(text) => ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
     }

@@ -8,6 +8,7 @@ use holdfast_store::sled::{Opened, Options, SledStore};
 use tokio::sync::{mpsc, watch};
 
 use crate::fallback::restored::Restored;
+use crate::run::admin::metrics::Metrics;
 use crate::run::cli::{ProbeMode, RunArgs};
 use crate::run::data::DataDir;
 use crate::run::envoy::{self, EnvoyBinary};
@@ -25,7 +26,11 @@ const PROBE_START_MAX: Duration = Duration::from_secs(5);
 ///
 /// # Errors
 /// Where the key file is none.
-pub fn open_store(args: &RunArgs, data: &DataDir) -> Result<(Option<Arc<Persist>>, Restored), Failure> {
+pub fn open_store(
+    args: &RunArgs,
+    data: &DataDir,
+    metrics: &Metrics,
+) -> Result<(Option<Arc<Persist>>, Restored), Failure> {
     let key = args.store_key.load()?;
     let identity = format!("standalone {}", crate::settings::CONTROLLER_NAME).into();
     let opened = SledStore::open(&data.path().join(FOLDER), &Options { identity, key });
@@ -41,7 +46,7 @@ pub fn open_store(args: &RunArgs, data: &DataDir) -> Result<(Option<Arc<Persist>
         Err(error) => (Restored::default(), vec![format!("what is stored cannot be read: {error}")]),
     };
     notices.into_iter().chain(more).for_each(|notice| tracing::warn!("store: {notice}"));
-    let persist = Persist::start(store).context("cannot start")?;
+    let persist = Persist::start(store, metrics.fallback.commits()).context("cannot start")?;
     Ok((Some(Arc::new(persist)), restored))
 }
 
