@@ -25,8 +25,9 @@ pub struct Cli {
     pub command: Command,
 }
 
-const EXIT_CODES: &str = "Exit codes: 0 all is well; 1 it failed while running, or `check` has findings; 2 the command \
-                          line asks for something that cannot be.\nEvery flag can be set in the environment as \
+const EXIT_CODES: &str = "Exit codes: 0 all is well; 1 it failed while running, `check` has findings, or `status` \
+                          something that is not current; 2 the command line asks for something that cannot be, or \
+                          `status` cannot ask.\nEvery flag can be set in the environment as \
                           CONTROLLER_<FLAG>, as in CONTROLLER_LOG_LEVEL=debug; the flag wins.";
 
 /// What to do.
@@ -52,6 +53,13 @@ pub enum Command {
     Translate(TranslateArgs),
     /// Print a bootstrap configuration with which any Envoy (1.36 and later) joins a Gateway
     Bootstrap(BootstrapArgs),
+    /// Ask a running Holdfast what is broken, since when, why, and what is served instead
+    #[command(
+        long_about = "Ask a running Holdfast what is broken, since when, why, what is served instead, and who else is \
+                            affected.\n\nExit code 0 where everything is served as it is desired, 1 where something \
+                            is not, 2 where nobody can be asked."
+    )]
+    Status(super::status::StatusArgs),
     /// Show the product in a minute: two teams, one Gateway, a mistake that stays where it was made
     Demo(super::demo::DemoArgs),
     /// Look into the store of what last worked
