@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use holdfast_store::Batch;
 use holdfast_xds::{Answer, EnvoyId, Offers, Outcome, ResourceType, Version};
 
 use crate::engine::{Action, Engine, Event};
@@ -60,22 +61,31 @@ impl PlayedEnvoy {
     }
 }
 
-/// Lets Envoys answer until nothing is published any more. Nothing is tried on a probe.
+/// Lets Envoys answer until nothing is published any more; gives back what is to be stored. Nothing is tried on a probe.
 ///
 /// # Panics
 /// Where that never comes.
 #[allow(clippy::panic, reason = "a test that would never end")]
-pub fn settle(engine: &mut Engine, envoys: &mut [PlayedEnvoy], mut actions: Vec<Action>) {
+pub fn settle(engine: &mut Engine, envoys: &mut [PlayedEnvoy], mut actions: Vec<Action>) -> Batch {
+    let mut batch = Batch::default();
     for _ in 0..ROUNDS_MAX {
         let mut events = Vec::new();
-        for action in &actions {
-            let Action::Publish { gateway, offers } = action else { continue };
-            for envoy in envoys.iter_mut().filter(|envoy| envoy.id.fleet == *gateway) {
-                events.extend(envoy.answers(offers));
+        for action in actions {
+            let (gateway, offers) = match action {
+                Action::Publish { gateway, offers } => (gateway, offers),
+                Action::Store(verdicts) => {
+                    batch.append(verdicts);
+                    continue;
+                }
+                Action::Try(_) | Action::Withdraw { .. } => continue,
+            };
+            for envoy in envoys.iter_mut().filter(|envoy| envoy.id.fleet == gateway) {
+                events.extend(envoy.answers(&offers));
             }
         }
         if events.is_empty() {
-            return;
+            batch.append(engine.take_records());
+            return batch;
         }
         actions = engine.handle(events);
     }

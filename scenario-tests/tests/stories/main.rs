@@ -21,6 +21,7 @@ mod restarts;
 mod rewrites;
 mod seeing;
 mod tls;
+mod told;
 mod weights;
 
 use std::process::ExitCode;
@@ -48,6 +49,7 @@ fn main() -> ExitCode {
         rewrites::stories(),
         seeing::stories(),
         tls::stories(),
+        told::stories(),
         weights::stories(),
     ];
     holdfast_scenario_tests::runner::run(&themes.concat())

@@ -1,6 +1,7 @@
 //! Reports of engines that were driven with events: objects come in, played Envoys refuse words.
 
 use holdfast_graph::ObjectKey;
+use holdfast_store::{LastValidStore, MemoryStore};
 use serde_json::{Value, json};
 
 use crate::engine::{Action, Engine, Event};
@@ -58,13 +59,15 @@ pub(crate) struct Scene {
     pub(crate) engine: Engine,
     envoys: Vec<PlayedEnvoy>,
     now_ms: u64,
+    /// What was stored.
+    store: MemoryStore,
 }
 
 impl Scene {
     pub(crate) fn new(fallback: Fallback, envoys: Vec<PlayedEnvoy>) -> Self {
         let mut engine = Engine::new(Settings { fallback, ..Settings::standalone() });
         engine.handle(vec![Event::Clock(TEN)]);
-        let mut scene = Self { engine, envoys, now_ms: TEN };
+        let mut scene = Self { engine, envoys, now_ms: TEN, store: MemoryStore::default() };
         scene.handle(testing::events(BASE));
         for envoy in scene.envoys.clone() {
             scene.handle(vec![Event::Connected(envoy.id, false)]);
@@ -78,11 +81,30 @@ impl Scene {
         let mut all = vec![Event::Clock(self.now_ms)];
         all.extend(events);
         let actions = self.engine.handle(all);
-        settle(&mut self.engine, &mut self.envoys, actions);
+        let stored = settle(&mut self.engine, &mut self.envoys, actions);
+        self.store.commit(stored).unwrap();
     }
 
     pub(crate) fn apply(&mut self, yaml: &str) {
         self.handle(testing::events(yaml));
+    }
+
+    /// Another run with the same objects, an hour later: it has what this one stored, and its Envoys have nothing.
+    fn restarted(&self, objects: &str) -> Self {
+        let settings = self.engine.settings().clone();
+        let mut scene = Self {
+            engine: Engine::new(settings),
+            envoys: envoys(),
+            now_ms: self.now_ms + 3_600_000,
+            store: MemoryStore::default(),
+        };
+        let restored = crate::run::store::restore::restore(&self.store).unwrap().0;
+        scene.handle(vec![Event::Restored(Box::new(restored))]);
+        scene.handle(testing::events(objects));
+        for envoy in scene.envoys.clone() {
+            scene.handle(vec![Event::Connected(envoy.id, false)]);
+        }
+        scene
     }
 
     pub(crate) fn connect(&mut self, envoy: PlayedEnvoy) {
@@ -90,7 +112,8 @@ impl Scene {
         self.handle(vec![Event::Connected(envoy.id.clone(), false)]);
         let offers = self.engine.offered(&envoy.id.fleet).cloned().unwrap();
         let publish = Action::Publish { gateway: envoy.id.fleet, offers };
-        settle(&mut self.engine, &mut self.envoys, vec![publish]);
+        let stored = settle(&mut self.engine, &mut self.envoys, vec![publish]);
+        self.store.commit(stored).unwrap();
     }
 
     pub(crate) fn delete(&mut self, key: ObjectKey) {
@@ -155,6 +178,27 @@ fn a_refused_route_is_backfilled_and_told_with_its_cause() {
 
     scene.apply(&route(6, &exact("/fine")));
     assert_eq!(scene.engine.fallback().status, Status::NotTriggered);
+}
+
+#[test]
+fn times_survive_a_restart_where_they_are_stored() {
+    let mut scene = Scene::new(last_valid(), envoys());
+    let refused = route(5, &exact("/refused"));
+    scene.apply(&refused);
+    let before = scene.report();
+    let again = scene.restarted(&format!("{BASE}---\n{refused}")).report();
+    assert_eq!(again["brokenObjects"], before["brokenObjects"]);
+    assert_eq!(again["backfilledObjects"], before["backfilledObjects"]);
+
+    // Nobody stores what translation finds again: it is told since the restart.
+    let mut scene = Scene::new(last_valid(), envoys());
+    let broken = route(5, "{type: RegularExpression, value: '/a['}");
+    scene.apply(&broken);
+    let before = scene.report();
+    let again = scene.restarted(&format!("{BASE}---\n{broken}")).report();
+    let (was, is) = (before["brokenObjects"][0]["since"].as_str(), again["brokenObjects"][0]["since"].as_str());
+    assert!(was.unwrap().starts_with("2026-11-20T10:") && is.unwrap().starts_with("2026-11-20T11:"), "{was:?} {is:?}");
+    assert_eq!(again["backfilledObjects"], before["backfilledObjects"]);
 }
 
 #[test]

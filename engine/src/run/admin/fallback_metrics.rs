@@ -160,3 +160,101 @@ impl FallbackMetrics {
         }
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use holdfast_xds::{Answer, Fleets, Outcome, ResourceType};
+
+    use super::*;
+    use crate::run::admin::metrics::Metrics;
+
+    const REPORT: &str = r#"{"status":"triggered","brokenObjects":[],
+      "backfilledObjects":[{"group":"g","kind":"HTTPRoute","version":"v1","namespace":"n","name":"o","id":"u",
+        "causingObjects":[],"desiredGeneration":5,"servedGeneration":4,"servedSince":"2026-11-19T10:00:00Z"}],
+      "replacedObjects":[
+        {"group":"g","kind":"HTTPRoute","version":"v1","namespace":"n","name":"p","id":"v","causingObjects":[],
+         "scope":"rule","section":"rules[0]","response":404},
+        {"group":"g","kind":"HTTPRoute","version":"v1","namespace":"n","name":"p","id":"v","causingObjects":[],
+         "scope":"rule","section":"rules[1]","response":404}],
+      "excludedObjects":[],
+      "gateways":[
+        {"name":"infra/a","state":"fallback","generation":2,"envoys":{"acknowledged":1,"refused":0,"pending":0}},
+        {"name":"infra/b","state":"current","generation":1,"envoys":{"acknowledged":1,"refused":0,"pending":0}}]}"#;
+
+    fn has(text: &str, lines: &[&str]) {
+        for line in lines {
+            assert!(text.lines().any(|known| known == *line), "{line} is missing in:\n{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_served_instead_is_counted_by_gateway_step_and_kind() {
+        let metrics = Metrics::new().unwrap();
+        let mut report: FallbackReport = serde_json::from_str(REPORT).unwrap();
+        for gateway in report.gateways.iter_mut().take(1) {
+            gateway.deviations.held = true;
+            gateway.oldest = Some(crate::time::Moment(now() - 100));
+        }
+        metrics.fallback.fallback(&report);
+        let text = metrics.text(&Fleets::new(), None).unwrap();
+        has(
+            &text,
+            &[
+                r#"holdfast_fallback_active{gateway="infra/a"} 1"#,
+                r#"holdfast_fallback_active{gateway="infra/b"} 0"#,
+                r#"holdfast_objects{kind="HTTPRoute",step="backfilled"} 1"#,
+                r#"holdfast_objects{kind="HTTPRoute",step="replaced"} 1"#,
+            ],
+        );
+        let age =
+            text.lines().find_map(|line| line.strip_prefix(r#"holdfast_last_valid_age_seconds{gateway="infra/a"} "#));
+        assert!((100.0..1000.0).contains(&age.unwrap().parse::<f64>().unwrap()), "{age:?}");
+        assert!(!text.contains("holdfast_objects{kind=\"HTTPRoute\",step=\"excluded\"}"));
+
+        metrics.fallback.fallback(&FallbackReport::default());
+        let text = metrics.text(&Fleets::new(), None).unwrap();
+        for gone in ["fallback_active{", "objects{", "last_valid_age_seconds{"] {
+            assert!(!text.contains(&format!("holdfast_{gone}")), "{text}");
+        }
+    }
+
+    #[test]
+    fn answers_count_for_the_fallback_or_for_what_is_desired() {
+        let metrics = Metrics::new().unwrap();
+        let answer = |outcome| Answer {
+            fleet: "infra/a".into(),
+            node: "one".into(),
+            build: "1.40.0".into(),
+            kind: ResourceType::Route,
+            outcome,
+            resources: Vec::new(),
+        };
+        metrics.answered(&answer(Outcome::Acknowledged), None, true);
+        metrics.answered(&answer(Outcome::Refused { message: "no".into() }), None, false);
+        metrics.fallback.translated(Duration::from_millis(3));
+        metrics.fallback.attributed(&Attributed { rounds: 3, took_ms: 200 });
+        metrics.fallback.commits()(Duration::from_millis(3));
+        let persisted = Persisted { commits: 7, errors: 1, refused: 2, ..Persisted::default() };
+        let text = metrics.text(&Fleets::new(), Some(&persisted)).unwrap();
+        has(
+            &text,
+            &[
+                r#"holdfast_fallback_configuration_push_total{success="true"} 1"#,
+                r#"holdfast_configuration_push_total{success="false"} 1"#,
+                r#"holdfast_fallback_configuration_push_size_bytes_count{success="true"} 1"#,
+                r#"holdfast_nacks_total{gateway="infra/a",type="RDS"} 1"#,
+                "holdfast_fallback_translation_total 1",
+                "holdfast_fallback_translation_duration_seconds_count 1",
+                r#"holdfast_attribution_rounds_bucket{le="2"} 0"#,
+                r#"holdfast_attribution_rounds_bucket{le="4"} 1"#,
+                "holdfast_attribution_duration_seconds_sum 0.2",
+                "holdfast_store_commits_total 7",
+                "holdfast_store_errors_total 3",
+                "holdfast_store_commit_duration_seconds_count 1",
+                "holdfast_store_size_bytes 0",
+            ],
+        );
+        assert!(!text.contains(r#"holdfast_configuration_push_total{success="true"}"#), "{text}");
+    }
+}

@@ -142,12 +142,20 @@ impl Core {
                     block_in_place(|| self.hear(notices.drain(..)));
                     due.tell.get_or_insert_with(|| Deadline::now() + TELL_AFTER);
                 }
-                Some(tried) = inputs.tried.recv() => block_in_place(|| self.hear_events(vec![Event::Tried(tried)])),
+                Some(tried) = inputs.tried.recv() => {
+                    block_in_place(|| self.hear_events(vec![Event::Tried(tried)]));
+                    due.tell.get_or_insert_with(|| Deadline::now() + TELL_AFTER);
+                }
                 Ok(()) = inputs.probe.changed() => {
                     let build = inputs.probe.borrow_and_update().clone();
                     block_in_place(|| self.hear_events(vec![Event::Probe(build)]));
+                    due.tell.get_or_insert_with(|| Deadline::now() + TELL_AFTER);
                 }
-                _ = ticks.tick() => block_in_place(|| self.hear_events(Vec::new())),
+                _ = ticks.tick() => {
+                    if block_in_place(|| self.hear_events(Vec::new())) {
+                        due.tell.get_or_insert_with(|| Deadline::now() + TELL_AFTER);
+                    }
+                }
                 () = at(due.tell) => {
                     due.tell = None;
                     block_in_place(|| self.tell());
@@ -205,11 +213,12 @@ impl Core {
         self.hear_events(vec![Event::Probe(build)]);
     }
 
-    /// Something happened that is no change of objects.
-    pub fn hear_events(&mut self, events: Vec<Event>) {
-        if let Some((actions, _)) = self.handle(events) {
-            actions.into_iter().for_each(|action| self.act(action));
-        }
+    /// Something happened that is no change of objects; true where something was done about it.
+    pub fn hear_events(&mut self, events: Vec<Event>) -> bool {
+        let Some((actions, _)) = self.handle(events) else { return false };
+        let acted = !actions.is_empty();
+        actions.into_iter().for_each(|action| self.act(action));
+        acted
     }
 
     fn translate(&mut self, events: Vec<Event>) {
