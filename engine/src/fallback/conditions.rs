@@ -131,7 +131,8 @@ pub(crate) fn condition(report: &FallbackReport, key: &ObjectKey, gateway: &str)
             }
             Step::Excluded | Step::Current => {
                 object = report.excluded_objects.iter().map(|known| &known.object).find(|known| known.is(key));
-                forms.insert("left out".to_owned());
+                let section = if node.section.is_empty() { String::new() } else { format!("{} ", node.section) };
+                forms.insert(format!("{section}left out"));
             }
         }
     }

@@ -198,6 +198,21 @@ fn times_survive_a_restart_where_they_are_stored() {
 }
 
 #[test]
+fn envoys_that_come_before_their_gateway_is_known_count() {
+    let mut engine = Engine::new(Settings { fallback: last_valid(), ..Settings::standalone() });
+    let mut all = envoys();
+    let connect = |envoy: &PlayedEnvoy| Event::Connected(envoy.id.clone(), false);
+    engine.handle(vec![Event::Clock(TEN), connect(&all[0]), connect(&all[1]), connect(&all[1])]);
+    engine.handle(vec![Event::Disconnected(all[0].id.clone()), Event::Disconnected(all[1].id.clone())]);
+    let actions = engine.handle(testing::events(&format!("{BASE}---\n{}", route(4, &exact("/fine")))));
+    all.remove(0);
+    settle(&mut engine, &mut all, actions);
+    let report = engine.fallback();
+    assert_eq!(report.gateways[0].envoys.acknowledged, 1);
+    assert!(report.gateways[0].settled);
+}
+
+#[test]
 fn a_refused_rule_without_last_valid_is_replaced() {
     let mut scene = Scene::new(Fallback { isolate: true, ..Fallback::default() }, envoys());
     scene.apply(&route(5, &filtered("/refused")));
