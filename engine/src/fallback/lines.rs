@@ -27,6 +27,8 @@ pub(crate) struct Lines {
     /// What an earlier run stored of Gateways that are not there yet.
     restored: BTreeMap<Arc<str>, Vec<RestoredLine>>,
     offered: BTreeMap<Arc<str>, Offers>,
+    /// Envoys that came before their Gateway was known, and whether they have what they were given before.
+    early: BTreeMap<Arc<str>, Vec<(EnvoyId, bool)>>,
     /// How often something was published, by Gateway.
     generations: BTreeMap<Arc<str>, u64>,
     touched: BTreeSet<Arc<str>>,
@@ -194,6 +196,9 @@ impl Lines {
             lines.push(Line::new(key, &build, FleetId::main(key)));
         }
         self.gateways.insert(name.clone(), lines);
+        for (envoy, resumes) in self.early.remove(name).unwrap_or_default() {
+            self.connected(&envoy, resumes, around);
+        }
     }
 
     /// Something happened to Envoys, the probe or the time.
@@ -237,7 +242,10 @@ impl Lines {
     }
 
     fn connected(&mut self, envoy: &EnvoyId, resumes: bool, around: &mut Around<'_>) {
-        let Some(lines) = self.gateways.get_mut(&envoy.fleet) else { return };
+        let Some(lines) = self.gateways.get_mut(&envoy.fleet) else {
+            self.early.entry(envoy.fleet.clone()).or_default().push((envoy.clone(), resumes));
+            return;
+        };
         self.touched.insert(envoy.fleet.clone());
         let known = lines.iter().any(|line| line.build == envoy.build);
         if !known
@@ -271,6 +279,14 @@ impl Lines {
     }
 
     fn disconnected(&mut self, envoy: &EnvoyId, around: &mut Around<'_>) {
+        if let Some(early) = self.early.get_mut(&envoy.fleet) {
+            if let Some(at) = early.iter().position(|(known, _)| known == envoy) {
+                early.swap_remove(at);
+            }
+            if early.is_empty() {
+                self.early.remove(&envoy.fleet);
+            }
+        }
         let Some(line) = self.line(&envoy.fleet, &envoy.build) else { return };
         let Some(streams) = line.envoys.get_mut(&envoy.node) else { return };
         *streams = streams.saturating_sub(1);

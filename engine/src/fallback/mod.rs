@@ -24,8 +24,8 @@ pub(crate) mod survey;
 pub(crate) mod suspects;
 pub(crate) mod trials;
 mod unread;
-pub(crate) mod whole;
 pub mod view;
+pub(crate) mod whole;
 pub(crate) mod world;
 
 /// Published fallbacks for one edit, at most; then what is refused is held.

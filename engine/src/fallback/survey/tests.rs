@@ -67,11 +67,9 @@ impl Scene {
     pub(crate) fn new(fallback: Fallback, envoys: Vec<PlayedEnvoy>) -> Self {
         let mut engine = Engine::new(Settings { fallback, ..Settings::standalone() });
         engine.handle(vec![Event::Clock(TEN)]);
-        let mut scene = Self { engine, envoys, now_ms: TEN, store: MemoryStore::default() };
+        let mut scene = Self { engine, envoys: Vec::new(), now_ms: TEN, store: MemoryStore::default() };
         scene.handle(testing::events(BASE));
-        for envoy in scene.envoys.clone() {
-            scene.handle(vec![Event::Connected(envoy.id, false)]);
-        }
+        envoys.into_iter().for_each(|envoy| scene.connect(envoy));
         scene.apply(&route(4, &exact("/fine")));
         scene
     }
@@ -94,16 +92,14 @@ impl Scene {
         let settings = self.engine.settings().clone();
         let mut scene = Self {
             engine: Engine::new(settings),
-            envoys: envoys(),
+            envoys: Vec::new(),
             now_ms: self.now_ms + 3_600_000,
             store: MemoryStore::default(),
         };
         let restored = crate::run::store::restore::restore(&self.store).unwrap().0;
         scene.handle(vec![Event::Restored(Box::new(restored))]);
         scene.handle(testing::events(objects));
-        for envoy in scene.envoys.clone() {
-            scene.handle(vec![Event::Connected(envoy.id, false)]);
-        }
+        envoys().into_iter().for_each(|envoy| scene.connect(envoy));
         scene
     }
 
@@ -199,6 +195,21 @@ fn times_survive_a_restart_where_they_are_stored() {
     let (was, is) = (before["brokenObjects"][0]["since"].as_str(), again["brokenObjects"][0]["since"].as_str());
     assert!(was.unwrap().starts_with("2026-11-20T10:") && is.unwrap().starts_with("2026-11-20T11:"), "{was:?} {is:?}");
     assert_eq!(again["backfilledObjects"], before["backfilledObjects"]);
+}
+
+#[test]
+fn envoys_that_come_before_their_gateway_is_known_count() {
+    let mut engine = Engine::new(Settings { fallback: last_valid(), ..Settings::standalone() });
+    let mut all = envoys();
+    let connect = |envoy: &PlayedEnvoy| Event::Connected(envoy.id.clone(), false);
+    engine.handle(vec![Event::Clock(TEN), connect(&all[0]), connect(&all[1]), connect(&all[1])]);
+    engine.handle(vec![Event::Disconnected(all[0].id.clone()), Event::Disconnected(all[1].id.clone())]);
+    let actions = engine.handle(testing::events(&format!("{BASE}---\n{}", route(4, &exact("/fine")))));
+    all.remove(0);
+    settle(&mut engine, &mut all, actions);
+    let report = engine.fallback();
+    assert_eq!(report.gateways[0].envoys.acknowledged, 1);
+    assert!(report.gateways[0].settled);
 }
 
 #[test]
