@@ -60,7 +60,7 @@ pub enum Command {
                             is not, 2 where nobody can be asked."
     )]
     Status(super::status::StatusArgs),
-    /// Show the product in a minute: two teams, one Gateway, a mistake that stays where it was made
+    /// Show the product in a minute: two teams, one Gateway, mistakes that stay where they were made
     Demo(super::demo::DemoArgs),
     /// Look into the store of what last worked
     #[command(subcommand)]

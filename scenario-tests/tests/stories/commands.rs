@@ -74,7 +74,12 @@ async fn version_and_help(world: World) -> Result<()> {
 
 async fn demo_runs_to_its_end(world: World) -> Result<()> {
     let said = world.command(&["demo"]).await?;
-    said.expect_code(0)?;
-    ensure!(said.said().contains("404") && said.said().contains("http://"), "{}", said.said());
+    said.expect_code(0)?.expect_said(&[
+        "http://",
+        "/checkout/orders/42    -> 200 by pod checkout-1, version 1 of the route",
+        "has refused since it started: 1.",
+        "404 by the Gateway",
+        "The demo went as it should.",
+    ])?;
     Ok(())
 }
