@@ -51,10 +51,13 @@ pub(super) fn write(against: &Against, text: &mut String) -> Result {
 fn store(against: &Against, text: &mut String) -> Result {
     let store = &against.store;
     writeln!(text, "against {}: generation {}", store.path, store.generation)?;
-    store.notices.iter().try_for_each(|notice| writeln!(text, "  damaged: {notice}"))?;
+    store.notices.iter().try_for_each(|notice| writeln!(text, "  {notice}"))?;
     for scope in &store.scopes {
         let (gateway, build, objects, refused) = (&scope.gateway, &scope.build, scope.objects, scope.refused);
-        writeln!(text, "  Gateway {gateway}, Envoy {build}: {objects} objects proven good, {refused} contents refused")?;
+        writeln!(
+            text,
+            "  Gateway {gateway}, Envoy {build}: {objects} objects proven good, {refused} contents refused"
+        )?;
     }
     if store.scopes.is_empty() {
         writeln!(text, "  nothing is stored")?;

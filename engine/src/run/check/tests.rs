@@ -292,9 +292,13 @@ fn a_store_of_another_installation_is_not_used() {
     fs::remove_dir_all(scene.data().join(FOLDER)).unwrap();
     let options = Options { identity: "somebody else".into(), key: None };
     let mut store = SledStore::open(&scene.data().join(FOLDER), &options).unwrap().store;
-    store.commit(Batch::default().with(holdfast_store::Change::ForgetGateway("infra/public".into()))).unwrap();
+    let scope = holdfast_store::Scope { gateway: "infra/public".into(), build: "1.40.0".into() };
+    let body = bytes::Bytes::from_static(b"body");
+    let (type_url, name, origins) = ("type".into(), "name".into(), Vec::new());
+    let resource = holdfast_store::StoredResource { type_url, name, version: [1; 16], sensitive: false, origins, body };
+    let acknowledged = holdfast_store::Change::Acknowledge(scope, vec![resource]);
+    store.commit(Batch::default().with(acknowledged)).unwrap();
     drop(store);
-    let other = scene.check(GATES);
-    // An empty store is everybody's.
-    assert!(other.is_ok() || other.is_err_and(|failure| failure.to_string().contains("another installation")));
+    let failure = scene.check(GATES).map(|_| ()).unwrap_err();
+    assert!(failure.to_string().contains("another installation"), "{failure}");
 }

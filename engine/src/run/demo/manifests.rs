@@ -6,6 +6,11 @@ use std::net::SocketAddr;
 /// The header in which a route says which version of it served a request.
 pub(super) const VERSION_HEADER: &str = "x-route-version";
 
+/// The host that both teams have.
+pub(super) const HOST: &str = "shop.example.com";
+/// A host that only the checkout team has.
+pub(super) const PAY_HOST: &str = "pay.example.com";
+
 /// A path expression that Holdfast and a current Envoy compile, and that is too large for an Envoy whose bootstrap does
 /// not raise the limit of its regex engine (RE2, 100 instructions).
 pub(super) const LARGE_REGEX: &str = "/checkout/v2/([a-z0-9]{1,40}-[a-z0-9]{1,40})";
@@ -37,7 +42,7 @@ spec:
 /// The shop team's objects: everything below `/`.
 pub(super) fn shop(backend: SocketAddr, version: u32) -> String {
     let rule = rule("everything", "PathPrefix", "/", "shop", version);
-    format!("{}{}", service("shop", "shop", backend), route("shop", "shop", &rule))
+    format!("{}{}", service("shop", "shop", backend), route("shop", "shop", HOST, &rule))
 }
 
 /// The checkout team's objects: `/checkout`, and an expression below it.
@@ -45,15 +50,16 @@ pub(super) fn checkout(backend: SocketAddr, version: u32, regex: &str) -> String
     let pay = rule("pay", "PathPrefix", "/checkout", "checkout", version);
     let orders = rule("orders", "RegularExpression", regex, "checkout", version);
     let rules = format!("{pay}{orders}");
-    format!("{}{}", service("checkout", "checkout", backend), route("checkout", "checkout", &rules))
+    let hosts = format!("{HOST}, {PAY_HOST}");
+    format!("{}{}", service("checkout", "checkout", backend), route("checkout", "checkout", &hosts, &rules))
 }
 
 /// One more route of the checkout team, with a mistake in it.
 pub(super) fn refunds() -> String {
-    route("checkout", "refunds", &rule("refunds", "RegularExpression", BAD_REGEX, "checkout", 1))
+    route("checkout", "refunds", HOST, &rule("refunds", "RegularExpression", BAD_REGEX, "checkout", 1))
 }
 
-fn route(namespace: &str, name: &str, rules: &str) -> String {
+fn route(namespace: &str, name: &str, hosts: &str, rules: &str) -> String {
     format!(
         "---
 apiVersion: gateway.networking.k8s.io/v1
@@ -61,7 +67,7 @@ kind: HTTPRoute
 metadata: {{name: {name}, namespace: {namespace}}}
 spec:
   parentRefs: [{{name: public, namespace: infra}}]
-  hostnames: [shop.example.com]
+  hostnames: [{hosts}]
   rules:
 {rules}"
     )

@@ -5,12 +5,21 @@ use serde_json::Value;
 
 use super::ask;
 use super::stage::Stage;
+use crate::fallback::view::FallbackReport;
+
+/// The page of the fallback.
+pub(super) const FALLBACK: &str = "/debug/config/fallback";
 
 /// How many configurations Envoy has refused since it started, in its own words.
 pub(super) async fn refused_by_envoy(stage: &Stage) -> anyhow::Result<u64> {
     let page = ask::get(stage.admin, "localhost", "/stats?filter=update_rejected").await.context("Envoy's admin")?;
     let counts = page.body.lines().filter_map(|line| line.split_once(": "));
     Ok(counts.filter_map(|(_, count)| count.trim().parse::<u64>().ok()).sum())
+}
+
+/// What Holdfast says of its fallback: `/debug/config/fallback`.
+pub(super) async fn fallback(stage: &Stage) -> anyhow::Result<FallbackReport> {
+    serde_json::from_value(page(stage, FALLBACK).await?).context(FALLBACK)
 }
 
 /// What the status of the route `refunds` says of its broken rule.

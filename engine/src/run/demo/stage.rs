@@ -82,9 +82,9 @@ impl Stage {
         self.apply("refunds.yaml", &manifests::refunds())
     }
 
-    /// And deletes it.
-    pub(super) fn delete_refunds(&self) -> anyhow::Result<()> {
-        fs::remove_file(self.manifests().join("refunds.yaml")).context("cannot delete the manifest")
+    /// It deletes a manifest.
+    pub(super) fn delete(&self, name: &str) -> anyhow::Result<()> {
+        fs::remove_file(self.manifests().join(name)).context("cannot delete the manifest")
     }
 
     /// As `kubectl apply` would: at once.
@@ -94,9 +94,10 @@ impl Stage {
         fs::rename(written, self.manifests().join(name)).context("cannot edit the manifest")
     }
 
-    /// Ends `holdfast run`.
-    pub(super) async fn stop_holdfast(&mut self) {
-        processes::end(&mut self.holdfast).await;
+    /// Kills `holdfast run`.
+    pub(super) async fn kill_holdfast(&mut self) {
+        // Where it has ended already there is nothing to do.
+        let _ = self.holdfast.kill().await;
     }
 
     /// Starts it again, with the same data folder.

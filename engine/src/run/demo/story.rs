@@ -3,23 +3,26 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
+use holdfast_graph::Detected;
 
 use super::ask::{self, Answer};
-use super::manifests::{BAD_REGEX, LARGE_REGEX};
+use super::manifests::{BAD_REGEX, HOST, LARGE_REGEX, PAY_HOST};
 use super::pages;
 use super::stage::Stage;
+use crate::fallback::view::{FallbackReport, Status};
 use crate::settings::INVALID_ROUTE_RESPONSE_BODY;
 
-/// The host of both teams.
-const HOST: &str = "shop.example.com";
 /// How long a step may take until it shows.
 const STEP_TIMEOUT: Duration = Duration::from_secs(30);
 /// How often is asked meanwhile.
 const PAUSE: Duration = Duration::from_millis(20);
+/// How much of a message is shown.
+const MESSAGE_CHARS_MAX: usize = 100;
 
 /// A request with what it should be answered.
 #[derive(Clone, Copy)]
 struct Expected {
+    host: &'static str,
     path: &'static str,
     status: u16,
     by: &'static str,
@@ -34,6 +37,7 @@ pub(super) async fn tell(stage: &mut Stage) -> anyhow::Result<()> {
     restarted(stage).await?;
     repaired(stage).await?;
     nothing_to_go_back_to(stage).await?;
+    deleted(stage).await?;
     println!("\nThe demo went as it should.");
     Ok(())
 }
@@ -49,26 +53,28 @@ async fn serves(stage: &Stage) -> anyhow::Result<()> {
 async fn only_envoy_notices(stage: &Stage) -> anyhow::Result<()> {
     println!("\n2. The checkout team applies version 2 of its route, with a new expression:");
     println!("   {LARGE_REGEX}");
-    println!("   It compiles; this Envoy's regex engine takes no program as large, and refuses the configuration.");
+    println!("   It compiles; but this Envoy takes no expression as large, and refuses the configuration.");
     stage.edit_checkout(2, LARGE_REGEX)?;
     wait_for_refusal(stage).await?;
     show(stage, &[pay(1), orders(1)]).await?;
-    println!("   The team's last valid version, 1, is served meanwhile. The shop's team applies its own version 2:");
+    println!("   Version 1, which worked, is served meanwhile. Holdfast says so:");
+    told(stage, "backfilled", went_back).await?;
+    println!("   The shop's team is not held up; it applies its own version 2:");
     stage.edit_shop(2)?;
     wait(stage, &shop(2)).await?;
-    show(stage, &[shop(2), orders(1)]).await?;
-    refused_once(stage).await
+    show(stage, &[shop(2), orders(1)]).await
 }
 
 async fn restarted(stage: &mut Stage) -> anyhow::Result<()> {
-    println!("\n3. Holdfast ends. Envoy goes on, and Holdfast starts again and remembers:");
-    stage.stop_holdfast().await;
+    println!("\n3. Holdfast is killed. Envoy goes on:");
+    stage.kill_holdfast().await;
     show(stage, &[orders(1)]).await?;
+    println!("   Holdfast starts again, and remembers what worked and what Envoy refused:");
     stage.start_holdfast()?;
     stage.edit_shop(3)?;
     wait(stage, &shop(3)).await?;
     show(stage, &[shop(3), orders(1)]).await?;
-    refused_once(stage).await
+    told(stage, "backfilled", went_back).await
 }
 
 async fn repaired(stage: &Stage) -> anyhow::Result<()> {
@@ -76,36 +82,50 @@ async fn repaired(stage: &Stage) -> anyhow::Result<()> {
     stage.edit_checkout(3, "/checkout/(orders|v2)/[a-z0-9-]+")?;
     wait(stage, &pay(3)).await?;
     show(stage, &[shop(3), pay(3), orders(3)]).await?;
-    refused_once(stage).await
+    told(stage, "healed", all_is_current).await
 }
 
 async fn nothing_to_go_back_to(stage: &Stage) -> anyhow::Result<()> {
-    println!("\n5. A new route with a bracket lost ({BAD_REGEX}). There is no version to go back to: its rule");
-    println!("   is answered in its own place, and its requests fall to no broader route.");
+    println!("\n5. A new route with a bracket lost ({BAD_REGEX}). No version of it ever worked: its rule is");
+    println!("   answered in its own place, and its requests fall to no broader route.");
     let before = stage.received_by_shop();
     stage.add_refunds()?;
-    let refunds = Expected { path: "/checkout/refunds/7", status: 404, by: "the Gateway", version: None };
+    let refunds = Expected { host: HOST, path: "/checkout/refunds/7", status: 404, by: "the Gateway", version: None };
     let answer = wait(stage, &refunds).await?;
     ensure!(answer.body == INVALID_ROUTE_RESPONSE_BODY, "the replaced rule answers another body than expected");
     show(stage, &[refunds, pay(3), shop(3)]).await?;
     let received = stage.received_by_shop() - before;
     ensure!(received == 1, "the shop's back end received {received} requests, and should have received its own only");
+    told(stage, "replaced", |report| report.replaced_objects.len() == 1).await?;
     println!("   Its owner is told in the route's status:");
     println!("   {}", pages::status_of_refunds(stage).await?);
+    stage.delete("refunds.yaml")
+}
 
-    println!("\n6. The route is deleted, and gone:");
-    stage.delete_refunds()?;
-    let gone = Expected { path: "/checkout/refunds/7", ..pay(3) };
-    wait(stage, &gone).await?;
-    show(stage, &[gone]).await
+async fn deleted(stage: &Stage) -> anyhow::Result<()> {
+    println!("\n6. The checkout team applies version 2 again. Envoy is not asked a second time:");
+    stage.edit_checkout(2, LARGE_REGEX)?;
+    told(stage, "backfilled", went_back).await?;
+    let refused = pages::refused_by_envoy(stage).await?;
+    println!("   Configurations that Envoy has refused in all: {refused}");
+    ensure!(refused == 1, "it should have refused one");
+    let paid = Expected { host: PAY_HOST, ..pay(3) };
+    show(stage, &[paid]).await?;
+    println!("   Then it deletes the route. What is deleted is gone; no earlier version comes back:");
+    stage.delete("checkout.yaml")?;
+    let gone = Expected { status: 404, by: "the Gateway", version: None, ..paid };
+    let answer = wait(stage, &gone).await?;
+    ensure!(answer.body.is_empty(), "something stands in the place of a deleted route");
+    show(stage, &[gone, shop(3)]).await?;
+    told(stage, "healed", all_is_current).await
 }
 
 fn shop(version: u32) -> Expected {
-    Expected { path: "/", status: 200, by: "pod shop-1", version: Some(version) }
+    Expected { host: HOST, path: "/", status: 200, by: "pod shop-1", version: Some(version) }
 }
 
 fn pay(version: u32) -> Expected {
-    Expected { path: "/checkout", status: 200, by: "pod checkout-1", version: Some(version) }
+    Expected { host: HOST, path: "/checkout", status: 200, by: "pod checkout-1", version: Some(version) }
 }
 
 fn orders(version: u32) -> Expected {
@@ -122,7 +142,7 @@ impl Expected {
 async fn wait(stage: &Stage, expected: &Expected) -> anyhow::Result<Answer> {
     let started = Instant::now();
     loop {
-        let answer = ask::get(stage.gateway, HOST, expected.path).await;
+        let answer = ask::get(stage.gateway, expected.host, expected.path).await;
         match answer {
             Ok(answer) if expected.is(&answer) => return Ok(answer),
             answer if started.elapsed() > STEP_TIMEOUT => {
@@ -141,9 +161,10 @@ async fn wait(stage: &Stage, expected: &Expected) -> anyhow::Result<Answer> {
 /// Asks, prints the answers, and fails where one is not as expected.
 async fn show(stage: &Stage, requests: &[Expected]) -> anyhow::Result<()> {
     for expected in requests {
-        let answer = ask::get(stage.gateway, HOST, expected.path).await.context(expected.path)?;
+        let answer = ask::get(stage.gateway, expected.host, expected.path).await.context(expected.path)?;
         let version = answer.version.map(|version| format!(", version {version} of the route")).unwrap_or_default();
-        println!("   GET {:22} -> {} by {}{version}", expected.path, answer.status, answer.by);
+        let url = format!("{}{}", expected.host, expected.path);
+        println!("   GET {url:36} -> {} by {}{version}", answer.status, answer.by);
         if !expected.is(&answer) {
             let version = expected.version;
             bail!("{} should have been answered {} by {} ({version:?})", expected.path, expected.status, expected.by);
@@ -162,9 +183,51 @@ async fn wait_for_refusal(stage: &Stage) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn refused_once(stage: &Stage) -> anyhow::Result<()> {
-    let refused = pages::refused_by_envoy(stage).await?;
-    println!("   Configurations that Envoy has refused since it started: {refused}.");
-    ensure!(refused == 1, "it should have refused one");
+/// Is an object that Envoy was seen to refuse served in an earlier version?
+fn went_back(report: &FallbackReport) -> bool {
+    let refused = report.broken_objects.iter().any(|broken| broken.detected_by == Detected::Nack);
+    refused && report.backfilled_objects.len() == 1
+}
+
+/// The beginning of a message: Envoy's can be long.
+fn excerpt(message: &str) -> String {
+    match message.char_indices().nth(MESSAGE_CHARS_MAX) {
+        Some((end, _)) => format!("{}...", message.get(..end).unwrap_or(message)),
+        None => message.to_owned(),
+    }
+}
+
+fn all_is_current(report: &FallbackReport) -> bool {
+    report.status == Status::NotTriggered
+}
+
+/// Waits until diagnostics say what they should, and prints it in a few lines.
+async fn told(stage: &Stage, what: &str, expected: impl Fn(&FallbackReport) -> bool) -> anyhow::Result<()> {
+    let started = Instant::now();
+    let report = loop {
+        match pages::fallback(stage).await {
+            Ok(report) if expected(&report) => break report,
+            report if started.elapsed() > STEP_TIMEOUT => bail!("{} does not say {what}: {report:?}", pages::FALLBACK),
+            _ => tokio::time::sleep(PAUSE).await,
+        }
+    };
+    if all_is_current(&report) {
+        println!("   {}: all is served as it is written", pages::FALLBACK);
+        return Ok(());
+    }
+    println!("   {}:", pages::FALLBACK);
+    for broken in &report.broken_objects {
+        let by = if broken.detected_by == Detected::Nack { "refused by Envoy" } else { "found by Holdfast" };
+        println!("     broken:     {}, {by}", broken.object.key());
+        println!("                 {}", excerpt(&broken.message));
+    }
+    for backfilled in &report.backfilled_objects {
+        let desired = backfilled.desired_generation.unwrap_or_default();
+        let served = backfilled.served_generation;
+        println!("     backfilled: generation {served} is served in the place of {desired}");
+    }
+    for replaced in &report.replaced_objects {
+        println!("     replaced:   {} answers {}", replaced.section, replaced.response);
+    }
     Ok(())
 }
