@@ -16,6 +16,7 @@ use crate::run::data::DataDir;
 use crate::run::manifests::{Incarnations, Manifests, Root};
 use crate::run::store::{FOLDER, identity, restore};
 use crate::settings::{Fallback, Settings};
+use crate::testing;
 use crate::testing::played::PlayedEnvoy;
 
 const BASE: &str = "
@@ -284,6 +285,43 @@ fn no_store_and_a_store_that_cannot_be_used_are_said_so() {
     assert!(failure().to_string().contains("--against: there is no store at"), "{}", failure());
     assert_eq!(format!("{:?}", failure().exit_code()), usage);
     assert!(!scene.data().join(FOLDER).exists(), "looking for a store makes none");
+}
+
+#[test]
+fn a_store_that_lost_its_end_is_used_and_told() {
+    let scene = Scene::new();
+    let earlier = contents(&scene.data().join(FOLDER));
+    scene.write("cart.yaml", &route("cart", "two", "/a+"));
+    scene.serve();
+    scene.write("cart.yaml", &route("cart", "three", "/a["));
+    scene.told(GATES, 1, &["backfilled with generation 2 in the place of 3"]);
+    for (path, bytes) in earlier.iter().filter(|(path, _)| !path.ends_with("committed")) {
+        fs::write(path, bytes).unwrap();
+    }
+    let lost = "was committed, and what is left is generation 1";
+    scene.told(GATES, 1, &[lost, "backfilled with generation 1 in the place of 3"]);
+}
+
+#[test]
+fn sealed_versions_are_known_with_their_key_only() {
+    let scene = Scene::new();
+    let key = [7; 32];
+    let key_file = scene.folder.path().join("key");
+    fs::write(&key_file, key).unwrap();
+    let options = Options { identity: identity(), key: Some(holdfast_store::Key::new(key)) };
+    let mut store = SledStore::open(&scene.data().join(FOLDER), &options).unwrap().store;
+    let scope = holdfast_store::Scope { gateway: "infra/public".into(), build: "1.40.0".into() };
+    let secret =
+        testing::documents("{apiVersion: v1, kind: Secret, metadata: {name: tls}, data: {tls.key: aHVudGVyMg==}}");
+    let Some(Event::Applied(secret, _)) = secret.into_iter().find_map(testing::event) else { panic!("no Secret") };
+    let stored = crate::apis::document::stored(&secret, 1).unwrap();
+    store.commit(Batch::default().with(holdfast_store::Change::Promote(scope, stored))).unwrap();
+    drop(store);
+
+    let sealed = "1 records are sealed and there is no --store-key-file";
+    scene.told(GATES, 0, &[sealed, "2 objects proven good"]);
+    let text = scene.told(&format!("{GATES} --store-key-file {}", key_file.display()), 0, &["3 objects proven good"]);
+    assert!(!text.contains("sealed") && !text.contains("hunter2") && !text.contains("aHVudGVyMg"), "{text}");
 }
 
 #[test]

@@ -131,5 +131,14 @@ mod tests {
         };
         assert!(is_at_rest(&written(Duration::from_secs(1))) && !is_at_rest(&written(Duration::ZERO)));
         assert!(is_at_rest(&signature(folder.path()).unwrap()), "nothing is at rest");
+
+        let file = folder.path().join("db");
+        fs::write(&file, "one").unwrap();
+        let before = signature(folder.path()).unwrap();
+        while signature(folder.path()).unwrap() == before {
+            // The system's clock for files goes in steps.
+            thread::sleep(Duration::from_millis(1));
+            fs::write(&file, "two").unwrap();
+        }
     }
 }
