@@ -17,7 +17,7 @@ const FILES_MAX: usize = 100_000;
 /// How deep in the folder they may stand.
 const DEPTH_MAX: usize = 4;
 /// How often is tried until nobody writes meanwhile.
-const TRIES_MAX: u32 = 100;
+const TRIES_MAX: u32 = 500;
 /// What changed less than this ago may still change without the system's clock showing it.
 const REST: Duration = Duration::from_millis(30);
 /// Time between two tries.
