@@ -266,7 +266,7 @@ impl Engine {
 
     /// Is the object there, readable or not?
     pub fn is_there(&self, key: &ObjectKey) -> bool {
-        self.objects.get(key).is_some() || self.is_unreadable(key)
+        self.objects.get(key).is_some() || self.is_unreadable(key) || self.unread.contains(key)
     }
 
     /// Attached routes in a version that no Envoy is known to have taken as it is, in order.

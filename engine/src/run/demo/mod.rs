@@ -5,6 +5,14 @@
 //! Everything is real: `holdfast run` as a process of its own, a real Envoy, real requests. What a step expects is
 //! checked; the demo fails where the product does.
 
+/// Prints a line. A reader that has gone away is no reason to leave processes behind.
+macro_rules! say {
+    ($($text:tt)*) => {{
+        use std::io::Write;
+        let _ = writeln!(std::io::stdout().lock(), $($text)*);
+    }};
+}
+
 mod ask;
 mod manifests;
 mod pages;
@@ -16,7 +24,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::failure::Failure;
 use stage::Stage;
@@ -46,31 +54,46 @@ pub fn run(args: &DemoArgs) -> Result<ExitCode, Failure> {
 }
 
 async fn show(args: &DemoArgs) -> anyhow::Result<()> {
-    let mut interrupts = signal(SignalKind::interrupt()).context("cannot listen for Ctrl-C")?;
-    println!("Holdfast demo: two teams share one Gateway; one of them makes mistakes.\n");
-    println!(
-        "1. Starting Holdfast, an Envoy and two back ends (the first time Envoy is fetched, which takes a while)."
-    );
+    let mut interrupts = Interrupts::new()?;
+    say!("Holdfast demo: two teams share one Gateway; one of them makes mistakes.\n");
+    say!("1. Starting Holdfast, an Envoy and two back ends (the first time Envoy is fetched, which takes a while).");
     let mut stage = tokio::select! {
         stage = Stage::build() => stage?,
-        _ = interrupts.recv() => bail!(INTERRUPTED),
+        () = interrupts.next() => bail!(INTERRUPTED),
     };
     let told = tokio::select! {
         told = story::tell(&mut stage) => told,
-        _ = interrupts.recv() => Err(anyhow!(INTERRUPTED)),
+        () = interrupts.next() => Err(anyhow!(INTERRUPTED)),
     };
     match &told {
         Ok(()) if args.keep => {
-            println!(
-                "Everything is left running: edit the manifests in {} and ask again.",
-                stage.manifests().display()
-            );
-            println!("Ctrl-C ends it.");
-            interrupts.recv().await;
+            say!("Everything is left running: edit the manifests in {} and ask again.", stage.manifests().display());
+            say!("Ctrl-C ends it.");
+            interrupts.next().await;
         }
         Ok(()) => {}
         Err(_) => eprintln!("\n--- the log of holdfast run:\n{}", stage.log()),
     }
     stage.clear().await;
     told
+}
+
+/// Whoever ends the demo: it then ends what it started.
+struct Interrupts {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Interrupts {
+    fn new() -> anyhow::Result<Self> {
+        let listen = |kind| signal(kind).context("cannot listen for signals");
+        Ok(Self { interrupt: listen(SignalKind::interrupt())?, terminate: listen(SignalKind::terminate())? })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
 }

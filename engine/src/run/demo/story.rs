@@ -38,38 +38,39 @@ pub(super) async fn tell(stage: &mut Stage) -> anyhow::Result<()> {
     repaired(stage).await?;
     nothing_to_go_back_to(stage).await?;
     deleted(stage).await?;
-    println!("\nThe demo went as it should.");
+    say!("\nThe demo went as it should.");
     Ok(())
 }
 
 async fn serves(stage: &Stage) -> anyhow::Result<()> {
     wait(stage, &shop(1)).await?;
-    println!("   The Gateway listens on {}; diagnostics on http://{}/debug", stage.gateway, stage.diagnostics());
-    println!("   Manifests: {}", stage.manifests().display());
-    println!("   Try it:    curl -H 'Host: {HOST}' http://{}/checkout\n", stage.gateway);
+    say!("   The Gateway listens on {}; diagnostics are on http://{}/debug", stage.gateway, stage.diagnostics());
+    say!("   Manifests: {}", stage.manifests().display());
+    say!("   Try it:    curl -H 'Host: {HOST}' http://{}/checkout", stage.gateway);
+    say!("              holdfast status --diagnostics {}\n", stage.diagnostics());
     show(stage, &[shop(1), pay(1), orders(1)]).await
 }
 
 async fn only_envoy_notices(stage: &Stage) -> anyhow::Result<()> {
-    println!("\n2. The checkout team applies version 2 of its route, with a new expression:");
-    println!("   {LARGE_REGEX}");
-    println!("   It compiles; but this Envoy takes no expression as large, and refuses the configuration.");
+    say!("\n2. The checkout team applies version 2 of its route, with a new expression:");
+    say!("   {LARGE_REGEX}");
+    say!("   It compiles; but this Envoy takes no expression as large, and refuses the configuration.");
     stage.edit_checkout(2, LARGE_REGEX)?;
     wait_for_refusal(stage).await?;
     show(stage, &[pay(1), orders(1)]).await?;
-    println!("   Version 1, which worked, is served meanwhile. Holdfast says so:");
+    say!("   Version 1, which worked, is served meanwhile. Holdfast says so:");
     told(stage, "backfilled", went_back).await?;
-    println!("   The shop's team is not held up; it applies its own version 2:");
+    say!("   The shop's team is not held up; it applies its own version 2:");
     stage.edit_shop(2)?;
     wait(stage, &shop(2)).await?;
     show(stage, &[shop(2), orders(1)]).await
 }
 
 async fn restarted(stage: &mut Stage) -> anyhow::Result<()> {
-    println!("\n3. Holdfast is killed. Envoy goes on:");
+    say!("\n3. Holdfast is killed. Envoy goes on:");
     stage.kill_holdfast().await;
     show(stage, &[orders(1)]).await?;
-    println!("   Holdfast starts again, and remembers what worked and what Envoy refused:");
+    say!("   Holdfast starts again, and remembers what worked and what Envoy refused:");
     stage.start_holdfast()?;
     stage.edit_shop(3)?;
     wait(stage, &shop(3)).await?;
@@ -78,7 +79,7 @@ async fn restarted(stage: &mut Stage) -> anyhow::Result<()> {
 }
 
 async fn repaired(stage: &Stage) -> anyhow::Result<()> {
-    println!("\n4. The checkout team applies version 3, which is right. Nobody restarts or releases anything:");
+    say!("\n4. The checkout team applies version 3, which is right. Nobody restarts or releases anything:");
     stage.edit_checkout(3, "/checkout/(orders|v2)/[a-z0-9-]+")?;
     wait(stage, &pay(3)).await?;
     show(stage, &[shop(3), pay(3), orders(3)]).await?;
@@ -86,8 +87,8 @@ async fn repaired(stage: &Stage) -> anyhow::Result<()> {
 }
 
 async fn nothing_to_go_back_to(stage: &Stage) -> anyhow::Result<()> {
-    println!("\n5. A new route with a bracket lost ({BAD_REGEX}). No version of it ever worked: its rule is");
-    println!("   answered in its own place, and its requests fall to no broader route.");
+    say!("\n5. A new route with a bracket lost ({BAD_REGEX}). No version of it ever worked: its rule is");
+    say!("   answered in its own place, and its requests fall to no broader route.");
     let before = stage.received_by_shop();
     stage.add_refunds()?;
     let refunds = Expected { host: HOST, path: "/checkout/refunds/7", status: 404, by: "the Gateway", version: None };
@@ -97,21 +98,21 @@ async fn nothing_to_go_back_to(stage: &Stage) -> anyhow::Result<()> {
     let received = stage.received_by_shop() - before;
     ensure!(received == 1, "the shop's back end received {received} requests, and should have received its own only");
     told(stage, "replaced", |report| report.replaced_objects.len() == 1).await?;
-    println!("   Its owner is told in the route's status:");
-    println!("   {}", pages::status_of_refunds(stage).await?);
+    say!("   Its owner is told in the route's status:");
+    say!("   {}", pages::status_of_refunds(stage).await?);
     stage.delete("refunds.yaml")
 }
 
 async fn deleted(stage: &Stage) -> anyhow::Result<()> {
-    println!("\n6. The checkout team applies version 2 again. Envoy is not asked a second time:");
+    say!("\n6. The checkout team applies version 2 again. Envoy is not asked a second time:");
     stage.edit_checkout(2, LARGE_REGEX)?;
     told(stage, "backfilled", went_back).await?;
     let refused = pages::refused_by_envoy(stage).await?;
-    println!("   Configurations that Envoy has refused in all: {refused}");
+    say!("   Configurations that Envoy has refused in all: {refused}");
     ensure!(refused == 1, "it should have refused one");
     let paid = Expected { host: PAY_HOST, ..pay(3) };
     show(stage, &[paid]).await?;
-    println!("   Then it deletes the route. What is deleted is gone; no earlier version comes back:");
+    say!("   Then it deletes the route. What is deleted is gone; no earlier version comes back:");
     stage.delete("checkout.yaml")?;
     let gone = Expected { status: 404, by: "the Gateway", version: None, ..paid };
     let answer = wait(stage, &gone).await?;
@@ -164,7 +165,7 @@ async fn show(stage: &Stage, requests: &[Expected]) -> anyhow::Result<()> {
         let answer = ask::get(stage.gateway, expected.host, expected.path).await.context(expected.path)?;
         let version = answer.version.map(|version| format!(", version {version} of the route")).unwrap_or_default();
         let url = format!("{}{}", expected.host, expected.path);
-        println!("   GET {url:36} -> {} by {}{version}", answer.status, answer.by);
+        say!("   GET {url:36} -> {} by {}{version}", answer.status, answer.by);
         if !expected.is(&answer) {
             let version = expected.version;
             bail!("{} should have been answered {} by {} ({version:?})", expected.path, expected.status, expected.by);
@@ -212,22 +213,22 @@ async fn told(stage: &Stage, what: &str, expected: impl Fn(&FallbackReport) -> b
         }
     };
     if all_is_current(&report) {
-        println!("   {}: all is served as it is written", pages::FALLBACK);
+        say!("   {}: all is served as it is written", pages::FALLBACK);
         return Ok(());
     }
-    println!("   {}:", pages::FALLBACK);
+    say!("   {}:", pages::FALLBACK);
     for broken in &report.broken_objects {
         let by = if broken.detected_by == Detected::Nack { "refused by Envoy" } else { "found by Holdfast" };
-        println!("     broken:     {}, {by}", broken.object.key());
-        println!("                 {}", excerpt(&broken.message));
+        say!("     broken:     {}, {by}", broken.object.key());
+        say!("                 {}", excerpt(&broken.message));
     }
     for backfilled in &report.backfilled_objects {
         let desired = backfilled.desired_generation.unwrap_or_default();
         let served = backfilled.served_generation;
-        println!("     backfilled: generation {served} is served in the place of {desired}");
+        say!("     backfilled: generation {served} is served in the place of {desired}");
     }
     for replaced in &report.replaced_objects {
-        println!("     replaced:   {} answers {}", replaced.section, replaced.response);
+        say!("     replaced:   {} answers {}", replaced.section, replaced.response);
     }
     Ok(())
 }
