@@ -266,6 +266,22 @@ impl Engine {
         self.unusable.contains(key)
     }
 
+    /// Is the object there, readable or not?
+    pub fn is_there(&self, key: &ObjectKey) -> bool {
+        self.objects.get(key).is_some() || self.is_unreadable(key) || self.unread.contains(key)
+    }
+
+    /// Attached routes in a version that no Envoy is known to have taken as it is, in order.
+    pub fn unproven(&self) -> Vec<ObjectKey> {
+        let is_served = |key: &ObjectKey| self.translator.route(key).is_some_and(|plan| !plan.gateways().is_empty());
+        let proven = |object: &Object| {
+            let known = self.lines.last_valid(&object.key);
+            known.is_some_and(|known| known.body == object.body && known.metadata.uid == object.metadata.uid)
+        };
+        let unproven = |object: &&Arc<Object>| is_served(&object.key) && !proven(object);
+        self.objects.sorted().into_iter().filter(unproven).map(|object| object.key.clone()).collect()
+    }
+
     /// The dependency graph.
     pub fn graph(&self) -> &Graph {
         &self.graph

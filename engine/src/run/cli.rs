@@ -40,9 +40,11 @@ pub enum Command {
     Run(Box<RunArgs>),
     /// Check manifests offline: what is wrong with them, and what would be served
     #[command(
-        long_about = "Check manifests offline: what is wrong with them, and what would be served.\n\nExit code 0 \
-                            where nothing is wrong, 1 where there are findings, 2 where there is nothing to check (no \
-                            such path, or no manifest in it)."
+        long_about = "Check manifests offline: what is wrong with them, and what would be served.\n\nWith --against: \
+                            what would be served in the place of what is broken, and who else is affected, given what \
+                            a Holdfast has stored. Give it all manifests and the gates of that Holdfast.\n\nExit code \
+                            0 where nothing is wrong, 1 where there are findings, 2 where there is nothing to check (no \
+                            such path, or no manifest in it), or no store that it can be checked against."
     )]
     Check(CheckArgs),
     /// Print the Envoy configuration (xDS resources) of each Gateway
@@ -60,7 +62,7 @@ pub enum Command {
                             is not, 2 where nobody can be asked."
     )]
     Status(super::status::StatusArgs),
-    /// Show the product in a minute: two teams, one Gateway, a mistake that stays where it was made
+    /// Show the product in a minute: two teams, one Gateway, mistakes that stay where they were made
     Demo(super::demo::DemoArgs),
     /// Look into the store of what last worked
     #[command(subcommand)]
@@ -149,6 +151,13 @@ pub struct CheckArgs {
     /// Form of the report
     #[arg(long, short, env = "CONTROLLER_OUTPUT", value_enum, default_value_t = ReportFormat::Text)]
     pub output: ReportFormat,
+    /// The data folder of a Holdfast: says what would be served in the place of what is broken, given what is stored
+    /// there. It is only read, and may be in use
+    #[arg(long, env = "CONTROLLER_AGAINST", value_name = "DATA_DIR")]
+    pub against: Option<PathBuf>,
+    /// The key that Secrets are sealed with.
+    #[command(flatten)]
+    pub store_key: StoreKeyArgs,
     /// What is decided, and how.
     #[command(flatten)]
     pub translation: TranslationArgs,

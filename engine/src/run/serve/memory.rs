@@ -15,7 +15,7 @@ use crate::run::envoy::{self, EnvoyBinary};
 use crate::run::failure::Failure;
 use crate::run::probe::{Prober, ProberOptions};
 use crate::run::store::persist::Persist;
-use crate::run::store::{FOLDER, restore};
+use crate::run::store::{FOLDER, identity, restore};
 use crate::settings::RE2_PROGRAM_SIZE_MAX;
 use crate::trial::Tried;
 
@@ -32,8 +32,7 @@ pub fn open_store(
     metrics: &Metrics,
 ) -> Result<(Option<Arc<Persist>>, Restored), Failure> {
     let key = args.store_key.load()?;
-    let identity = format!("standalone {}", crate::settings::CONTROLLER_NAME).into();
-    let opened = SledStore::open(&data.path().join(FOLDER), &Options { identity, key });
+    let opened = SledStore::open(&data.path().join(FOLDER), &Options { identity: identity(), key });
     let Opened { store, notices } = match opened {
         Ok(opened) => opened,
         Err(error) => {
