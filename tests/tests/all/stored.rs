@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use holdfast_engine::apis::document::{document, restored, stored};
-use holdfast_engine::apis::{Decoded, decode};
+use holdfast_engine::apis::{Body, Decoded, decode};
 use holdfast_engine::object::Object;
 use holdfast_engine::testing::{self, mutate};
 use serde_json::{Value, json};
@@ -92,7 +92,7 @@ fn every_whole_object_comes_back_equal() {
             }
         }
     }
-    assert!(KEPT.iter().all(|kind| kinds.get(*kind).is_some_and(|count| *count > 10)), "tried: {kinds:?}");
+    assert!(KEPT.iter().all(|kind| kinds.get(*kind).is_some_and(|count| *count > 5)), "tried: {kinds:?}");
 }
 
 #[test]
