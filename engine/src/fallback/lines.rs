@@ -122,10 +122,6 @@ impl Lines {
         for key in &changes.routes {
             replan.extend(around.translator.route(key).iter().flat_map(|plan| plan.gateways()).cloned());
         }
-        if !changes.routes.is_empty() {
-            // A route may have left: then only the Gateway's fleet tells.
-            replan.extend(touched.iter().cloned());
-        }
         // What is unusable now is broken wherever a version of it is known.
         for line in self.gateways.values().flatten() {
             let known = around.unusable.iter().any(|key| line.last_valid.of(key, None).next().is_some());
