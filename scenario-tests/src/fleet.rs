@@ -156,8 +156,8 @@ previous=
 for argument; do
   shift
   if [ "$previous" = --config-path ]; then
-    sed 's/\(error_level"*: *\)10000/\1{RE2_ENVOY}/' "$argument" > "$argument.small"
-    argument="$argument.small"
+    sed 's/\(error_level"*: *\)10000/\1{RE2_ENVOY}/' "$argument" > "$argument.small.yaml"
+    argument="$argument.small.yaml"
   fi
   set -- "$@" "$argument"
   previous="$argument"

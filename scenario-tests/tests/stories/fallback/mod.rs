@@ -3,14 +3,30 @@
 //! Envoys are started with Envoy's own limit of expressions, 100, where Holdfast expects 10,000: an everyday expression is
 //! then accepted by translation and refused by Envoy. Every route says in its answers which version of it is served.
 
+mod estate;
+mod fleet;
+mod hosts;
+mod kills;
+mod pods;
+mod probed;
 mod refused;
+mod words;
 
 use anyhow::{Result, ensure};
 use holdfast_scenario_tests::ask::{Ask, get};
 use holdfast_scenario_tests::{HoldfastOptions, Story, World, until};
 
 pub(crate) fn stories() -> Vec<Story> {
-    [refused::stories()].concat()
+    [
+        fleet::stories(),
+        hosts::stories(),
+        kills::stories(),
+        pods::stories(),
+        probed::stories(),
+        refused::stories(),
+        words::stories(),
+    ]
+    .concat()
 }
 
 /// Larger than Envoy's own limit, and smaller than Holdfast's.
@@ -22,6 +38,9 @@ const BACKFILL: [&str; 3] =
     ["--feature-gates", "FallbackConfiguration=true", "--use-last-valid-config-for-fallback=true"];
 /// The flags of the fallback without them.
 const REPLACE: [&str; 2] = ["--feature-gates", "FallbackConfiguration=true"];
+
+/// The flags of the fallback where nothing stands in the place of what is refused.
+const LEAVE_OUT: [&str; 2] = ["--feature-gates", "FallbackConfiguration=true,InvalidRouteReplacement=false"];
 
 /// A rule for a match of the path, whose answers carry the version.
 fn rule(kind: &str, path: &str, version: &str) -> String {

@@ -6,7 +6,7 @@ use holdfast_scenario_tests::fleet::{FleetEnvoy, Running, connected};
 use holdfast_scenario_tests::hammer::Shot;
 use holdfast_scenario_tests::{Hammer, Holdfast, Story, World, stories, until};
 
-use super::{BACKFILL, REPLACE, ask, comes_to_serve, good, refused, serves, stored, unprobed};
+use super::{BACKFILL, LEAVE_OUT, REPLACE, ask, comes_to_serve, good, refused, serves, stored, unprobed};
 
 pub(crate) fn stories() -> Vec<Story> {
     stories!(
@@ -17,6 +17,7 @@ pub(crate) fn stories() -> Vec<Story> {
             without_last_valid_versions_it_is_replaced,
             without_replacement_it_is_left_out,
             without_the_gate_the_whole_gateway_is_held,
+            what_is_replaced_stays_so_after_a_crash,
             a_route_that_was_never_valid_is_replaced,
             what_is_edited_again_and_again_recovers,
             state_of_the_world,
@@ -25,7 +26,7 @@ pub(crate) fn stories() -> Vec<Story> {
 }
 
 /// Two routes, `/cart` and `/other`, in version 1, served by one Envoy with the small limit.
-async fn two_routes(world: &World, flags: &[&str]) -> Result<(u16, Holdfast, Running)> {
+pub(super) async fn two_routes(world: &World, flags: &[&str]) -> Result<(u16, Holdfast, Running)> {
     let port = world.gateway()?;
     world.route("cart", &good("/cart", "1"))?;
     world.route("other", &good("/other", "1"))?;
@@ -99,8 +100,7 @@ async fn without_last_valid_versions_it_is_replaced(world: World) -> Result<()> 
 
 async fn without_replacement_it_is_left_out(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
-    let flags = ["--feature-gates", "FallbackConfiguration=true,InvalidRouteReplacement=false"];
-    let (port, _holdfast, envoy) = two_routes(&world, &flags).await?;
+    let (port, _holdfast, envoy) = two_routes(&world, &LEAVE_OUT).await?;
     world.route("broad", &good("/", "broad"))?;
     comes_to_serve(port, "/somewhere", "broad").await?;
     world.route("cart", &refused("/cart", "2"))?;
@@ -120,11 +120,7 @@ async fn without_the_gate_the_whole_gateway_is_held(world: World) -> Result<()> 
     comes_to_serve(port, "/goes", "1").await?;
     let load = Hammer::start([ask(port, "/cart"), ask(port, "/other")]);
     world.route("cart", &refused("/cart", "2"))?;
-    until("the Envoy has refused it", || async {
-        ensure!(envoy.refusals().await? > 0, "it has not");
-        Ok(())
-    })
-    .await?;
+    refuses_something(&envoy).await?;
     load.goes_on(100).await?;
     for path in ["/cart", "/other"] {
         serves(port, path, "1").await?;
@@ -140,6 +136,25 @@ async fn without_the_gate_the_whole_gateway_is_held(world: World) -> Result<()> 
     comes_to_serve(port, "/other", "2").await?;
     load.stop_expecting(Shot::is_ok).await?;
     Ok(())
+}
+
+async fn what_is_replaced_stays_so_after_a_crash(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let (port, holdfast, envoy) = two_routes(&world, &REPLACE).await?;
+    world.route("cart", &refused("/cart", "2"))?;
+    ask(port, "/cart").comes_to_answer(404).await?;
+    stored(&world, port).await?;
+    let before = envoy.refusals().await?;
+    let load = Hammer::start([ask(port, "/other")]);
+    let holdfast = world.run_with(holdfast.kill()?).await?;
+    connected(&holdfast, 1).await?;
+    world.route("other", &good("/other", "2"))?;
+    comes_to_serve(port, "/other", "2").await?;
+    ask(port, "/cart").answers(404).await?;
+    refuses_no_more_than(&envoy, before).await?;
+    load.stop_expecting(Shot::is_ok).await?;
+    world.route("cart", &good("/cart", "3"))?;
+    comes_to_serve(port, "/cart", "3").await
 }
 
 async fn a_route_that_was_never_valid_is_replaced(world: World) -> Result<()> {
@@ -201,6 +216,15 @@ async fn state_of_the_world(world: World) -> Result<()> {
     let never = get(port, "/nowhere").send().await?;
     ensure!(never.status.as_u16() == 404, "{never:?}");
     Ok(())
+}
+
+/// Waits until an Envoy has refused something.
+pub(super) async fn refuses_something(envoy: &Running) -> Result<()> {
+    until("the Envoy has refused it", || async {
+        ensure!(envoy.refusals().await? > 0, "it has not");
+        Ok(())
+    })
+    .await
 }
 
 async fn refuses(envoy: &Running, times: u64) -> Result<()> {
