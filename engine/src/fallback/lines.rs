@@ -292,6 +292,7 @@ impl Lines {
         line.envoys.remove(&envoy.node);
         line.alone.remove(&envoy.node);
         line.strays.remove(&envoy.node);
+        line.silent.remove(&envoy.node);
         line.lost(&envoy.node, SILENCE, around);
         self.touched.insert(envoy.fleet.clone());
     }
@@ -306,6 +307,7 @@ impl Lines {
             };
             if let Some(node) = late {
                 if line.envoys.contains_key(&node) {
+                    line.silent.insert(node.clone());
                     line.lost(&node, SILENCE, around);
                 } else {
                     // It is gone for good, which says nothing: another one tries.
