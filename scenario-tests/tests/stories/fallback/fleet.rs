@@ -143,7 +143,10 @@ async fn each_build_gets_what_it_takes(world: World) -> Result<()> {
         everywhere(port, "/cart", &healed).await?;
     }
     large.never_refused().await?;
-    ensure!(holdfast.metric("holdfast_nacks_total", &[]).await? <= 6.0, "more refusals than it takes to tell two apart");
+    ensure!(
+        holdfast.metric("holdfast_nacks_total", &[]).await? <= 6.0,
+        "more refusals than it takes to tell two apart"
+    );
     load.stop_expecting(Shot::is_ok).await?;
     Ok(())
 }

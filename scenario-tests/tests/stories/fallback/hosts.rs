@@ -134,8 +134,10 @@ async fn plain_hosts(world: &World, flags: &[&str], body_is_empty: bool) -> Resu
     let options = unprobed(world, flags)?;
     let _holdfast = world.run_with(options.clone()).await?;
     let _envoy = FleetEnvoy::small("one").start(world, &options).await?;
-    let (narrow, wild) =
-        (get(port, &format!("/x/{SAMPLE}")).host("a.shop.example"), get(port, &format!("/x/{SAMPLE}")).host("b.shop.example"));
+    let (narrow, wild) = (
+        get(port, &format!("/x/{SAMPLE}")).host("a.shop.example"),
+        get(port, &format!("/x/{SAMPLE}")).host("b.shop.example"),
+    );
     for ask in [&narrow, &wild] {
         ask.comes_to_answer(200).await?;
     }

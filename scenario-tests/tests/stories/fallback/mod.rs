@@ -4,6 +4,7 @@
 //! then accepted by translation and refused by Envoy. Every route says in its answers which version of it is served.
 
 mod estate;
+mod figures;
 mod fleet;
 mod hosts;
 mod kills;
@@ -18,6 +19,7 @@ use holdfast_scenario_tests::{HoldfastOptions, Story, World, until};
 
 pub(crate) fn stories() -> Vec<Story> {
     [
+        figures::stories(),
         fleet::stories(),
         hosts::stories(),
         kills::stories(),
