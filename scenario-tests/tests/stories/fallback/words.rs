@@ -30,17 +30,17 @@ fn liar(path: &str, version: &str, others: &str) -> String {
 async fn told(world: World, flags: &[&str], edited: bool) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let port = world.gateway()?;
-    for name in ["liar", "other", "cart"] {
+    for name in ["liar", "other", "cart", "still"] {
         world.route(name, &good(&format!("/{name}"), "1"))?;
     }
     let options = unprobed(&world, flags)?;
     let _holdfast = world.run_with(options.clone()).await?;
     let envoy = FleetEnvoy::small("one").start(&world, &options).await?;
-    for path in ["/liar", "/other", "/cart"] {
+    for path in ["/liar", "/other", "/cart", "/still"] {
         comes_to_serve(port, path, "1").await?;
     }
-    // Without last valid versions, who is edited together with a culprit is replaced until it is known to be innocent.
-    let paths = if edited { &["/cart"][..] } else { &["/other", "/cart"] };
+    // Without last valid versions, who is edited while a culprit is looked for is replaced until it is known to be innocent.
+    let paths = if edited { &["/still"][..] } else { &["/other", "/cart", "/still"] };
     let load = Hammer::start(paths.iter().map(|path| ask(port, path)));
     // Who is refused more often than that has to wait.
     let names = ["httproute/default/other/rules/0, HTTPRoute default/other", "http/80, default/public"];
