@@ -6,6 +6,7 @@
 mod estate;
 mod figures;
 mod fleet;
+mod held;
 mod hosts;
 mod kills;
 mod pods;
@@ -21,6 +22,7 @@ pub(crate) fn stories() -> Vec<Story> {
     [
         figures::stories(),
         fleet::stories(),
+        held::stories(),
         hosts::stories(),
         kills::stories(),
         pods::stories(),
