@@ -110,6 +110,11 @@ impl Running {
         Ok(())
     }
 
+    /// Its clusters with their endpoints, as it lists them.
+    pub async fn clusters(&self) -> Result<String> {
+        Ok(get(self.admin, "/clusters").answers(200).await?.body)
+    }
+
     /// Its process id.
     pub fn id(&self) -> u32 {
         self.process.id()

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use holdfast_scenario_tests::fleet::{FleetEnvoy, Running, connected};
 use holdfast_scenario_tests::hammer::Shot;
-use holdfast_scenario_tests::manifests::{documents, http_route};
+use holdfast_scenario_tests::manifests::{documents, http_route, service};
 use holdfast_scenario_tests::{Hammer, Holdfast, Story, World, stories, until};
 
 use super::{BACKFILL, ask, comes_to_serve, good, refused, serves, unprobed};
@@ -21,6 +21,7 @@ pub(crate) fn stories() -> Vec<Story> {
             culprits_are_found_on_one_envoy,
             each_build_gets_what_it_takes,
             an_envoy_that_comes_later_is_given_what_is_proven,
+            pods_change_while_a_silent_envoy_is_waited_for,
             a_silent_envoy_keeps_nobody_else_from_being_served,
             a_killed_envoy_convicts_nobody,
         ]
@@ -176,6 +177,32 @@ async fn an_envoy_that_comes_later_is_given_what_is_proven(world: World) -> Resu
     let large = FleetEnvoy::large("three").start(&world, &options).await?;
     everywhere(port, "/cart", "2").await?;
     large.never_refused().await
+}
+
+/// Endpoints wait for nobody: not even for the Envoy that tries what is new.
+async fn pods_change_while_a_silent_envoy_is_waited_for(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let envoys = [FleetEnvoy::small("one"), FleetEnvoy::small("two")];
+    let (port, _holdfast, [one, two]) = served_by(&world, &BACKFILL, envoys).await?;
+    one.freeze();
+    world.route("cart", &good("/cart", "2"))?;
+    let mut pods = Vec::new();
+    for name in ["second", "third", "fourth"] {
+        let pod = world.pod("default", "echo", name).await?;
+        let address = pod.address();
+        world.write("service-default-echo.yaml", service("default", "echo", None, &[address]))?;
+        until("the Envoy that is well has the new pod", || async {
+            let clusters = two.clusters().await?;
+            ensure!(clusters.contains(&address.to_string()), "it has not:\n{clusters}");
+            Ok(())
+        })
+        .await?;
+        pods.push(pod);
+    }
+    let routes = two.dump("dynamic_route_configs").await?.to_string();
+    ensure!(!routes.contains("\"2\""), "what is new was not waited for: {routes}");
+    one.thaw();
+    everywhere(port, "/cart", "2").await
 }
 
 /// The Envoy that tries what is new falls silent: the others go on, and get what is newer still.

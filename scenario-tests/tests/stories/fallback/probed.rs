@@ -1,6 +1,7 @@
 //! With a probe: what is refused never reaches an Envoy that serves, whoever it is among many, and whatever is wrong.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use holdfast_engine::testing::mistakes;
@@ -9,7 +10,7 @@ use holdfast_scenario_tests::fleet::small_binary;
 use holdfast_scenario_tests::hammer::Shot;
 use holdfast_scenario_tests::manifests::{self, https_listener};
 use holdfast_scenario_tests::tls::Certificate;
-use holdfast_scenario_tests::{Hammer, Holdfast, HoldfastOptions, Story, World, stories, until};
+use holdfast_scenario_tests::{Hammer, Holdfast, HoldfastOptions, Story, World, process, stories, until};
 
 use super::estate::{Estate, Expected, Flaw};
 use super::{BACKFILL, REPLACE, comes_to_serve, good, refused, serves};
@@ -25,6 +26,7 @@ pub(crate) fn stories() -> Vec<Story> {
             certificate_with_another_key,
             a_new_gateway_with_a_broken_route,
             edits_while_the_probe_is_at_work,
+            edits_while_probes_are_killed,
         ]
     )
 }
@@ -74,10 +76,8 @@ async fn culprits_of_a_thousand(world: World, flags: &[&str], backfilled: bool) 
         };
         until(&format!("all but {count} are served in version {version}"), || estate.answer(expected)).await?;
         production_refused_nothing(&holdfast).await?;
-        for (route, served) in served.iter_mut().enumerate().filter(|(route, _)| !flaws.contains_key(route)) {
-            let _ = route;
-            *served = version;
-        }
+        let innocents = served.iter_mut().enumerate().filter(|(route, _)| !flaws.contains_key(route));
+        innocents.for_each(|(_, served)| *served = version);
     }
     estate.write(9, &BTreeMap::new())?;
     until("all are healed", || estate.answer(|_| Expected::Version(9))).await?;
@@ -212,4 +212,36 @@ async fn edits_while_the_probe_is_at_work(world: World) -> Result<()> {
     production_refused_nothing(&holdfast).await?;
     load.stop_expecting(Shot::is_ok).await?;
     Ok(())
+}
+
+/// Without its probe nobody is convicted for it, and in the end everybody has what they should have.
+async fn edits_while_probes_are_killed(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let port = world.gateway()?;
+    let estate = Estate::new(&world, port, 60);
+    estate.write(1, &BTreeMap::new())?;
+    let holdfast = world.run_with(probed(&world, &BACKFILL)?).await?;
+    until("all are served", || estate.answer(|_| Expected::Version(1))).await?;
+    let load = Hammer::start([estate.ask(1), estate.ask(33)]);
+    for version in 2..10 {
+        let flaws = BTreeMap::from([(33, Flaw::Large), (40 + usize::try_from(version)?, Flaw::Mistake("duration"))]);
+        estate.write(version, &flaws)?;
+        for probe in holdfast.probes() {
+            process::signal(probe, "KILL");
+        }
+        tokio::time::sleep(Duration::from_millis(u64::from(version) * 37 % 150)).await;
+    }
+    let flaws = BTreeMap::from([(33, Flaw::Large), (44, Flaw::Mistake("regex"))]);
+    estate.write(10, &flaws)?;
+    until("all but two are served in version 10", || async {
+        let served = estate.served().await?;
+        let old = (0..60).filter(|route| served.get(*route) != Some(&Expected::Version(10))).collect::<Vec<_>>();
+        ensure!(old == [33, 44], "in another version: {old:?}");
+        ensure!(served.get(33) == Some(&Expected::Version(1)), "{:?}", served.get(33));
+        Ok(())
+    })
+    .await?;
+    load.stop_expecting(Shot::is_ok).await?;
+    estate.write(11, &BTreeMap::new())?;
+    until("all are healed", || estate.answer(|_| Expected::Version(11))).await
 }
