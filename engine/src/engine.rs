@@ -10,7 +10,6 @@ use holdfast_xds::{Answer, EnvoyId, Offers, Snapshot};
 use crate::apis::Body;
 use crate::fallback::attribution::Attributed;
 use crate::fallback::checker::Objection;
-use crate::fallback::attribution::Attributed;
 use crate::fallback::line::Around;
 use crate::fallback::lines::Lines;
 use crate::fallback::restored::Restored;
