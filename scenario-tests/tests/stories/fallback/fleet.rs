@@ -11,7 +11,7 @@ use holdfast_scenario_tests::hammer::Shot;
 use holdfast_scenario_tests::manifests::{documents, http_route, service};
 use holdfast_scenario_tests::{Hammer, Holdfast, Story, World, stories, until};
 
-use super::{BACKFILL, ask, comes_to_serve, good, refused, serves, unprobed};
+use super::{BACKFILL, ask, comes_to_blame, comes_to_serve, good, refused, serves, unprobed};
 
 pub(crate) fn stories() -> Vec<Story> {
     stories!(
@@ -105,6 +105,7 @@ async fn culprits_are_found_on_one_envoy(world: World) -> Result<()> {
         let version = if CULPRITS.contains(&number) { "1" } else { "2" };
         everywhere(port, &format!("/r{number}"), version).await?;
     }
+    comes_to_blame(&holdfast, "nack", CULPRITS.map(|number| format!("r{number}")).iter().map(String::as_str)).await?;
     let (tried, spared) = (one.refusals().await?, two.refusals().await?);
     ensure!(tried > 0 && spared == 0, "one refused {tried} times, two {spared} times");
     let bound = CULPRITS.len() as u64 * (2 + 2 * u64::from(ROUTES.ilog2() + 1));
@@ -245,6 +246,7 @@ async fn a_killed_envoy_convicts_nobody(world: World) -> Result<()> {
     for path in ["/cart", "/other"] {
         everywhere(port, path, "2").await?;
     }
+    comes_to_blame(&holdfast, "nack", []).await?;
     let options = holdfast.options.clone();
     let one = FleetEnvoy::small("one").start(&world, &options).await?;
     connected(&holdfast, 2).await?;

@@ -14,9 +14,12 @@ mod probed;
 mod refused;
 mod words;
 
-use anyhow::{Result, ensure};
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result, ensure};
 use holdfast_scenario_tests::ask::{Ask, get};
-use holdfast_scenario_tests::{HoldfastOptions, Story, World, until};
+use holdfast_scenario_tests::{Holdfast, HoldfastOptions, Story, World, until};
+use serde_json::Value;
 
 pub(crate) fn stories() -> Vec<Story> {
     [
@@ -94,4 +97,28 @@ async fn stored(world: &World, port: u16) -> Result<()> {
         comes_to_serve(port, "/stored", version).await?;
     }
     Ok(())
+}
+
+/// Names of the objects that are told to be broken, with who found it.
+async fn broken(holdfast: &Holdfast) -> Result<BTreeMap<String, String>> {
+    let report = holdfast.diagnostics("/debug/config/fallback").await?;
+    let text = |object: &Value, field: &str| object[field].as_str().unwrap_or_default().to_owned();
+    let broken = report["brokenObjects"].as_array().context("no list")?;
+    Ok(broken.iter().map(|object| (text(object, "name"), text(object, "detectedBy"))).collect())
+}
+
+/// Comes to tell that just these are broken, found so.
+async fn comes_to_blame<'a>(
+    holdfast: &Holdfast,
+    detected_by: &str,
+    names: impl IntoIterator<Item = &'a str>,
+) -> Result<()> {
+    let wanted: BTreeMap<String, String> =
+        names.into_iter().map(|name| (name.to_owned(), detected_by.to_owned())).collect();
+    until("the right ones are blamed", || async {
+        let told = broken(holdfast).await?;
+        ensure!(told == wanted, "{told:?} instead of {wanted:?}");
+        Ok(())
+    })
+    .await
 }

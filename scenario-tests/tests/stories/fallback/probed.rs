@@ -13,7 +13,7 @@ use holdfast_scenario_tests::tls::Certificate;
 use holdfast_scenario_tests::{Hammer, Holdfast, HoldfastOptions, Story, World, process, stories, until};
 
 use super::estate::{Estate, Expected, Flaw};
-use super::{BACKFILL, REPLACE, comes_to_serve, good, refused, serves};
+use super::{BACKFILL, REPLACE, comes_to_blame, comes_to_serve, good, refused, serves};
 
 pub(crate) fn stories() -> Vec<Story> {
     stories!(
@@ -75,12 +75,15 @@ async fn culprits_of_a_thousand(world: World, flags: &[&str], backfilled: bool) 
             false => Expected::Version(version),
         };
         until(&format!("all but {count} are served in version {version}"), || estate.answer(expected)).await?;
+        let names: Vec<String> = flaws.keys().map(|route| format!("r{route}")).collect();
+        comes_to_blame(&holdfast, "probe", names.iter().map(String::as_str)).await?;
         production_refused_nothing(&holdfast).await?;
         let innocents = served.iter_mut().enumerate().filter(|(route, _)| !flaws.contains_key(route));
         innocents.for_each(|(_, served)| *served = version);
     }
     estate.write(9, &BTreeMap::new())?;
     until("all are healed", || estate.answer(|_| Expected::Version(9))).await?;
+    comes_to_blame(&holdfast, "probe", []).await?;
     production_refused_nothing(&holdfast).await?;
     load.stop_expecting(Shot::is_ok).await?;
     Ok(())
@@ -160,6 +163,7 @@ async fn certificate_with_another_key(world: World) -> Result<()> {
     secret(hosts[0], &new[0], true)?;
     secret(hosts[1], &new[1], false)?;
     ask(1, &new[1]).comes_to_answer(200).await?;
+    comes_to_blame(&holdfast, "probe", ["one-example"]).await?;
     world.route("all", &good("/", "2"))?;
     ask(1, &new[1]).comes_to("the newest route is served", |reply| reply.header("x-version") == "2").await?;
     load.goes_on(30).await?;

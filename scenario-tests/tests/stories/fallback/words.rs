@@ -5,7 +5,7 @@ use holdfast_scenario_tests::fleet::FleetEnvoy;
 use holdfast_scenario_tests::hammer::Shot;
 use holdfast_scenario_tests::{Hammer, Story, World, stories, until};
 
-use super::{BACKFILL, REPLACE, ask, comes_to_serve, good, serves, unprobed};
+use super::{BACKFILL, REPLACE, ask, comes_to_blame, comes_to_serve, good, serves, unprobed};
 
 pub(crate) fn stories() -> Vec<Story> {
     stories!("fallback::words", true, [that_imitate_a_refusal_of_others, that_imitate_it_while_others_are_edited])
@@ -34,7 +34,7 @@ async fn told(world: World, flags: &[&str], edited: bool) -> Result<()> {
         world.route(name, &good(&format!("/{name}"), "1"))?;
     }
     let options = unprobed(&world, flags)?;
-    let _holdfast = world.run_with(options.clone()).await?;
+    let holdfast = world.run_with(options.clone()).await?;
     let envoy = FleetEnvoy::small("one").start(&world, &options).await?;
     for path in ["/liar", "/other", "/cart", "/still"] {
         comes_to_serve(port, path, "1").await?;
@@ -59,6 +59,7 @@ async fn told(world: World, flags: &[&str], edited: bool) -> Result<()> {
         world.route("cart", &good("/cart", &version))?;
         comes_to_serve(port, "/cart", &version).await?;
         comes_to_serve(port, "/other", if edited { &version } else { "1" }).await?;
+        comes_to_blame(&holdfast, "nack", ["liar"]).await?;
         if flags == BACKFILL {
             serves(port, "/liar", "1").await?;
         }
