@@ -31,7 +31,8 @@ pub(crate) const CORS_FILTER: &str = "envoy.filters.http.cors";
 /// A route as bytes, for a listener.
 pub(crate) fn encode(route: &Route, listener: ListenerContext) -> Vec<u8> {
     let per_filter = route.cors.iter().map(|cors| (CORS_FILTER.to_owned(), any(&cors.encode())));
-    envoy::Route {
+    #[cfg_attr(not(any(test, feature = "testing")), allow(unused_mut))]
+    let mut encoded = envoy::Route {
         name: route.name.to_string(),
         r#match: Some(route_match(&route.matches)),
         action: Some(action(route, listener)),
@@ -41,8 +42,10 @@ pub(crate) fn encode(route: &Route, listener: ListenerContext) -> Vec<u8> {
         response_headers_to_remove: route.response_headers.to_remove(),
         typed_per_filter_config: per_filter.collect::<HashMap<_, _>>(),
         ..Default::default()
-    }
-    .encode_to_vec()
+    };
+    #[cfg(any(test, feature = "testing"))]
+    crate::testing::mistakes::spoil_route(&mut encoded, &route.response_headers);
+    encoded.encode_to_vec()
 }
 
 fn route_match(matches: &Match) -> envoy::RouteMatch {

@@ -13,7 +13,7 @@ use holdfast_xds::{Answer, Outcome, ResourceType, Version};
 use super::ROUNDS_MAX;
 use super::interaction::{Found, Interaction};
 use super::line::{Around, Line};
-use super::readmission::{Finding, Readmission, Subject};
+use super::readmission::{Finding, Subject};
 use super::rollout::{Stage, Waiting, next};
 use super::suspects::{self, Suspects};
 use super::trials::{self, Item};
@@ -236,6 +236,7 @@ impl Line {
 
     /// An Envoy of the fleet has answered. True where the plan is to be derived anew.
     pub(crate) fn answered(&mut self, answer: &Answer, around: &mut Around<'_>) {
+        self.silent.remove(&answer.node);
         if answer.kind == ResourceType::Route && answer.outcome == Outcome::Acknowledged {
             self.canary_filled(&answer.node);
         }
@@ -336,7 +337,8 @@ impl Line {
                             self.convict(*content, &subject.node, Detected::Suspected, message, Vec::new(), around);
                         }
                     }
-                    self.readmission = Some(Readmission::refused_together(subjects));
+                    // A search that is under way goes on: what stands in for its suspects may be refused as well.
+                    self.readmission.get_or_insert_default().add(subjects);
                 }
             }
         }

@@ -122,6 +122,8 @@ pub(crate) struct Line {
     pub(crate) alone: BTreeMap<Arc<str>, String>,
     /// What they refused, and what they have meanwhile.
     pub(crate) strays: BTreeMap<Arc<str>, Stray>,
+    /// Envoys that have not answered in time, and to nothing since.
+    pub(crate) silent: BTreeSet<Arc<str>>,
     /// What all Envoys had before the newest configuration.
     pub(crate) previous: Snapshot,
     /// What is to be stored soon.
@@ -162,6 +164,7 @@ impl Line {
             rounds: 0,
             alone: BTreeMap::new(),
             strays: BTreeMap::new(),
+            silent: BTreeSet::new(),
             previous: Snapshot::default(),
             records: Batch::default(),
             convictions: Batch::default(),

@@ -122,10 +122,6 @@ impl Lines {
         for key in &changes.routes {
             replan.extend(around.translator.route(key).iter().flat_map(|plan| plan.gateways()).cloned());
         }
-        if !changes.routes.is_empty() {
-            // A route may have left: then only the Gateway's fleet tells.
-            replan.extend(touched.iter().cloned());
-        }
         // What is unusable now is broken wherever a version of it is known.
         for line in self.gateways.values().flatten() {
             let known = around.unusable.iter().any(|key| line.last_valid.of(key, None).next().is_some());
@@ -296,6 +292,7 @@ impl Lines {
         line.envoys.remove(&envoy.node);
         line.alone.remove(&envoy.node);
         line.strays.remove(&envoy.node);
+        line.silent.remove(&envoy.node);
         line.lost(&envoy.node, SILENCE, around);
         self.touched.insert(envoy.fleet.clone());
     }
@@ -310,6 +307,7 @@ impl Lines {
             };
             if let Some(node) = late {
                 if line.envoys.contains_key(&node) {
+                    line.silent.insert(node.clone());
                     line.lost(&node, SILENCE, around);
                 } else {
                     // It is gone for good, which says nothing: another one tries.

@@ -7,6 +7,7 @@ mod commands;
 mod echo;
 mod endpoints;
 mod envoys;
+mod fallback;
 mod files;
 mod filters;
 mod gateways;
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
         echo::stories(),
         endpoints::stories(),
         envoys::stories(),
+        fallback::stories(),
         files::stories(),
         filters::stories(),
         gateways::stories(),
