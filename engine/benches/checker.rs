@@ -1,7 +1,7 @@
 //! What the checker of fallbacks costs, beside the planner whose plan it looks at.
 //!
 //! `cargo bench -p holdfast-engine --features testing --bench checker [-- ROUTES…]` prints the median of each at 1,000
-//! and 10,000 routes of which 1, 10 and 100 are broken and backfilled: the checker's time must grow with what is
+//! and 2,000 routes of which 1, 10 and 100 are broken and backfilled: the checker's time must grow with what is
 //! broken, and not with what is there.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
@@ -18,7 +18,7 @@ const TIMES: usize = 51;
 
 fn main() {
     let sizes: Vec<usize> = std::env::args().filter_map(|argument| argument.parse().ok()).collect();
-    let sizes = if sizes.is_empty() { vec![1_000, 10_000] } else { sizes };
+    let sizes = if sizes.is_empty() { vec![1_000, 2_000] } else { sizes };
     println!("routes | broken | backfilled | planner us | checker us");
     for routes in sizes {
         let mut settings = Settings::standalone();

@@ -8,12 +8,13 @@ use holdfast_store::Batch;
 use holdfast_xds::{Answer, EnvoyId, Offers, Snapshot};
 
 use crate::apis::Body;
+use crate::fallback::attribution::Attributed;
 use crate::fallback::checker::Objection;
 use crate::fallback::line::Around;
 use crate::fallback::lines::Lines;
 use crate::fallback::restored::Restored;
 use crate::fault::Fault;
-use crate::hold::{Hold, Refusal};
+use crate::hold::Refusal;
 use crate::object::Object;
 use crate::settings::Settings;
 use crate::snapshot::ObjectSnapshot;
@@ -75,12 +76,15 @@ pub struct Engine {
     objects: ObjectSnapshot,
     unusable: BTreeSet<ObjectKey>,
     unread: BTreeSet<ObjectKey>,
+    /// Since when they are.
+    unusable_since: BTreeMap<ObjectKey, i64>,
     graph: Graph,
     pub(crate) translator: Translator,
     pub(crate) lines: Lines,
     decoding: BTreeMap<ObjectKey, Vec<Fault>>,
     probe: Option<Arc<str>>,
     next_trial: u64,
+    fallbacks: u64,
     now_ms: u64,
 }
 
@@ -93,11 +97,13 @@ impl Engine {
             objects: ObjectSnapshot::default(),
             unusable: BTreeSet::new(),
             unread: BTreeSet::new(),
+            unusable_since: BTreeMap::new(),
             graph: Graph::default(),
             lines: Lines::default(),
             decoding: BTreeMap::new(),
             probe: None,
             next_trial: 0,
+            fallbacks: 0,
             now_ms: 0,
         }
     }
@@ -155,6 +161,7 @@ impl Engine {
             now_ms: self.now_ms,
             probe: self.probe.as_ref(),
             next_trial: &mut self.next_trial,
+            fallbacks: &mut self.fallbacks,
             trials: &mut trials,
         };
         if objects {
@@ -176,6 +183,7 @@ impl Engine {
         self.note(&object.key, faults);
         self.unusable.remove(&object.key);
         self.unread.remove(&object.key);
+        self.unusable_since.remove(&object.key);
         let object = Arc::new(object);
         let old = self.objects.insert(object.clone());
         if old.as_ref().is_some_and(|old| old.metadata.uid != object.metadata.uid) {
@@ -191,6 +199,7 @@ impl Engine {
         self.note(key, faults);
         self.unread.remove(key);
         self.unusable.insert(key.clone());
+        self.unusable_since.entry(key.clone()).or_insert((self.now_ms / 1000).cast_signed());
         let is_anchor = |object: &Arc<Object>| matches!(object.body, Body::Gateway(_) | Body::GatewayClass(_));
         match self.objects.get(key).cloned() {
             Some(old) if is_anchor(&old) => {}
@@ -221,6 +230,7 @@ impl Engine {
     fn delete(&mut self, key: &ObjectKey) {
         self.note(key, Vec::new());
         self.unusable.remove(key);
+        self.unusable_since.remove(key);
         self.lines.forget(key);
         if self.unread.remove(key) {
             // Endpoints may have stayed for it that no object tells of.
@@ -242,6 +252,33 @@ impl Engine {
     /// All objects.
     pub fn objects(&self) -> &ObjectSnapshot {
         &self.objects
+    }
+
+    /// Objects that are there, and of which nothing can be read: since when, and what is wrong first.
+    pub(crate) fn unreadable(&self) -> impl Iterator<Item = (&ObjectKey, i64, Option<&Fault>)> {
+        let fault = |key: &ObjectKey| self.decoding.get(key).and_then(|faults| faults.first());
+        self.unusable_since.iter().map(move |(key, since)| (key, *since, fault(key)))
+    }
+
+    /// Is the object there, and nothing of it can be read?
+    pub(crate) fn is_unreadable(&self, key: &ObjectKey) -> bool {
+        self.unusable.contains(key)
+    }
+
+    /// Is the object there, readable or not?
+    pub fn is_there(&self, key: &ObjectKey) -> bool {
+        self.objects.get(key).is_some() || self.is_unreadable(key) || self.unread.contains(key)
+    }
+
+    /// Attached routes in a version that no Envoy is known to have taken as it is, in order.
+    pub fn unproven(&self) -> Vec<ObjectKey> {
+        let is_served = |key: &ObjectKey| self.translator.route(key).is_some_and(|plan| !plan.gateways().is_empty());
+        let proven = |object: &Object| {
+            let known = self.lines.last_valid(&object.key);
+            known.is_some_and(|known| known.body == object.body && known.metadata.uid == object.metadata.uid)
+        };
+        let unproven = |object: &&Arc<Object>| is_served(&object.key) && !proven(object);
+        self.objects.sorted().into_iter().filter(unproven).map(|object| object.key.clone()).collect()
     }
 
     /// The dependency graph.
@@ -273,9 +310,20 @@ impl Engine {
         self.lines.offered(gateway).map(|offers| &offers.everyone)
     }
 
-    /// What was acknowledged and refused by those Envoys of a Gateway that are served like most.
-    pub(crate) fn hold_of(&self, gateway: &str) -> Option<&Hold> {
-        self.lines.of(gateway).first().map(|line| &line.hold)
+    /// What the Envoys of a Gateway are offered, each audience its own.
+    #[cfg(test)]
+    pub(crate) fn offered(&self, gateway: &str) -> Option<&holdfast_xds::Offers> {
+        self.lines.offered(gateway)
+    }
+
+    /// How many times another fallback was put into force.
+    pub fn fallbacks(&self) -> u64 {
+        self.fallbacks
+    }
+
+    /// Searches for whom to blame that have ended since this was last asked.
+    pub fn take_attributed(&mut self) -> Vec<Attributed> {
+        self.lines.take_attributed()
     }
 
     /// What is to be stored since this was last asked: versions that were proven, configurations that were

@@ -234,6 +234,17 @@ impl Hold {
         Some(if acknowledged { Standing::Acknowledged } else { Standing::Pending })
     }
 
+    /// Has nobody answered yet to something that is wanted? Endpoints come and go all the time, and do not count.
+    pub(crate) fn awaits_answers(&self) -> bool {
+        let pending = self.pending.keys().filter(|(kind, _)| *kind != ResourceType::Endpoints);
+        pending.into_iter().any(|(kind, name)| self.standing(*kind, name) == Some(Standing::Pending))
+    }
+
+    /// The wanted form of a resource, also where it is not published.
+    pub(crate) fn desired(&self, kind: ResourceType, name: &str) -> Option<&Arc<Resource>> {
+        self.desired.get(kind, name)
+    }
+
     /// The refusals in force.
     pub(crate) fn refusals(&self) -> impl Iterator<Item = &Refusal> {
         self.refused

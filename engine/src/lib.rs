@@ -21,5 +21,6 @@ pub mod snapshot;
 pub mod status;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+pub mod time;
 mod translate;
 pub mod trial;

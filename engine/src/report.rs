@@ -15,6 +15,10 @@ use crate::apis::Body;
 use crate::apis::gateway::GROUP;
 use crate::encode::names;
 use crate::engine::Engine;
+use crate::fallback::conditions::{self, Told};
+use crate::fallback::line::Line;
+use crate::fallback::survey::speaking;
+use crate::fallback::view::FallbackReport;
 use crate::fault::Class;
 use crate::hold::{Hold, Standing};
 use crate::status::{Condition, ObjectStatus};
@@ -85,7 +89,7 @@ impl Engine {
     }
 
     fn gateway_view(&self, key: &ObjectKey, plan: &GatewayPlan, attached: &BTreeMap<ListenerId, i32>) -> GatewayView {
-        let hold = self.hold_of(&plan.name);
+        let holds = self.holds(&plan.name);
         let listeners = plan.listeners.iter().map(|listener| ListenerView {
             name: listener.name.clone(),
             address: plan.address,
@@ -98,17 +102,19 @@ impl Engine {
         });
         GatewayView {
             name: plan.name.clone(),
-            programmed: programmed(plan, hold).status == "True",
+            programmed: programmed(plan, &holds).status == "True",
             listeners: listeners.collect(),
         }
     }
 
-    /// What stands in the place of rules, in order.
+    /// What stands in the place of rules, as it is served, in order.
     pub fn replacements(&self) -> Vec<ReplacementView> {
         let mut views = Vec::new();
-        for plan in self.translator.routes().values() {
+        let varied = self.varied();
+        for (key, plan) in self.translator.routes() {
             for gateway in plan.gateways() {
-                views.extend(plan.replaced.iter().map(|replaced| ReplacementView {
+                let served = varied.get(gateway).and_then(|line| self.translator.served_route(&line.fleet, key));
+                views.extend(served.map_or(plan, |served| served).replaced.iter().map(|replaced| ReplacementView {
                     gateway: gateway.namespaced_name(),
                     object: replaced.object.clone(),
                     section: replaced.section.clone(),
@@ -123,10 +129,17 @@ impl Engine {
         views
     }
 
+    /// The lines of Gateways to which something else than what is desired is served, one of each.
+    pub(crate) fn varied(&self) -> BTreeMap<&ObjectKey, &Line> {
+        let varied = |lines| speaking(lines).find(|line| !line.derived.overlay.is_empty());
+        self.lines.gateways().into_values().filter_map(varied).map(|line| (&line.gateway, line)).collect()
+    }
+
     /// The status of every object that has one, in order.
     pub fn statuses(&self) -> Vec<ObjectStatus> {
         let attached = self.translator.attached();
-        let (plans, routes) = (self.translator.plans(), self.translator.routes());
+        let plans = self.translator.plans();
+        let report = self.fallback();
         let status = |object: &Arc<crate::object::Object>| {
             let generation = object.metadata.generation;
             let status = match &object.body {
@@ -141,20 +154,53 @@ impl Engine {
                 }
                 Body::Gateway(_) => {
                     let plan = plans.get(&object.key)?;
-                    gateway_status(&object.key, plan, self.hold_of(&plan.name), &attached, generation)
+                    let fallback = conditions::condition(&report, &object.key, &plan.name);
+                    gateway_status(&object.key, plan, &self.holds(&plan.name), &attached, fallback, generation)
                 }
                 Body::HttpRoute(_) | Body::GrpcRoute(_) => {
-                    route_status(routes.get(&object.key)?, &self.settings().controller_name, generation)?
+                    let plan = self.translator.route(&object.key)?;
+                    self.route_status(&report, &object.key, plan, generation)?
                 }
                 Body::HttpProxy(_) => {
                     let findings = self.translator.proxy_findings(&object.key)?;
-                    crate::proxies::status::status(findings.iter(), generation)
+                    let gateway = crate::translate::proxy::listeners::key().namespaced_name();
+                    let fallback = conditions::condition(&report, &object.key, &gateway);
+                    let fallback = fallback.map(|condition| condition.of_generation(generation));
+                    crate::proxies::status::status(findings.iter(), fallback.as_ref(), generation)
                 }
                 _ => return None,
             };
             Some(ObjectStatus { object: object.key.clone(), status })
         };
         self.objects().sorted().into_iter().filter_map(status).collect()
+    }
+
+    /// What the Envoys of a Gateway acknowledged and refused, of each build that has any.
+    fn holds(&self, gateway: &str) -> Vec<&Hold> {
+        speaking(self.lines.of(gateway)).map(|line| &line.hold).collect()
+    }
+
+    fn route_status(
+        &self,
+        report: &FallbackReport,
+        key: &ObjectKey,
+        plan: &Arc<RoutePlan>,
+        generation: i64,
+    ) -> Option<Value> {
+        if plan.parents.is_empty() {
+            return None;
+        }
+        let parents = plan.parents.iter().enumerate().filter_map(|(index, parent)| {
+            let Told { accepted, others } = self.told(report, key, plan, index)?;
+            let conditions = std::iter::once(accepted).chain(others);
+            let conditions = conditions.map(|condition| condition.of_generation(generation));
+            Some(json!({
+                "parentRef": reference(parent),
+                "controllerName": self.settings().controller_name,
+                "conditions": conditions.collect::<Vec<_>>(),
+            }))
+        });
+        Some(json!({ "parents": parents.collect::<Vec<_>>() }))
     }
 }
 
@@ -164,7 +210,7 @@ fn attached_at(attached: &BTreeMap<ListenerId, i32>, gateway: &ObjectKey, listen
 }
 
 /// `Programmed` of a listener: true only after an ACK of what it should be.
-fn listener_programmed(listener: &ListenerPlan, hold: Option<&Hold>) -> Condition {
+fn listener_programmed(listener: &ListenerPlan, holds: &[&Hold]) -> Condition {
     if listener.standing != ListenerStanding::Serving {
         return Condition::new("Programmed", false, "Invalid", "the listener is not served: see its other conditions");
     }
@@ -172,9 +218,9 @@ fn listener_programmed(listener: &ListenerPlan, hold: Option<&Hold>) -> Conditio
         (ResourceType::Listener, names::listener(listener.port)),
         (ResourceType::Route, names::route_configuration(&listener.table())),
     ];
-    let mut pending = hold.is_none();
-    for (kind, name) in parts {
-        match hold.and_then(|hold| hold.standing(kind, &name)) {
+    let mut pending = holds.is_empty();
+    for (hold, (kind, name)) in holds.iter().flat_map(|hold| parts.iter().map(move |part| (hold, part))) {
+        match hold.standing(*kind, name) {
             Some(Standing::Refused(message)) => {
                 let message = format!("Envoy refused {} {name}: {message}", kind.short_name());
                 return Condition::new("Programmed", false, "Invalid", message);
@@ -190,9 +236,9 @@ fn listener_programmed(listener: &ListenerPlan, hold: Option<&Hold>) -> Conditio
     }
 }
 
-fn programmed(plan: &GatewayPlan, hold: Option<&Hold>) -> Condition {
+fn programmed(plan: &GatewayPlan, holds: &[&Hold]) -> Condition {
     let conditions: Vec<Condition> =
-        plan.listeners.iter().map(|listener| listener_programmed(listener, hold)).collect();
+        plan.listeners.iter().map(|listener| listener_programmed(listener, holds)).collect();
     let any = |status: &str| conditions.iter().any(|condition| condition.status == status);
     if any("Unknown") {
         Condition::unknown("Programmed", "Pending", "Envoy has not acknowledged every listener yet")
@@ -207,15 +253,16 @@ fn programmed(plan: &GatewayPlan, hold: Option<&Hold>) -> Condition {
 fn gateway_status(
     key: &ObjectKey,
     plan: &GatewayPlan,
-    hold: Option<&Hold>,
+    holds: &[&Hold],
     attached: &BTreeMap<ListenerId, i32>,
+    fallback: Option<Condition>,
     generation: i64,
 ) -> Value {
     let listeners = plan.listeners.iter().map(|listener| {
         let conditions = [
             listener.accepted.clone(),
             listener.conflicted.clone(),
-            listener_programmed(listener, hold),
+            listener_programmed(listener, holds),
             listener.resolved_refs.clone(),
         ];
         json!({
@@ -225,31 +272,15 @@ fn gateway_status(
             "conditions": conditions.map(|condition| condition.of_generation(generation)),
         })
     });
-    let conditions = [plan.accepted.clone(), programmed(plan, hold)];
+    let conditions = [plan.accepted.clone(), programmed(plan, holds)].into_iter().chain(fallback);
     // All addresses of a machine or pod are none that a client could be told.
     let addresses =
         (!plan.address.is_unspecified()).then(|| json!({"type": "IPAddress", "value": plan.address.to_string()}));
     json!({
         "addresses": addresses.into_iter().collect::<Vec<_>>(),
-        "conditions": conditions.map(|condition| condition.of_generation(generation)),
+        "conditions": conditions.map(|condition| condition.of_generation(generation)).collect::<Vec<_>>(),
         "listeners": listeners.collect::<Vec<_>>(),
     })
-}
-
-fn route_status(plan: &RoutePlan, controller: &str, generation: i64) -> Option<Value> {
-    if plan.parents.is_empty() {
-        return None;
-    }
-    let parents = plan.parents.iter().map(|parent| {
-        let conditions = std::iter::once(&parent.accepted).chain(&plan.conditions);
-        let conditions = conditions.cloned().map(|condition| condition.of_generation(generation));
-        json!({
-            "parentRef": reference(parent),
-            "controllerName": controller,
-            "conditions": conditions.collect::<Vec<_>>(),
-        })
-    });
-    Some(json!({ "parents": parents.collect::<Vec<_>>() }))
 }
 
 fn reference(parent: &crate::translate::claims::Parent) -> Value {

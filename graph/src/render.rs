@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use serde::Serialize;
 
-use crate::{Graph, Role};
+use crate::{Graph, ObjectKey, Role};
 
 /// One edge as diagnostics show it.
 #[derive(Debug, Serialize)]
@@ -38,11 +38,17 @@ impl Graph {
             .collect()
     }
 
-    /// The graph in Graphviz' language, for `dot -Tsvg`; one edge for each pair and role.
-    pub fn dot(&self) -> String {
+    /// The graph in Graphviz' language, for `dot -Tsvg`; one edge for each pair and role. What is broken is red, what is
+    /// affected by it orange.
+    pub fn dot(&self, broken: &BTreeSet<ObjectKey>, affected: &BTreeSet<ObjectKey>) -> String {
         let edges: BTreeSet<_> =
             self.edges().into_iter().map(|e| (e.from.key.to_string(), e.to.key.to_string(), e.role)).collect();
         let mut text = String::from("digraph holdfast {\n  rankdir=LR;\n  node [shape=box];\n");
+        for (keys, label, colour) in [(broken, "broken", "red"), (affected, "affected", "orange")] {
+            for key in keys.iter().map(ToString::to_string) {
+                let _ = writeln!(text, "  {key:?} [style=filled, fillcolor={colour}, tooltip=\"{label}\"];");
+            }
+        }
         for (from, to, role) in edges {
             // Writing to a String cannot fail.
             let _ = writeln!(text, "  {from:?} -> {to:?} [label=\"{role:?}\"];");

@@ -9,6 +9,7 @@ pub mod binary;
 pub mod candidates;
 pub mod connect;
 pub mod envoy;
+pub mod fleet;
 pub mod grpc;
 pub mod hammer;
 pub mod holdfast;

@@ -34,7 +34,8 @@ const PER_FILTER_FIELD: u32 = 13;
 
 /// A route as bytes, for a listener.
 pub(crate) fn encode(route: &Route, listener: ListenerContext) -> Vec<u8> {
-    let mut bytes = envoy::Route {
+    #[cfg_attr(not(any(test, feature = "testing")), allow(unused_mut))]
+    let mut encoded = envoy::Route {
         name: route.name.to_string(),
         r#match: Some(route_match(&route.matches)),
         action: Some(action(route, listener)),
@@ -43,8 +44,10 @@ pub(crate) fn encode(route: &Route, listener: ListenerContext) -> Vec<u8> {
         response_headers_to_add: route.response_headers.to_add(),
         response_headers_to_remove: route.response_headers.to_remove(),
         ..Default::default()
-    }
-    .encode_to_vec();
+    };
+    #[cfg(any(test, feature = "testing"))]
+    crate::testing::mistakes::spoil_route(&mut encoded, &route.response_headers);
+    let mut bytes = encoded.encode_to_vec();
     // Written by hand, in order: the order of a map with several entries is not defined.
     let cors = route.cors.iter().map(|cors| (CORS_FILTER, any(&cors.encode())));
     let ip_filter = route.ip_filter.iter().map(|filter| (ip_filter::FILTER, any(&filter.encode())));

@@ -18,8 +18,12 @@ const ROUTES_FIELD: u32 = 3;
 const VIRTUAL_HOSTS_FIELD: u32 = 2;
 
 /// A virtual host with its routes, each encoded, in order.
-pub(crate) fn virtual_host<'a>(name: String, domain: String, routes: impl Iterator<Item = &'a Bytes>) -> Bytes {
-    let mut buffer = envoy::VirtualHost { name, domains: vec![domain], ..Default::default() }.encode_to_vec();
+pub(crate) fn virtual_host<'a>(name: String, domain: String, routes: impl Iterator<Item = &'a Bytes> + Clone) -> Bytes {
+    #[cfg_attr(not(any(test, feature = "testing")), allow(unused_mut))]
+    let mut host = envoy::VirtualHost { name, domains: vec![domain], ..Default::default() };
+    #[cfg(any(test, feature = "testing"))]
+    crate::testing::mistakes::spoil_host(&mut host, routes.clone());
+    let mut buffer = host.encode_to_vec();
     routes.for_each(|route| append(&mut buffer, ROUTES_FIELD, route));
     buffer.into()
 }

@@ -13,7 +13,7 @@ use holdfast_xds::{Answer, Outcome, ResourceType, Version};
 use super::ROUNDS_MAX;
 use super::interaction::{Found, Interaction};
 use super::line::{Around, Line};
-use super::readmission::{Finding, Readmission, Subject};
+use super::readmission::{Finding, Subject};
 use super::rollout::{Stage, Waiting, next};
 use super::suspects::{self, Suspects};
 use super::trials::{self, Item};
@@ -110,6 +110,7 @@ impl Line {
                     let id = next(around);
                     around.trials.push(Trial { id, kind: ResourceType::Route, name: name.clone(), body });
                     search.expected.insert(id, Expected::Together);
+                    self.attribution.round();
                     search.interaction = Some((name, version, interaction));
                     self.search = Some(search);
                     return;
@@ -156,11 +157,13 @@ impl Line {
         around: &mut Around<'_>,
     ) {
         self.hold.refuse_version(kind, name, version, &self.build.clone(), message);
+        self.attribution.begin(around.now_ms);
         if kind != ResourceType::Route {
             search.culprits += 1;
             return self.convict_resource(kind, name, version, Detected::Probe, message, around);
         }
         let Some((suspects, context)) = self.suspects(name, &version) else { return };
+        self.attribution.round();
         let parts = suspects.into_iter().flat_map(|(node, parts)| {
             parts.into_iter().map(move |(content, suspect)| (node.clone(), content, suspect))
         });
@@ -233,6 +236,7 @@ impl Line {
 
     /// An Envoy of the fleet has answered. True where the plan is to be derived anew.
     pub(crate) fn answered(&mut self, answer: &Answer, around: &mut Around<'_>) {
+        self.silent.remove(&answer.node);
         if answer.kind == ResourceType::Route && answer.outcome == Outcome::Acknowledged {
             self.canary_filled(&answer.node);
         }
@@ -322,6 +326,7 @@ impl Line {
         if !around.settings.fallback.isolate {
             self.hold_as_a_whole(around);
         } else if self.rounds <= ROUNDS_MAX {
+            self.attribution.begin(around.now_ms);
             let subjects = subjects(suspects, around.settings.fallback.use_last_valid);
             match &subjects[..] {
                 [only] => self.convict_subject(only, message, around),
@@ -332,7 +337,8 @@ impl Line {
                             self.convict(*content, &subject.node, Detected::Suspected, message, Vec::new(), around);
                         }
                     }
-                    self.readmission = Some(Readmission::refused_together(subjects));
+                    // A search that is under way goes on: what stands in for its suspects may be refused as well.
+                    self.readmission.get_or_insert_default().add(subjects);
                 }
             }
         }

@@ -8,6 +8,7 @@ use holdfast_graph::{Content, Graph, ObjectKey, Quarantine};
 use holdfast_store::{Batch, Change, Scope, StoredResource};
 use holdfast_xds::{ResourceType, Snapshot, Version};
 
+use super::attribution::Attribution;
 use super::blame::Search;
 use super::checker;
 use super::derive::{Derived, derive};
@@ -60,6 +61,8 @@ pub(crate) struct Around<'a> {
     /// The build of the probe, where there is one.
     pub(crate) probe: Option<&'a Arc<str>>,
     pub(crate) next_trial: &'a mut u64,
+    /// How many fallbacks were put into force.
+    pub(crate) fallbacks: &'a mut u64,
     pub(crate) trials: &'a mut Vec<Trial>,
 }
 
@@ -110,6 +113,7 @@ pub(crate) struct Line {
     pub(crate) readmission: Option<Readmission>,
     pub(crate) trial: Option<TrialRun>,
     pub(crate) search: Option<Search>,
+    pub(crate) attribution: Attribution,
     /// Without the gate: is everything that changed since the last valid configuration held back?
     pub(crate) whole: Whole,
     /// Fallbacks since the last edit.
@@ -118,6 +122,8 @@ pub(crate) struct Line {
     pub(crate) alone: BTreeMap<Arc<str>, String>,
     /// What they refused, and what they have meanwhile.
     pub(crate) strays: BTreeMap<Arc<str>, Stray>,
+    /// Envoys that have not answered in time, and to nothing since.
+    pub(crate) silent: BTreeSet<Arc<str>>,
     /// What all Envoys had before the newest configuration.
     pub(crate) previous: Snapshot,
     /// What is to be stored soon.
@@ -153,10 +159,12 @@ impl Line {
             readmission: None,
             trial: None,
             search: None,
+            attribution: Attribution::default(),
             whole: Whole::default(),
             rounds: 0,
             alone: BTreeMap::new(),
             strays: BTreeMap::new(),
+            silent: BTreeSet::new(),
             previous: Snapshot::default(),
             records: Batch::default(),
             convictions: Batch::default(),
@@ -231,18 +239,23 @@ impl Line {
             self.replan(around);
         }
         self.carry_on(around);
+        if self.search.is_none() && self.readmission.is_none() {
+            self.attribution.end(around.now_ms);
+        }
     }
 
     fn replan(&mut self, around: &mut Around<'_>) {
         let derived = self.derive(around, &BTreeSet::new());
         let now = around.now();
-        let broken: BTreeSet<ObjectKey> = derived.broken.keys().map(|node| node.key.clone()).collect();
+        let mut broken: BTreeSet<ObjectKey> = derived.broken.keys().map(|node| node.key.clone()).collect();
+        broken.extend(self.held().into_iter().map(|(key, _)| key));
         self.since.retain(|key, _| broken.contains(key));
         for key in broken {
             self.since.entry(key).or_insert(now);
         }
         if derived.overlay != self.derived.overlay {
             self.rounds += 1;
+            *around.fallbacks += u64::from(!derived.overlay.is_empty());
         }
         around.translator.lay_over(&self.fleet, derived.overlay.clone());
         // Who is current again may have been acknowledged already, on trial.

@@ -7,6 +7,7 @@ use holdfast_graph::ObjectKey;
 use holdfast_store::{Batch, Change};
 use holdfast_xds::{EnvoyId, Offers, ResourceType, Snapshot};
 
+use super::attribution::Attributed;
 use super::blame::SILENCE;
 use super::line::{Around, Line};
 use super::restored::{Restored, RestoredLine};
@@ -26,6 +27,10 @@ pub(crate) struct Lines {
     /// What an earlier run stored of Gateways that are not there yet.
     restored: BTreeMap<Arc<str>, Vec<RestoredLine>>,
     offered: BTreeMap<Arc<str>, Offers>,
+    /// Envoys that came before their Gateway was known, and whether they have what they were given before.
+    early: BTreeMap<Arc<str>, Vec<(EnvoyId, bool)>>,
+    /// How often something was published, by Gateway.
+    generations: BTreeMap<Arc<str>, u64>,
     touched: BTreeSet<Arc<str>>,
     /// What is to be stored of objects and Gateways that are gone.
     gone: Batch,
@@ -37,6 +42,19 @@ impl Lines {
     /// All lines, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Line> {
         self.gateways.values().flatten()
+    }
+
+    /// All Gateways with their lines; none of those of which only what an earlier run stored is known.
+    pub(crate) fn gateways(&self) -> BTreeMap<&Arc<str>, &[Line]> {
+        let stored = self.restored.keys().filter(|name| self.offered.contains_key(*name));
+        let mut all: BTreeMap<&Arc<str>, &[Line]> = stored.map(|name| (name, &[][..])).collect();
+        all.extend(self.gateways.iter().map(|(name, lines)| (name, lines.as_slice())));
+        all
+    }
+
+    /// How often something was published for a Gateway.
+    pub(crate) fn generation(&self, gateway: &str) -> u64 {
+        self.generations.get(gateway).copied().unwrap_or(0)
     }
 
     /// The lines of a Gateway (`namespace/name`); the first is served to Envoys of which nothing is known.
@@ -79,6 +97,7 @@ impl Lines {
             }
             if !offers.builds.is_empty() {
                 self.offered.insert(gateway.clone(), offers.clone());
+                *self.generations.entry(gateway.clone()).or_insert(0) += 1;
                 actions.push(Action::Publish { gateway: gateway.clone(), offers });
             }
         }
@@ -92,6 +111,7 @@ impl Lines {
             let gateway: Arc<str> = key.namespaced_name().into();
             self.gateways.remove(&gateway);
             self.offered.remove(&gateway);
+            self.generations.remove(&gateway);
             self.touched.remove(&gateway);
             self.gone.push(Change::ForgetGateway(gateway.clone()));
             actions.push(Action::Withdraw { gateway });
@@ -101,10 +121,6 @@ impl Lines {
         let mut replan: BTreeSet<ObjectKey> = changes.gateways;
         for key in &changes.routes {
             replan.extend(around.translator.route(key).iter().flat_map(|plan| plan.gateways()).cloned());
-        }
-        if !changes.routes.is_empty() {
-            // A route may have left: then only the Gateway's fleet tells.
-            replan.extend(touched.iter().cloned());
         }
         // What is unusable now is broken wherever a version of it is known.
         for line in self.gateways.values().flatten() {
@@ -176,6 +192,9 @@ impl Lines {
             lines.push(Line::new(key, &build, FleetId::main(key)));
         }
         self.gateways.insert(name.clone(), lines);
+        for (envoy, resumes) in self.early.remove(name).unwrap_or_default() {
+            self.connected(&envoy, resumes, around);
+        }
     }
 
     /// Something happened to Envoys, the probe or the time.
@@ -219,7 +238,10 @@ impl Lines {
     }
 
     fn connected(&mut self, envoy: &EnvoyId, resumes: bool, around: &mut Around<'_>) {
-        let Some(lines) = self.gateways.get_mut(&envoy.fleet) else { return };
+        let Some(lines) = self.gateways.get_mut(&envoy.fleet) else {
+            self.early.entry(envoy.fleet.clone()).or_default().push((envoy.clone(), resumes));
+            return;
+        };
         self.touched.insert(envoy.fleet.clone());
         let known = lines.iter().any(|line| line.build == envoy.build);
         if !known
@@ -253,6 +275,14 @@ impl Lines {
     }
 
     fn disconnected(&mut self, envoy: &EnvoyId, around: &mut Around<'_>) {
+        if let Some(early) = self.early.get_mut(&envoy.fleet) {
+            if let Some(at) = early.iter().position(|(known, _)| known == envoy) {
+                early.swap_remove(at);
+            }
+            if early.is_empty() {
+                self.early.remove(&envoy.fleet);
+            }
+        }
         let Some(line) = self.line(&envoy.fleet, &envoy.build) else { return };
         let Some(streams) = line.envoys.get_mut(&envoy.node) else { return };
         *streams = streams.saturating_sub(1);
@@ -262,6 +292,7 @@ impl Lines {
         line.envoys.remove(&envoy.node);
         line.alone.remove(&envoy.node);
         line.strays.remove(&envoy.node);
+        line.silent.remove(&envoy.node);
         line.lost(&envoy.node, SILENCE, around);
         self.touched.insert(envoy.fleet.clone());
     }
@@ -276,6 +307,7 @@ impl Lines {
             };
             if let Some(node) = late {
                 if line.envoys.contains_key(&node) {
+                    line.silent.insert(node.clone());
                     line.lost(&node, SILENCE, around);
                 } else {
                     // It is gone for good, which says nothing: another one tries.
@@ -311,6 +343,7 @@ impl Lines {
             let Some(offers) = offers else { continue };
             if self.offered.get(&gateway).is_none_or(|before| differ(before, &offers)) {
                 self.offered.insert(gateway.clone(), offers.clone());
+                *self.generations.entry(gateway.clone()).or_insert(0) += 1;
                 actions.push(Action::Publish { gateway, offers });
             }
         }
@@ -332,6 +365,11 @@ impl Lines {
         let mut batch = std::mem::take(&mut self.gone);
         self.gateways.values_mut().flatten().for_each(|line| batch.append(line.take_convictions()));
         batch
+    }
+
+    /// Searches for whom to blame that have ended since this was last asked.
+    pub(crate) fn take_attributed(&mut self) -> Vec<Attributed> {
+        self.gateways.values_mut().flatten().flat_map(|line| line.attribution.take()).collect()
     }
 
     /// Everything else that is to be stored since this was last asked.

@@ -4,11 +4,15 @@
 //! what they are offered. The quarantine is its only memory of trouble; the plan is derived from it each time. Nothing
 //! here does I/O or reads a clock: time and answers come in as events, and what is to be done goes out as actions.
 
+pub mod attribution;
 pub(crate) mod blame;
 pub mod checker;
 pub(crate) mod closed;
+pub(crate) mod conditions;
 pub(crate) mod derive;
+pub mod events;
 pub(crate) mod hybrid;
+pub mod inspection;
 pub(crate) mod interaction;
 pub(crate) mod last_valid;
 pub(crate) mod line;
@@ -18,9 +22,11 @@ pub(crate) mod protection;
 pub(crate) mod readmission;
 pub mod restored;
 pub(crate) mod rollout;
+pub(crate) mod survey;
 pub(crate) mod suspects;
 pub(crate) mod trials;
 mod unread;
+pub mod view;
 pub(crate) mod whole;
 pub(crate) mod world;
 

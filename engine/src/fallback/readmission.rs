@@ -34,12 +34,10 @@ pub(crate) struct Readmission {
 }
 
 impl Readmission {
-    /// Begins with a group that was refused as a whole.
-    pub(crate) fn refused_together(mut subjects: Vec<Subject>) -> Self {
+    /// Takes in a group that was refused as a whole.
+    pub(crate) fn add(&mut self, mut subjects: Vec<Subject>) {
         subjects.sort_unstable();
-        let mut search = Self::default();
-        search.split(subjects);
-        search
+        self.split(subjects);
     }
 
     fn split(&mut self, mut subjects: Vec<Subject>) {
@@ -116,7 +114,8 @@ mod tests {
     fn search(count: usize, guilty: &[usize]) -> (Vec<usize>, usize) {
         let all = subjects(count);
         let guilty: BTreeSet<&Subject> = guilty.iter().map(|index| &all[*index]).collect();
-        let mut search = Readmission::refused_together(all.clone());
+        let mut search = Readmission::default();
+        search.add(all.clone());
         let (mut convicted, mut cleared, mut trials) = (Vec::new(), 0, 0);
         while let Some(group) = search.next() {
             trials += 1;
@@ -148,9 +147,26 @@ mod tests {
     }
 
     #[test]
+    fn a_second_group_is_asked_for_besides_the_first() {
+        let all = subjects(6);
+        let mut search = Readmission::default();
+        search.add(all[..4].to_vec());
+        search.next();
+        search.add(all[4..].to_vec());
+        let mut cleared = BTreeSet::new();
+        while search.next().is_some() {
+            if let Finding::Cleared(group) = search.accepted() {
+                cleared.extend(group);
+            }
+        }
+        assert_eq!(cleared, all.into_iter().collect());
+    }
+
+    #[test]
     fn who_is_edited_meanwhile_is_not_asked_for_again() {
         let all = subjects(4);
-        let mut search = Readmission::refused_together(all.clone());
+        let mut search = Readmission::default();
+        search.add(all.clone());
         search.next();
         search.retain(|subject| *subject != all[0]);
         assert_eq!(search.next().unwrap(), [all[1].clone()]);

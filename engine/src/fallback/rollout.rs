@@ -106,7 +106,7 @@ impl Line {
             self.trial = None;
             return self.probe(&unproven, around);
         }
-        let Some(node) = self.envoys.keys().find(|node| !self.alone.contains_key(*node)).cloned() else {
+        let Some(node) = self.trier() else {
             return self.release(around);
         };
         if self.everyone.is_none() {
@@ -127,6 +127,12 @@ impl Line {
         };
         self.trial = None;
         self.stage = Stage::Canary { node, waiting: unproven, strikes, empty, deadline };
+    }
+
+    /// Who is to try what is new: one that speaks, where there is one.
+    fn trier(&self) -> Option<Arc<str>> {
+        let fit = self.envoys.keys().filter(|node| !self.alone.contains_key(*node));
+        fit.min_by_key(|node| self.silent.contains(*node)).cloned()
     }
 
     /// Everybody is offered what is wanted.
@@ -227,11 +233,12 @@ impl Line {
         if self.trial.is_some() || !matches!(self.stage, Stage::Settled) {
             return;
         }
-        let Some(node) = self.envoys.keys().find(|node| !self.alone.contains_key(*node)).cloned() else { return };
+        let Some(node) = self.trier() else { return };
         let Some(readmission) = &mut self.readmission else { return };
         let Some(subjects) = readmission.next().map(<[Subject]>::to_vec) else {
             self.readmission = None;
             around.translator.close(&self.trial_fleet());
+            self.attribution.end(around.now_ms);
             return;
         };
         let on_trial: BTreeSet<_> = subjects.iter().flat_map(|subject| subject.contents.iter().copied()).collect();
@@ -253,6 +260,7 @@ impl Line {
         if let Some(message) = known.map(|refusal| refusal.message.clone()) {
             return self.trial_refused(&message, around);
         }
+        self.attribution.round();
         self.hold.expect(&snapshot, &waiting);
         let nothing_to_learn = waiting.is_empty();
         self.trial = Some(TrialRun { node, snapshot, waiting });

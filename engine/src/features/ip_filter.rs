@@ -90,7 +90,9 @@ mod tests {
         assert_eq!(length("10.0.0.1"), Some(32));
         assert_eq!(length("::1"), Some(128));
         assert_eq!(length("fd00::/64"), Some(64));
-        for wrong in ["", "10.0.0.0/33", "10.0.0.0/", "10.0.0.0/+8", "10.0.0/8", "::/129", "example.com", "10.0.0.1/8/8"] {
+        for wrong in
+            ["", "10.0.0.0/33", "10.0.0.0/", "10.0.0.0/+8", "10.0.0/8", "::/129", "example.com", "10.0.0.1/8/8"]
+        {
             assert_eq!(length(wrong), None, "{wrong}");
         }
     }

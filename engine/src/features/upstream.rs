@@ -10,10 +10,10 @@ use envoy_types::pb::envoy::config::cluster::v3 as envoy;
 use envoy_types::pb::envoy::config::cluster::v3::cluster::{
     LbConfig, LbPolicy, LeastRequestLbConfig, RoundRobinLbConfig, SlowStartConfig,
 };
+use envoy_types::pb::envoy::config::core::v3::HealthCheck as EnvoyHealthCheck;
 use envoy_types::pb::envoy::config::core::v3::health_check::{HealthChecker, HttpHealthCheck};
 use envoy_types::pb::envoy::config::core::v3::transport_socket::ConfigType as SocketConfig;
 use envoy_types::pb::envoy::config::core::v3::{DataSource, RuntimeDouble, TransportSocket, data_source::Specifier};
-use envoy_types::pb::envoy::config::core::v3::HealthCheck as EnvoyHealthCheck;
 use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::common_tls_context::ValidationContextType;
 use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::subject_alt_name_matcher::SanType;
 use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::{

@@ -293,7 +293,9 @@ fn query(written: &[QueryCondition], limits: Limits) -> Result<BTreeSet<NamedMat
         let another =
             |other: &NamedMatch| other.name == found.name && is_exact(&other.value) && other.value != found.value;
         if is_exact(&found.value) && read.iter().any(another) {
-            return Err(unusable("cannot specify duplicate query parameter 'exact match' conditions in the same route"));
+            return Err(unusable(
+                "cannot specify duplicate query parameter 'exact match' conditions in the same route",
+            ));
         }
         read.insert(found);
     }

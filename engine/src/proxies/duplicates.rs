@@ -35,13 +35,7 @@ pub(crate) fn judge(leaves: Vec<Leaf>) -> (Vec<Leaf>, Vec<Finding>) {
                 leaf.owner.namespaced_name().as_str()
             );
             let kind = "IncludeError";
-            findings.push(Finding::warning(
-                ancestor,
-                "spec.includes",
-                kind,
-                "DuplicateMatchConditions",
-                message,
-            ));
+            findings.push(Finding::warning(ancestor, "spec.includes", kind, "DuplicateMatchConditions", message));
         }
     }
     let mut kept = kept.into_iter();

@@ -110,7 +110,8 @@ pub(crate) fn expand<'a>(leaves: &'a [Leaf], replacements: &[Option<Arc<str>>]) 
             continue;
         }
         let new = replacement.trim_end_matches('/');
-        let (short, long): (Arc<str>, Arc<str>) = (if new.is_empty() { "/" } else { new }.into(), format!("{new}/").into());
+        let (short, long): (Arc<str>, Arc<str>) =
+            (if new.is_empty() { "/" } else { new }.into(), format!("{new}/").into());
         let (own, implicit, theirs) = if has_slash {
             (long, twin(Path::Exact(bare.into())), short)
         } else {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::finding::{Finding, Level, SubCondition};
-use crate::status::MESSAGE_CHARS_MAX;
+use crate::status::{Condition, MESSAGE_CHARS_MAX};
 
 /// What is said of a proxy that no root includes.
 pub(crate) const ORPHANED: &str = "this HTTPProxy is not part of a delegation chain from a root HTTPProxy";
@@ -13,8 +13,12 @@ pub(crate) const ORPHANED: &str = "this HTTPProxy is not part of a delegation ch
 /// Sub-conditions of one level that a status has; the rest stands in the report.
 pub(crate) const SUB_CONDITIONS_MAX: usize = 64;
 
-/// The status of a proxy of this generation of which this was found out.
-pub(crate) fn status<'a>(findings: impl Iterator<Item = &'a Finding>, generation: i64) -> Value {
+/// The status of a proxy of this generation of which this was found out; `fallback` says what is served instead of it.
+pub(crate) fn status<'a>(
+    findings: impl Iterator<Item = &'a Finding>,
+    fallback: Option<&Condition>,
+    generation: i64,
+) -> Value {
     let (mut errors, mut warnings) = (BTreeSet::new(), BTreeSet::new());
     for finding in findings {
         let of = if finding.level == Level::Error { &mut errors } else { &mut warnings };
@@ -44,7 +48,8 @@ pub(crate) fn status<'a>(findings: impl Iterator<Item = &'a Finding>, generation
             }
         }
     }
-    json!({ "conditions": [condition], "currentStatus": current, "description": description })
+    let conditions: Vec<Value> = std::iter::once(condition).chain(fallback.map(|condition| json!(condition))).collect();
+    json!({ "conditions": conditions, "currentStatus": current, "description": description })
 }
 
 fn shown(list: BTreeSet<SubCondition>) -> Vec<SubCondition> {

@@ -211,12 +211,7 @@ impl Walk<'_> {
     }
 
     /// The proxy that an include names.
-    fn target(
-        &mut self,
-        key: &ObjectKey,
-        field: &str,
-        target: &ObjectKey,
-    ) -> Result<Arc<HttpProxy>, (Finding, Class)> {
+    fn target(&mut self, key: &ObjectKey, field: &str, target: &ObjectKey) -> Result<Arc<HttpProxy>, (Finding, Class)> {
         let error = |reason: &'static str, class: Class, message: String| {
             Err((Finding::error(key, field, "IncludeError", reason, message).of_class(class), class))
         };

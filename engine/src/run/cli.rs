@@ -25,8 +25,9 @@ pub struct Cli {
     pub command: Command,
 }
 
-const EXIT_CODES: &str = "Exit codes: 0 all is well; 1 it failed while running, or `check` has findings; 2 the command \
-                          line asks for something that cannot be.\nEvery flag can be set in the environment as \
+const EXIT_CODES: &str = "Exit codes: 0 all is well; 1 it failed while running, `check` has findings, or `status` \
+                          something that is not current; 2 the command line asks for something that cannot be, or \
+                          `status` cannot ask.\nEvery flag can be set in the environment as \
                           CONTROLLER_<FLAG>, as in CONTROLLER_LOG_LEVEL=debug; the flag wins.";
 
 /// What to do.
@@ -39,9 +40,11 @@ pub enum Command {
     Run(Box<RunArgs>),
     /// Check manifests offline: what is wrong with them, and what would be served
     #[command(
-        long_about = "Check manifests offline: what is wrong with them, and what would be served.\n\nExit code 0 \
-                            where nothing is wrong, 1 where there are findings, 2 where there is nothing to check (no \
-                            such path, or no manifest in it)."
+        long_about = "Check manifests offline: what is wrong with them, and what would be served.\n\nWith --against: \
+                            what would be served in the place of what is broken, and who else is affected, given what \
+                            a Holdfast has stored. Give it all manifests and the gates of that Holdfast.\n\nExit code \
+                            0 where nothing is wrong, 1 where there are findings, 2 where there is nothing to check (no \
+                            such path, or no manifest in it), or no store that it can be checked against."
     )]
     Check(CheckArgs),
     /// Print the Envoy configuration (xDS resources) of each Gateway
@@ -52,7 +55,14 @@ pub enum Command {
     Translate(TranslateArgs),
     /// Print a bootstrap configuration with which any Envoy (1.36 and later) joins a Gateway
     Bootstrap(BootstrapArgs),
-    /// Show the product in a minute: two teams, one Gateway, a mistake that stays where it was made
+    /// Ask a running Holdfast what is broken, since when, why, and what is served instead
+    #[command(
+        long_about = "Ask a running Holdfast what is broken, since when, why, what is served instead, and who else is \
+                            affected.\n\nExit code 0 where everything is served as it is desired, 1 where something \
+                            is not, 2 where nobody can be asked."
+    )]
+    Status(super::status::StatusArgs),
+    /// Show the product in a minute: two teams, one Gateway, mistakes that stay where they were made
     Demo(super::demo::DemoArgs),
     /// Look into the store of what last worked
     #[command(subcommand)]
@@ -178,6 +188,13 @@ pub struct CheckArgs {
     /// Form of the report
     #[arg(long, short, env = "CONTROLLER_OUTPUT", value_enum, default_value_t = ReportFormat::Text)]
     pub output: ReportFormat,
+    /// The data folder of a Holdfast: says what would be served in the place of what is broken, given what is stored
+    /// there. It is only read, and may be in use
+    #[arg(long, env = "CONTROLLER_AGAINST", value_name = "DATA_DIR")]
+    pub against: Option<PathBuf>,
+    /// The key that Secrets are sealed with.
+    #[command(flatten)]
+    pub store_key: StoreKeyArgs,
     /// What is decided, and how.
     #[command(flatten)]
     pub translation: TranslationArgs,

@@ -10,6 +10,7 @@ pub mod data;
 pub mod demo;
 pub mod echo;
 pub mod envoy;
+pub mod events;
 pub mod failure;
 pub mod gates;
 pub mod log;
@@ -18,6 +19,7 @@ pub mod offline;
 pub mod output;
 pub mod probe;
 pub mod serve;
+pub mod status;
 pub mod store;
 pub mod translate;
 
@@ -48,6 +50,7 @@ pub fn run() -> ExitCode {
         Command::Version => output::print(concat!("holdfast ", env!("CARGO_PKG_VERSION"), "\n")),
         Command::Check(args) => check::run(args),
         Command::Translate(args) => translate::run(args),
+        Command::Status(args) => status::run(&args),
         Command::Store(command) => store::run(command),
     };
     outcome.unwrap_or_else(|failure| {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::failure::Failure;
 use super::manifests::{Incarnations, Manifests, Reading};
-use crate::engine::{Action, Engine};
+use crate::engine::{Action, Engine, Event};
 use crate::settings::Settings;
 
 /// Manifests that were read and translated once.
@@ -24,14 +24,28 @@ pub struct Offline {
 /// # Errors
 /// Where a path is not there, or there is no manifest at any of them.
 pub fn translate(paths: &[PathBuf], settings: Settings) -> Result<Offline, Failure> {
+    translate_after(paths, settings, Incarnations::in_memory(), Vec::new())
+}
+
+/// The same with an engine to which something happened before, and objects that are known.
+///
+/// # Errors
+/// As [`translate`].
+pub fn translate_after(
+    paths: &[PathBuf],
+    settings: Settings,
+    incarnations: Incarnations,
+    before: Vec<Event>,
+) -> Result<Offline, Failure> {
     let roots = super::manifest_roots("PATH", paths)?;
-    let mut manifests = Manifests::new(roots, Incarnations::in_memory(), true);
+    let mut manifests = Manifests::new(roots, incarnations, true);
     let mut reading = manifests.read();
     if reading.files == 0 && reading.problems.is_empty() {
         let paths: Vec<_> = paths.iter().map(|path| path.display().to_string()).collect();
         return Err(Failure::usage(format!("no manifest (*.yaml, *.yml, *.json) in {}", paths.join(", "))));
     }
     let mut engine = Engine::new(settings);
+    engine.handle(before);
     let actions = engine.handle(std::mem::take(&mut reading.events));
     Ok(Offline { manifests, reading, engine, actions })
 }

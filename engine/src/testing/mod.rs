@@ -1,8 +1,10 @@
 //! For tests of this and other packages: YAML text to events, and an engine that has read it.
 
 pub mod lines;
+pub mod mistakes;
 pub mod mutate;
 pub mod plans;
+pub mod played;
 pub mod present;
 
 use holdfast_graph::ObjectKey;

@@ -109,7 +109,7 @@ pub(crate) struct Changes {
     pub(crate) fleets: Vec<(FleetId, Snapshot)>,
     /// Gateways that are gone.
     pub(crate) withdrawn: Vec<ObjectKey>,
-    /// Gateways that were translated again.
+    /// Gateways that were translated again, and those that a route has left.
     pub(crate) gateways: BTreeSet<ObjectKey>,
     /// Routes that were translated again, whether or not that changed anything.
     pub(crate) routes: BTreeSet<ObjectKey>,
@@ -245,6 +245,9 @@ impl Translator {
                 edges.extend(claims.iter().flat_map(|claims| claims.edges.iter().cloned()));
                 graph.replace(key, edges);
                 changes.routes.insert(key.clone());
+                let before = self.routes.get(key).map(|plan| plan.gateways()).unwrap_or_default();
+                let after = plan.as_ref().map(RoutePlan::gateways).unwrap_or_default();
+                changes.gateways.extend(before.difference(&after).map(|gateway| (*gateway).clone()));
                 self.set_route(key, plan.map(Arc::new));
             }
             Unit::GatewayVariant(fleet) => self.redo_gateway_variant(unit, fleet, objects),

@@ -124,10 +124,12 @@ impl Translator {
             }
         };
         // Of HTTPProxies each is told apart, see `proxy/update.rs`.
-        if !proxy::is_proxy(key) && plan.as_ref().is_some_and(|plan| !plan.replaced.is_empty()) {
-            self.replaced_routes.insert(key.clone());
-        } else {
-            self.replaced_routes.remove(key);
+        if !proxy::is_proxy(key) {
+            if plan.as_ref().is_some_and(|plan| !plan.replaced.is_empty()) {
+                self.replaced_routes.insert(key.clone());
+            } else {
+                self.replaced_routes.remove(key);
+            }
         }
         let (old, new) = (old.as_deref(), plan.as_deref());
         let gateways: BTreeSet<ObjectKey> = old.into_iter().chain(new).flat_map(RoutePlan::gateways).cloned().collect();

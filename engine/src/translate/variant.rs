@@ -292,6 +292,11 @@ impl Translator {
         if proxy::is_proxy(key) { self.shares.get(key) } else { self.routes.get(key) }
     }
 
+    /// The plan of a route as a fleet is served it.
+    pub(crate) fn served_route(&self, id: &FleetId, key: &ObjectKey) -> Option<&Arc<RoutePlan>> {
+        self.variants.routes.get(&(id.clone(), key.clone())).or_else(|| self.routes.get(key))
+    }
+
     /// What a fleet's route configuration of this name is made of.
     pub(crate) fn composition(&self, id: &FleetId, resource: &str) -> Option<(&Composition, ListenerContext)> {
         self.fleets.get(id)?.composition(resource)
@@ -299,12 +304,7 @@ impl Translator {
 }
 
 /// What a route is under an overlay.
-fn plan_over(
-    key: &ObjectKey,
-    overlay: &Overlay,
-    settings: &Settings,
-    reader: &mut Reader<'_>,
-) -> Option<RoutePlan> {
+fn plan_over(key: &ObjectKey, overlay: &Overlay, settings: &Settings, reader: &mut Reader<'_>) -> Option<RoutePlan> {
     if proxy::is_proxy(key) {
         return proxy::plan(key, &overlay.closed, settings, reader);
     }

@@ -1,13 +1,17 @@
 //! The commands beside `run`.
 
+use std::fs;
+
 use anyhow::{Result, ensure};
-use holdfast_scenario_tests::{Story, World, stories};
+use holdfast_scenario_tests::ask::get;
+use holdfast_scenario_tests::{HoldfastOptions, Story, World, manifests, stories, until};
 use serde_json::Value;
 
 pub(crate) fn stories() -> Vec<Story> {
     let plain =
         stories!("commands", false, [translate_twice_gives_equal_bytes, check_as_json_and_sarif, version_and_help]);
-    plain.into_iter().chain(stories!("commands", true, [demo_runs_to_its_end])).collect()
+    let with_envoy = stories!("commands", true, [demo_runs_to_its_end, check_against_a_store_in_use]);
+    plain.into_iter().chain(with_envoy).collect()
 }
 
 /// A Gateway, a good route and a broken one.
@@ -74,7 +78,76 @@ async fn version_and_help(world: World) -> Result<()> {
 
 async fn demo_runs_to_its_end(world: World) -> Result<()> {
     let said = world.command(&["demo"]).await?;
-    said.expect_code(0)?;
-    ensure!(said.said().contains("404") && said.said().contains("http://"), "{}", said.said());
+    said.expect_code(0)?.expect_said(&[
+        "http://",
+        "/checkout/orders/42  -> 200 by pod checkout-1, version 1 of the route",
+        "HTTPRoute:checkout/checkout, refused by Envoy",
+        "generation 1 is served in the place of 2",
+        "/debug/config/fallback: all is served as it is written",
+        "rules[0] answers 404",
+        "has refused in all: 1",
+        "pay.example.com/checkout             -> 404 by the Gateway",
+        "The demo went as it should.",
+    ])?;
+    Ok(())
+}
+
+const GATES: [&str; 3] = ["--feature-gates", "FallbackConfiguration=true", "--use-last-valid-config-for-fallback"];
+
+/// A proposal is checked against what a Holdfast that goes on serving has stored.
+async fn check_against_a_store_in_use(world: World) -> Result<()> {
+    let _backends = (world.backend("one").await?, world.backend("two").await?);
+    let port = world.gateway()?;
+    let rule = |path: &str, backend: &str| {
+        format!("rules:\n- matches: [{{path: {path}}}]\n  backendRefs: [{{name: {backend}, port: 8080}}]")
+    };
+    world.route("cart", &rule("{type: PathPrefix, value: /cart}", "one"))?;
+    world.route("shop", &rule("{type: PathPrefix, value: /}", "two"))?;
+    let holdfast = world.run_with(HoldfastOptions::new(&world)?.args(&GATES)).await?;
+    get(port, "/cart").comes_to_reach("one").await?;
+    let data = world.data().display().to_string();
+    let check = async |folder: &str, more: &[&str]| {
+        let args = [&["check", "--against", &data, folder], &GATES[..], more].concat();
+        world.command(&args).await
+    };
+    let served = world.manifests().display().to_string();
+    until("both routes are stored", async || {
+        let said = check(&served, &[]).await?;
+        ensure!(!said.expect_code(0)?.stdout.contains("yet to take"), "{}", said.said());
+        Ok(())
+    })
+    .await?;
+
+    let proposal = world.folder().join("proposal");
+    fs::create_dir(&proposal)?;
+    for file in fs::read_dir(world.manifests())? {
+        let file = file?;
+        fs::copy(file.path(), proposal.join(file.file_name()))?;
+    }
+    let broken = rule("{type: RegularExpression, value: '/a['}", "one");
+    fs::write(proposal.join("route-cart.yaml"), manifests::http_route("cart", &broken))?;
+    fs::write(proposal.join("route-new.yaml"), manifests::http_route("new", &broken))?;
+    fs::remove_file(proposal.join("route-shop.yaml"))?;
+    let folder = proposal.display().to_string();
+    check(&folder, &[]).await?.expect_code(1)?.expect_said(&[
+        "HTTPRoute:default/cart: backfilled with generation 1 in the place of 2",
+        "HTTPRoute:default/new: rules[0] replaced, answers 404",
+        "HTTPRoute:default/shop: would be deleted",
+        "route-cart.yaml:",
+    ])?;
+    let said = check(&folder, &["--output", "json"]).await?;
+    let page: Value = serde_json::from_str(&said.expect_code(1)?.stdout)?;
+    let backfilled = page.pointer("/against/fallback/backfilledObjects/0/name").and_then(Value::as_str);
+    ensure!(backfilled == Some("cart"), "{page}");
+
+    let none = world.folder().join("drafts").display().to_string();
+    world
+        .command(&["check", "--against", &none, &folder])
+        .await?
+        .expect_code(2)?
+        .expect_said(&["there is no store"])?;
+    // Nobody noticed.
+    get(port, "/").comes_to_reach("two").await?;
+    holdfast.terminate().await?.expect_code(0)?;
     Ok(())
 }

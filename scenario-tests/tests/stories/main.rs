@@ -7,6 +7,7 @@ mod commands;
 mod echo;
 mod endpoints;
 mod envoys;
+mod fallback;
 mod files;
 mod filters;
 mod gateways;
@@ -22,6 +23,7 @@ mod restarts;
 mod rewrites;
 mod seeing;
 mod tls;
+mod told;
 mod weights;
 
 use std::process::ExitCode;
@@ -35,6 +37,7 @@ fn main() -> ExitCode {
         echo::stories(),
         endpoints::stories(),
         envoys::stories(),
+        fallback::stories(),
         files::stories(),
         filters::stories(),
         gateways::stories(),
@@ -50,6 +53,7 @@ fn main() -> ExitCode {
         rewrites::stories(),
         seeing::stories(),
         tls::stories(),
+        told::stories(),
         weights::stories(),
     ];
     holdfast_scenario_tests::runner::run(&themes.concat())

@@ -196,7 +196,10 @@ async fn hosts_with_tls(world: World) -> Result<()> {
     let secure = |name: &str, certificate: &Certificate| get(served.https, "/").host(name).tls(certificate.trust(name));
     secure("any.example.com", &wild).comes_to_reach("echo").await?;
     // Nobody has delegated the certificate: the wildcard does not step in.
-    let refused = |ask: Ask| async move { ensure!(ask.send().await.is_err(), "{} is answered", ask.line()); Ok(()) };
+    let refused = |ask: Ask| async move {
+        ensure!(ask.send().await.is_err(), "{} is answered", ask.line());
+        Ok(())
+    };
     refused(secure("own.example.com", &wild)).await?;
     refused(secure("missing.example.com", &wild)).await?;
     for name in ["own.example.com", "missing.example.com"] {
@@ -264,7 +267,8 @@ routes:
 }
 
 async fn policies_of_routes(world: World) -> Result<()> {
-    let (_echo, mirror) = (world.backend_in("shop", "echo", None).await?, world.backend_in("shop", "mirror", None).await?);
+    let (_echo, mirror) =
+        (world.backend_in("shop", "echo", None).await?, world.backend_in("shop", "mirror", None).await?);
     let spec = "virtualhost: {fqdn: example.com}
 routes:
 - conditions: [{prefix: /headers}]

@@ -76,12 +76,14 @@ async fn secrets_never_leave(world: World) -> Result<()> {
         Ok(())
     };
     let mut pages = 0;
-    for page in ["config/successful", "config/failed", "graph", "envoys", "faults", "statuses", "plan"] {
+    let configs = ["config/fallback", "config/successful", "config/failed", "config/raw-error"];
+    let others = ["graph", "graph?format=dot", "plan", "envoys", "faults", "statuses", "store"];
+    for page in configs.into_iter().chain(others) {
         let reply = get(holdfast.options.diagnostics, &format!("/debug/{page}")).host("localhost").send().await?;
         pages += usize::from(reply.status.is_success());
         clean(page, &reply.body)?;
     }
-    ensure!(pages >= 3, "{pages} pages");
+    ensure!(pages == 11, "{pages} pages");
     clean("metrics", &holdfast.metrics().await?)?;
     let folder = world.manifests().display().to_string();
     for command in ["check", "translate"] {

@@ -96,9 +96,11 @@ fn look(folder: &Path, key: Option<&Key>) -> Result<Survey, Trouble> {
         other => other?,
     };
     let found = guarded(|| load::load(files.tree(), sealer.as_ref(), None));
+    let marked = files.marked();
     files.close();
-    let loaded = match found {
+    let mut loaded = match found {
         Ok(Found::Ours(loaded)) => *loaded,
+        Ok(Found::Empty) if marked > 0 => return Ok(damaged("all that it held is lost".into())),
         Ok(Found::Empty | Found::Other(_)) => return Ok(Survey::default()),
         Ok(Found::Foreign) => return Ok(damaged("it is not a store of Holdfast".into())),
         Ok(Found::Newer(schema)) => {
@@ -108,6 +110,11 @@ fn look(folder: &Path, key: Option<&Key>) -> Result<Survey, Trouble> {
         Err(Trouble::Corrupt(why)) => return Ok(damaged(format!("its files cannot be read: {why}"))),
         Err(other) => return Err(other),
     };
+    let generation = loaded.state.generation;
+    if generation < marked && loaded.damage.is_empty() {
+        // sled takes damage in its log for the end of it.
+        loaded.damage.push(format!("generation {marked} was committed, and what is left is generation {generation}"));
+    }
     let statistics =
         Statistics { bytes_on_disk: folder::bytes_on_disk(folder), sealed: key.is_some(), ..loaded.state.statistics() };
     let scopes = loaded.state.scopes.iter().map(|(scope, shelf)| surveyed(scope, shelf)).collect();

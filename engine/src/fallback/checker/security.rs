@@ -6,7 +6,10 @@
 
 use std::collections::BTreeSet;
 
-use gateway_api::httproutes::{HttpRouteRulesFilters as Filter, HttpRouteRulesFiltersRequestRedirectScheme as Written};
+use gateway_api::httproutes::{
+    HttpRouteRulesFilters as Filter, HttpRouteRulesFiltersRequestRedirectScheme as Written,
+    HttpRouteRulesFiltersType as Kind,
+};
 use holdfast_graph::{Node, ObjectKey};
 
 use super::meeting::may_meet;
@@ -31,6 +34,8 @@ struct Security {
     withheld: BTreeSet<String>,
     /// Are requests without TLS sent away?
     tls_only: bool,
+    /// Is there an extension that may be a guard? None is served yet.
+    extension: bool,
 }
 
 impl Security {
@@ -47,6 +52,7 @@ impl Security {
             security.cleansed.extend(request.map(|name| name.to_ascii_lowercase()));
             let response = filter.response_header_modifier.iter().flat_map(|edits| edits.remove.iter().flatten());
             security.withheld.extend(response.map(|name| name.to_ascii_lowercase()));
+            security.extension |= filter.r#type == Kind::ExtensionRef;
             let redirect = filter.request_redirect.as_ref();
             security.tls_only |= redirect.is_some_and(|redirect| redirect.scheme == Some(Written::Https));
         }
@@ -65,6 +71,9 @@ impl Security {
         }
         if !matches!(route.action, Action::Forward(_)) {
             return None;
+        }
+        if self.extension {
+            return Some("the extension".into());
         }
         if self.cors && route.cors.is_none() {
             return Some("the filter CORS".into());
@@ -183,9 +192,10 @@ impl Both<'_> {
     fn gets_requests_of(&self, route: &Route, index: usize) -> bool {
         let mut wanted = self.desired.routes().filter(|wanted| wanted.precedence.rule == index);
         wanted.any(|wanted| {
-            may_meet(&route.matches, &wanted.matches)
-                && !self.desired.routes().any(|other| self.goes_before(other, wanted, route))
-                && !self.served.routes().any(|other| self.has_them_first(other, wanted, route))
+            let own_today = self.is_left_out(route) && route.precedence < wanted.precedence
+                || self.desired.routes().any(|other| self.goes_before(other, wanted, route));
+            let own_served = self.served.routes().any(|other| self.has_them_first(other, wanted, route));
+            may_meet(&route.matches, &wanted.matches) && !own_today && !own_served
         })
     }
 
@@ -197,6 +207,12 @@ impl Both<'_> {
         (own || other.matches == route.matches)
             && other.precedence.rule != wanted.precedence.rule
             && *rank < wanted.precedence
+    }
+
+    /// Is there nothing today in the place of the rule that a served route is a form of? Its matches are not known then.
+    fn is_left_out(&self, route: &Route) -> bool {
+        let stands = |rule: usize| self.desired.routes().any(|other| other.precedence.rule == rule);
+        (0..self.desired.rules.len()).any(|rule| self.is_form_of(route, rule) && !stands(rule))
     }
 
     /// In what is served, does a form of the wanted rule, or an equal match, get its requests first?

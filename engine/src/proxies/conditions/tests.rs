@@ -77,14 +77,17 @@ fn what_cannot_be_used_is_told_in_contours_words() {
         told(&[json!([{"exact": "/a"}])], json!([])),
         format!("{path}include: exact conditions are not allowed in includes block")
     );
-    assert!(told(&[], json!([{"regex": "/["}])).starts_with(&format!("{path}route: supplied regex: /[ invalid. error: ")));
+    assert!(
+        told(&[], json!([{"regex": "/["}])).starts_with(&format!("{path}route: supplied regex: /[ invalid. error: "))
+    );
     assert_eq!(
         of(&[("exact", "1"), ("exact", "2")]),
         format!("{header}cannot specify duplicate header 'exact match' conditions in the same route")
     );
     for (one, two) in [("exact", "notexact"), ("contains", "notcontains"), ("present", "notpresent")] {
-        let message =
-            format!("{header}cannot specify contradictory '{one}' and '{two}' conditions for the same route and header");
+        let message = format!(
+            "{header}cannot specify contradictory '{one}' and '{two}' conditions for the same route and header"
+        );
         assert_eq!(of(&[(one, "1"), (two, "1")]), message);
         assert_eq!(of(&[(two, "1"), (one, "1")]), message);
     }

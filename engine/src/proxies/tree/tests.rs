@@ -67,7 +67,11 @@ fn read_all(yaml: &str) -> (Vec<String>, Vec<String>) {
             What::Include { .. } => "502".into(),
         };
         let rewrite = served.replacement.as_ref().map(|new| format!(" to {new}")).unwrap_or_default();
-        format!("{} -> {} {what}{rewrite}", served.conditions.to_string().replacen("path ", "", 1), served.leaf.owner.name)
+        format!(
+            "{} -> {} {what}{rewrite}",
+            served.conditions.to_string().replacen("path ", "", 1),
+            served.leaf.owner.name
+        )
     });
     (routes.collect(), findings)
 }
@@ -78,7 +82,11 @@ fn line(finding: &Finding) -> String {
 
 fn check(yaml: &str, routes: &[&str], findings: &[&str]) {
     let (served, told) = read_all(yaml);
-    assert_eq!((served, told), (routes.iter().map(|s| (*s).to_owned()).collect(), findings.iter().map(|s| (*s).to_owned()).collect()), "{yaml}");
+    assert_eq!(
+        (served, told),
+        (routes.iter().map(|s| (*s).to_owned()).collect(), findings.iter().map(|s| (*s).to_owned()).collect()),
+        "{yaml}"
+    );
 }
 
 #[test]
@@ -201,11 +209,7 @@ routes:
 - conditions: [{prefix: /api/}]
 - {}
 ",
-        &[
-            "prefix: \"/typed\" -> root 2 broken",
-            "prefix: \"/api/\" -> root 3",
-            "prefix: \"/\" -> root 4",
-        ],
+        &["prefix: \"/typed\" -> root 2 broken", "prefix: \"/api/\" -> root 3", "prefix: \"/\" -> root 4"],
         &[
             "root: RouteError/PathMatchConditionsNotValid: route: supplied regex: /api/[a invalid. error: invalid regex: \
              missing ]: \"[a\"",

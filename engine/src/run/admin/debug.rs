@@ -1,17 +1,20 @@
 //! The pages of diagnostics, as JSON.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError};
 
-use holdfast_graph::{Graph, Origins};
+use holdfast_graph::{ObjectKey, Origins};
 use holdfast_xds::{Resource, ResourceType, Snapshot};
 use serde_json::{Value, json};
 
 use super::State;
+use crate::engine::Engine;
 use crate::fallback::checker::Objection;
+use crate::fallback::inspection::Failed;
 use crate::object::Object;
 use crate::run::envoy::ManagedEnvoy;
 use crate::run::serve::core::{Core, Places};
+use crate::run::store::persist::Persisted;
 use crate::snapshot::ObjectSnapshot;
 
 /// What is served now, and what it was made from.
@@ -77,9 +80,50 @@ fn origins(origins: &Origins) -> Vec<String> {
     origins.iter().map(ToString::to_string).collect()
 }
 
-/// The dependency graph.
-pub fn graph(graph: &Graph) -> Value {
-    json!({ "edges": graph.view() })
+/// The dependency graph, with who is broken and who is affected.
+pub fn graph(engine: &Engine) -> Value {
+    let (broken, affected) = engine.affected();
+    let keys = |keys: BTreeSet<ObjectKey>| keys.iter().map(ToString::to_string).collect::<Vec<_>>();
+    json!({ "edges": engine.graph().view(), "broken": keys(broken), "affected": keys(affected) })
+}
+
+/// The same for Graphviz.
+pub fn dot(engine: &Engine) -> String {
+    let (broken, affected) = engine.affected();
+    engine.graph().dot(&broken, &affected)
+}
+
+/// What was refused and is not served, each with its content.
+pub fn failed(failed: Vec<Failed>) -> Value {
+    let entry = |mut failed: Failed| {
+        if let Some(fields) = failed.told.as_object_mut() {
+            fields.insert("config".into(), holdfast_xds::to_json(failed.kind, &failed.body));
+        }
+        failed.told
+    };
+    json!({ "failed": failed.into_iter().map(entry).collect::<Vec<_>>() })
+}
+
+/// What is remembered, and how storing it goes.
+pub fn store(persisted: Option<&Persisted>, remembered: &Value) -> Value {
+    let Some(Persisted { commits, errors, refused, last_duration, statistics, failing }) = persisted else {
+        return json!({ "stored": false, "scopes": remembered });
+    };
+    json!({
+        "stored": true,
+        "failing": failing,
+        "commits": commits,
+        "errors": errors,
+        "refused": refused,
+        "lastCommitSeconds": last_duration.as_secs_f64(),
+        "generation": statistics.generation,
+        "bytesOnDisk": statistics.bytes_on_disk,
+        "versions": statistics.versions,
+        "memoryOnly": statistics.memory_only,
+        "unreadable": statistics.unreadable,
+        "sealed": statistics.sealed,
+        "scopes": remembered,
+    })
 }
 
 /// The Envoys: those that are connected and where each stands, and those that are managed.

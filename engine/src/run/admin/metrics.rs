@@ -11,13 +11,15 @@ use prometheus::{
     TextEncoder,
 };
 
+use super::fallback_metrics::FallbackMetrics;
 use crate::fault::Class;
 use crate::report::ReplacementView;
+use crate::run::store::persist::Persisted;
 
 /// Upper bounds (seconds) of the histograms of time.
-const SECONDS: [f64; 12] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0];
+pub(super) const SECONDS: [f64; 12] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0];
 /// Upper bounds of the histogram of bytes.
-const BYTES: [f64; 8] = [1e2, 1e3, 1e4, 1e5, 1e6, 5e6, 2e7, 1e8];
+pub(super) const BYTES: [f64; 8] = [1e2, 1e3, 1e4, 1e5, 1e6, 5e6, 2e7, 1e8];
 
 /// Every metric.
 #[derive(Debug)]
@@ -37,6 +39,8 @@ pub struct Metrics {
     nacks: IntCounterVec,
     connected: IntGaugeVec,
     sent: Sent,
+    /// Those of the fallback and the store.
+    pub fallback: FallbackMetrics,
     /// When each Gateway's configuration was last handed out.
     published: Mutex<HashMap<Arc<str>, Instant>>,
 }
@@ -103,6 +107,7 @@ impl Metrics {
                 )?,
                 bytes: counters("xds_sent_bytes_total", "Bytes of responses sent to Envoys", &["gateway", "type"])?,
             },
+            fallback: FallbackMetrics::new(all)?,
             published: Mutex::default(),
             registry,
         })
@@ -152,11 +157,9 @@ impl Metrics {
         self.published.lock().unwrap_or_else(PoisonError::into_inner).remove(gateway);
     }
 
-    /// An Envoy answered; `served` is what its Gateway's Envoys should have.
-    pub fn answered(&self, answer: &Answer, served: Option<&Snapshot>) {
+    /// An Envoy answered; `served` is what its Gateway's Envoys should have, and whether that is a fallback.
+    pub fn answered(&self, answer: &Answer, served: Option<&Snapshot>, fallback: bool) {
         let success = answer.outcome == Outcome::Acknowledged;
-        let labels = [truth(success)];
-        self.pushes.with_label_values(&labels).inc();
         let bytes: usize = answer
             .resources
             .iter()
@@ -165,10 +168,15 @@ impl Metrics {
                 (Some(resource.version) == *version).then_some(resource.body.len())
             })
             .sum();
-        self.push_bytes.with_label_values(&labels).observe(bytes as f64);
         let published = self.published.lock().unwrap_or_else(PoisonError::into_inner).get(&answer.fleet).copied();
-        if let Some(published) = published {
-            self.push_seconds.with_label_values(&labels).observe(published.elapsed().as_secs_f64());
+        let took = published.map(|published| published.elapsed());
+        if fallback {
+            self.fallback.answered(success, bytes, took);
+        } else {
+            let labels = [truth(success)];
+            self.pushes.with_label_values(&labels).inc();
+            self.push_bytes.with_label_values(&labels).observe(bytes as f64);
+            took.inspect(|took| self.push_seconds.with_label_values(&labels).observe(took.as_secs_f64()));
         }
         if success {
             self.push_success_at.set(now());
@@ -177,11 +185,12 @@ impl Metrics {
         }
     }
 
-    /// All of them as text, with what the xDS server counts itself.
+    /// All of them as text, with what the xDS server and the store count themselves.
     ///
     /// # Errors
     /// Never, in practice: the text is written to memory.
-    pub fn text(&self, fleets: &Fleets) -> prometheus::Result<String> {
+    pub fn text(&self, fleets: &Fleets, persisted: Option<&Persisted>) -> prometheus::Result<String> {
+        self.fallback.refresh(persisted);
         self.connected.reset();
         for (gateway, count) in fleets.connected() {
             self.connected.with_label_values(&[&*gateway]).set(signed(count));
@@ -214,7 +223,7 @@ impl Sent {
 }
 
 /// Raises a counter to a value. A value below it was counted anew: a Gateway of that name was created again.
-fn raise(counters: &IntCounterVec, labels: &[&str], value: u64) {
+pub(super) fn raise(counters: &IntCounterVec, labels: &[&str], value: u64) {
     let counter = counters.with_label_values(labels);
     if value < counter.get() {
         counter.reset();
@@ -222,20 +231,21 @@ fn raise(counters: &IntCounterVec, labels: &[&str], value: u64) {
     counter.inc_by(value - counter.get());
 }
 
-fn truth(value: bool) -> &'static str {
+pub(super) fn truth(value: bool) -> &'static str {
     if value { "true" } else { "false" }
 }
 
-fn signed(count: usize) -> i64 {
+pub(super) fn signed(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
 /// Seconds since 1970.
-fn now() -> i64 {
+pub(super) fn now() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(0))
 }
 
-fn kept<C: Collector + Clone + 'static>(registry: &Registry, collector: C) -> prometheus::Result<C> {
+/// Registers a metric.
+pub(super) fn kept<C: Collector + Clone + 'static>(registry: &Registry, collector: C) -> prometheus::Result<C> {
     registry.register(Box::new(collector.clone()))?;
     Ok(collector)
 }

@@ -3,6 +3,7 @@
 //! Reading only: nothing here changes anything, and no secret's content appears anywhere.
 
 pub mod debug;
+pub mod fallback_metrics;
 pub mod metrics;
 mod pages;
 
@@ -19,9 +20,10 @@ use self::metrics::Metrics;
 use super::envoy::keeper::Views;
 use super::serve::core::Asker;
 use super::serve::health::Health;
+use super::store::persist::Persist;
 
 /// What the pages are made from.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct State {
     /// Asks the main loop.
     pub asker: Asker,
@@ -33,6 +35,8 @@ pub struct State {
     pub fleets: Fleets,
     /// The managed Envoys, where there are such.
     pub envoys: Option<Views>,
+    /// What stores, where something can be stored.
+    pub store: Option<Arc<Persist>>,
 }
 
 /// Serves pages until the product ends.

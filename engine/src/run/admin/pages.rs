@@ -21,12 +21,18 @@ const PAGE_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// `/debug/...`.
 pub fn debug_pages(state: State) -> Router {
-    let index = "/debug/config/successful\n/debug/graph\n/debug/graph?format=dot\n/debug/envoys\n/debug/statuses\n\
-                 /debug/faults\n";
+    let index = "/debug/config/fallback\n/debug/config/successful\n/debug/config/failed\n/debug/config/raw-error\n\
+                 /debug/graph\n/debug/graph?format=dot\n/debug/plan\n/debug/envoys\n/debug/statuses\n/debug/faults\n\
+                 /debug/store\n";
     let pages = Router::new()
         .route("/", get(move || async move { index }))
         .route("/debug", get(move || async move { index }))
+        .route("/debug/config/fallback", get(fallback))
         .route("/debug/config/successful", get(config))
+        .route("/debug/config/failed", get(failed))
+        .route("/debug/config/raw-error", get(raw_error))
+        .route("/debug/plan", get(plan))
+        .route("/debug/store", get(store))
         .route("/debug/graph", get(graph))
         .route("/debug/faults", get(faults))
         .route("/debug/envoys", get(envoys))
@@ -91,13 +97,40 @@ struct GraphQuery {
 
 async fn graph(Extract(state): Extract<State>, Query(query): Query<GraphQuery>) -> Response {
     match query.format.as_deref() {
-        None | Some("json") => json(state.asker.ask(|core| debug::graph(core.engine.graph())).await),
-        Some("dot") => match state.asker.ask(|core| core.engine.graph().dot()).await {
+        None | Some("json") => json(state.asker.ask(|core| debug::graph(&core.engine)).await),
+        Some("dot") => match state.asker.ask(|core| debug::dot(&core.engine)).await {
             Some(dot) => ([(header::CONTENT_TYPE, "text/vnd.graphviz; charset=utf-8")], dot).into_response(),
             None => ending(),
         },
         Some(_) => (StatusCode::BAD_REQUEST, "format is json or dot\n").into_response(),
     }
+}
+
+async fn fallback(Extract(state): Extract<State>) -> Response {
+    match state.asker.ask(|core| core.engine.fallback()).await {
+        Some(report) => Json(report).into_response(),
+        None => ending(),
+    }
+}
+
+async fn failed(Extract(state): Extract<State>) -> Response {
+    let Some(failed) = state.asker.ask(|core| core.engine.failed()).await else { return ending() };
+    // As for what is served.
+    json(tokio::task::spawn_blocking(move || debug::failed(failed)).await.ok())
+}
+
+async fn raw_error(Extract(state): Extract<State>) -> Response {
+    json(state.asker.ask(|core| core.engine.raw_errors()).await)
+}
+
+async fn plan(Extract(state): Extract<State>) -> Response {
+    json(state.asker.ask(|core| core.engine.plans()).await)
+}
+
+async fn store(Extract(state): Extract<State>) -> Response {
+    let remembered = state.asker.ask(|core| core.engine.remembered()).await;
+    let persisted = state.store.as_ref().map(|store| store.persisted());
+    json(remembered.map(|remembered| debug::store(persisted.as_ref(), &remembered)))
 }
 
 async fn faults(Extract(state): Extract<State>) -> Response {
@@ -113,7 +146,8 @@ async fn envoys(Extract(state): Extract<State>) -> Response {
 }
 
 async fn metrics(Extract(state): Extract<State>) -> Response {
-    match state.metrics.text(&state.fleets) {
+    let persisted = state.store.as_ref().map(|store| store.persisted());
+    match state.metrics.text(&state.fleets, persisted.as_ref()) {
         Ok(text) => ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
     }

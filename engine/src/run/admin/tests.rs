@@ -8,7 +8,7 @@ use axum::body::Body;
 use axum::http::Request;
 use holdfast_xds::{Answer, Fleets, Notice, Outcome, ResourceType};
 use http_body_util::BodyExt;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
 use tower::ServiceExt;
 
@@ -56,8 +56,14 @@ impl Loop {
         let (asker, questions) = Asker::new();
         let (metrics, health, fleets) = (Arc::new(Metrics::new().unwrap()), Arc::new(Health::default()), Fleets::new());
         Health::pass(&health.xds);
-        let state =
-            State { asker, metrics: metrics.clone(), health: health.clone(), fleets: fleets.clone(), envoys: None };
+        let state = State {
+            asker,
+            metrics: metrics.clone(),
+            health: health.clone(),
+            fleets: fleets.clone(),
+            envoys: None,
+            store: None,
+        };
         let (readings, readings_out) = mpsc::channel(4);
         let (notices, notices_out) = mpsc::channel(4);
         let (end, ending) = watch::channel(false);
@@ -139,12 +145,71 @@ async fn pages_tell_what_is_served_and_what_is_wrong() {
     assert!(it.json("/debug/graph").await.to_string().contains("Service:shop/nowhere"));
     assert!(it.debug("/debug/graph?format=dot").await.1.starts_with("digraph"));
     assert_eq!(it.debug("/debug/graph?format=png").await.0, 400);
-    assert_eq!(it.json("/debug/envoys").await, serde_json::json!({ "connected": [], "managed": [] }));
+    assert_eq!(it.json("/debug/envoys").await, json!({ "connected": [], "managed": [] }));
     assert_eq!(it.debug("/nowhere").await.0, 404);
 
     it.end.send(true).unwrap();
     (&mut it.task).await.unwrap();
     assert_eq!(it.debug("/debug/faults").await.0, 503);
+}
+
+/// A route of which one rule cannot be served.
+const BROKEN: &str = r"
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: cart, namespace: shop}
+spec:
+  parentRefs: [{name: web, namespace: infra}]
+  rules:
+  - matches: [{path: {type: RegularExpression, value: '/a['}}]
+  - matches: [{path: {value: /b}}]
+";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_tell_what_is_broken_refused_and_planned() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("all.yaml"), format!("{MANIFESTS}---{BROKEN}")).unwrap();
+    let it = Loop::start();
+    it.readings.send(read(folder.path())).await.unwrap();
+    it.comes_to_say("/readyz?verbose", "[+]translation ok\n").await;
+
+    let report = it.json("/debug/config/fallback").await;
+    assert_eq!(report["status"], "triggered");
+    assert_eq!(report.pointer("/brokenObjects/0/name").unwrap(), "cart");
+    assert_eq!(report.pointer("/replacedObjects/0/section").unwrap(), "rules[0]");
+    assert_eq!((&report["backfilledObjects"], &report["excludedObjects"]), (&json!([]), &json!([])));
+    assert_eq!(report.pointer("/gateways/0/name").unwrap(), "infra/web");
+    let graph = it.json("/debug/graph").await;
+    assert_eq!(graph["broken"], json!(["gateway.networking.k8s.io/HTTPRoute:shop/cart"]));
+    let dot = it.debug("/debug/graph?format=dot").await.1;
+    assert!(dot.contains(r#""gateway.networking.k8s.io/HTTPRoute:shop/cart" [style=filled, fillcolor=red"#), "{dot}");
+    let plan = it.json("/debug/plan").await;
+    assert_eq!(plan.pointer("/lines/0/decisions/0/step").unwrap(), "replaced");
+    assert_eq!(it.json("/debug/config/failed").await, json!({"failed": []}));
+    let store = it.json("/debug/store").await;
+    assert_eq!((&store["stored"], store.pointer("/scopes/0/gateway").unwrap()), (&json!(false), &json!("infra/web")));
+
+    let config = it.json("/debug/config/successful?type=rds").await;
+    let resource = config.pointer("/gateways/0/resources/0").unwrap().clone();
+    let version = it.state.asker.ask(|core| {
+        let offered = core.engine.fleet("infra/web").unwrap();
+        offered.of(ResourceType::Route).values().next().unwrap().version
+    });
+    let answer = Answer {
+        fleet: "infra/web".into(),
+        node: "one".into(),
+        build: "1.40.0".into(),
+        kind: ResourceType::Route,
+        outcome: Outcome::Refused { message: "no such thing".into() },
+        resources: vec![(resource["name"].as_str().unwrap().into(), Some(version.await.unwrap()))],
+    };
+    it.notices.send(Notice::Answered(answer)).await.unwrap();
+    it.comes_to_say("/metrics", r#"holdfast_nacks_total{gateway="infra/web",type="RDS"} 1"#).await;
+    let failed = it.json("/debug/config/failed").await;
+    assert_eq!(failed.pointer("/failed/0/refusal/message").unwrap(), "no such thing");
+    assert!(failed.pointer("/failed/0/config/virtualHosts").is_some(), "{failed}");
+    let errors = it.json("/debug/config/raw-error").await.to_string();
+    assert!(errors.contains("no such thing"), "{errors}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

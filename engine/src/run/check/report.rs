@@ -1,8 +1,11 @@
 //! The report itself: findings with their places, and what would be served.
 
+use holdfast_graph::ObjectKey;
 use serde::Serialize;
 
+use super::against::Against;
 use crate::engine::Action;
+use crate::fallback::view::BrokenObject;
 use crate::fault::{Class, Fault};
 use crate::report::{GatewayView, ReplacementView};
 use crate::run::manifests::{Manifests, Problem};
@@ -26,6 +29,9 @@ pub(super) struct Report {
     pub(super) statuses: Vec<ObjectStatus>,
     /// Objects of kinds that are not read.
     pub(super) foreign: Vec<Problem>,
+    /// What would be served instead, given what is stored.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) against: Option<Against>,
 }
 
 /// A Gateway, and how much is served for it.
@@ -69,10 +75,12 @@ pub(super) struct Finding {
 }
 
 impl Report {
-    pub(super) fn new(offline: &Offline) -> Self {
+    pub(super) fn new(offline: &Offline, against: Option<Against>) -> Self {
         let Offline { manifests, reading, engine, actions } = offline;
         let mut findings: Vec<Finding> = reading.problems.iter().map(Finding::of_problem).collect();
         findings.extend(engine.faults().iter().map(|fault| Finding::of_fault(fault, manifests)));
+        let refused = against.iter().flat_map(Against::refused);
+        findings.extend(refused.map(|broken| Finding::of_refused(broken, manifests)));
         findings.sort();
         let resources = |name: &str| {
             let published = actions.iter().filter_map(|action| match action {
@@ -82,14 +90,16 @@ impl Report {
             published.sum()
         };
         let gateways = engine.gateways().into_iter();
+        let stands = |replacement: &ReplacementView| against.as_ref().is_none_or(|against| against.stands(replacement));
         Self {
             files: reading.files,
             objects: reading.objects,
             findings,
-            replacements: engine.replacements(),
+            replacements: engine.replacements().into_iter().filter(stands).collect(),
             gateways: gateways.map(|gateway| Served { resources: resources(&gateway.name), gateway }).collect(),
             statuses: engine.statuses(),
             foreign: reading.foreign.clone(),
+            against,
         }
     }
 }
@@ -103,18 +113,22 @@ impl Finding {
     }
 
     fn of_fault(fault: &Fault, manifests: &Manifests) -> Self {
-        let entry = manifests.entry(&fault.object);
-        let place = entry.and_then(|entry| entry.marks.as_ref()).map(|marks| marks.find(&fault.field));
+        let severity = if fault.class == Class::Ignored { Severity::Warning } else { Severity::Error };
+        Self { severity, ..Self::of(&fault.object, &fault.field, fault.reason, fault.message.clone(), manifests) }
+    }
+
+    /// What an Envoy has refused before.
+    fn of_refused(broken: &BrokenObject, manifests: &Manifests) -> Self {
+        let message = format!("refused before, since {}: {}", broken.since, broken.message);
+        Self::of(&broken.object.key(), &broken.field, "Refused", message, manifests)
+    }
+
+    fn of(object: &ObjectKey, field: &str, reason: &'static str, message: String, manifests: &Manifests) -> Self {
+        let entry = manifests.entry(object);
+        let place = entry.and_then(|entry| entry.marks.as_ref()).map(|marks| marks.find(field));
         let (line, column) = place.unwrap_or_default();
-        Self {
-            file: entry.map(|entry| entry.source.file.to_string()).unwrap_or_default(),
-            line,
-            column,
-            severity: if fault.class == Class::Ignored { Severity::Warning } else { Severity::Error },
-            object: fault.object.to_string(),
-            field: fault.field.clone(),
-            reason: fault.reason,
-            message: fault.message.clone(),
-        }
+        let file = entry.map(|entry| entry.source.file.to_string()).unwrap_or_default();
+        let (object, field) = (object.to_string(), field.to_owned());
+        Self { file, line, column, severity: Severity::Error, object, field, reason, message }
     }
 }

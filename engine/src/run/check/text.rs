@@ -4,7 +4,10 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
+use super::instead;
 use super::report::{Finding, Report, Severity};
+use crate::fault::Class;
+use crate::report::ReplacementView;
 use crate::status::ObjectStatus;
 
 /// The report as lines. Findings come last, where a terminal shows them.
@@ -34,7 +37,7 @@ fn write(report: &Report, text: &mut String) -> std::fmt::Result {
     for status in &report.statuses {
         write_status(status, text)?;
     }
-    for replaced in &report.replacements {
+    for replaced in report.replacements.iter().filter(|replaced| told_here(replaced, report)) {
         let (object, section, gateway) = (&replaced.object, &replaced.section, &replaced.gateway);
         match replaced.response {
             Some(code) => writeln!(text, "{object}: {section} answers {code} on Gateway {gateway}")?,
@@ -42,6 +45,10 @@ fn write(report: &Report, text: &mut String) -> std::fmt::Result {
         }
     }
     if !text.is_empty() {
+        writeln!(text)?;
+    }
+    if let Some(against) = &report.against {
+        instead::write(against, text)?;
         writeln!(text)?;
     }
     report.findings.iter().try_for_each(|finding| write_finding(finding, text))?;
@@ -52,6 +59,11 @@ fn write(report: &Report, text: &mut String) -> std::fmt::Result {
         more => format!("{more} findings"),
     };
     writeln!(text, "{files} files, {objects} objects: {findings}")
+}
+
+/// Of what is broken it is told below, with causes, where there is something to check against.
+fn told_here(replaced: &ReplacementView, report: &Report) -> bool {
+    report.against.is_none() || replaced.cause == Class::Referential
 }
 
 /// `object: Accepted=True ResolvedRefs=False (BackendNotFound)`, one line for each place that has conditions.

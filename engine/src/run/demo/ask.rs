@@ -10,6 +10,7 @@ use hyper::{Request, header};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
+use super::manifests::VERSION_HEADER;
 use crate::run::echo::EchoAnswer;
 
 /// How long one request may take.
@@ -24,6 +25,8 @@ pub(super) struct Answer {
     pub(super) status: u16,
     /// Who answered: the pod of a back end, or the Gateway itself.
     pub(super) by: String,
+    /// The version of the route that led to the back end, as it says itself.
+    pub(super) version: Option<u32>,
     /// The body.
     pub(super) body: String,
 }
@@ -44,6 +47,7 @@ async fn request(to: SocketAddr, host: &str, path: &str) -> anyhow::Result<Answe
     let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await;
     let body = body.map_err(|error| anyhow::anyhow!("the answer could not be read: {error}"))?.to_bytes();
     let echo = serde_json::from_slice::<EchoAnswer>(&body).ok();
+    let version = echo.as_ref().and_then(|echo| echo.header(VERSION_HEADER).first()?.parse().ok());
     let by = echo.map_or_else(|| "the Gateway".to_owned(), |echo| format!("pod {}", echo.identity.pod));
-    Ok(Answer { status, by, body: String::from_utf8_lossy(&body).into_owned() })
+    Ok(Answer { status, by, version, body: String::from_utf8_lossy(&body).into_owned() })
 }

@@ -1,17 +1,21 @@
-//! The sample manifests: a Gateway that two teams share.
+//! The sample manifests: a Gateway that two teams share. Each version of a route marks its requests with its number, so
+//! that answers tell which version served them.
 
 use std::net::SocketAddr;
 
-/// How the checkout team's second rule stands at the moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Checkout {
-    /// As it should be.
-    Fine,
-    /// A regular expression that does not compile.
-    BadRegex,
-    /// A back end that does not exist.
-    NoBackend,
-}
+/// The header in which a route says which version of it served a request.
+pub(super) const VERSION_HEADER: &str = "x-route-version";
+
+/// The host that both teams have.
+pub(super) const HOST: &str = "shop.example.com";
+/// A host that only the checkout team has.
+pub(super) const PAY_HOST: &str = "pay.example.com";
+
+/// A path expression that Holdfast and a current Envoy compile, and that is too large for an Envoy whose bootstrap does
+/// not raise the limit of its regex engine (RE2, 100 instructions).
+pub(super) const LARGE_REGEX: &str = "/checkout/v2/([a-z0-9]{1,40}-[a-z0-9]{1,40})";
+/// A path expression that does not compile anywhere.
+pub(super) const BAD_REGEX: &str = "/checkout/refunds/[0-9+";
 
 /// The platform team's objects.
 pub(super) fn platform(port: u16) -> String {
@@ -36,44 +40,48 @@ spec:
 }
 
 /// The shop team's objects: everything below `/`.
-pub(super) fn shop(backend: SocketAddr) -> String {
+pub(super) fn shop(backend: SocketAddr, version: u32) -> String {
+    let rule = rule("everything", "PathPrefix", "/", "shop", version);
+    format!("{}{}", service("shop", "shop", backend), route("shop", "shop", HOST, &rule))
+}
+
+/// The checkout team's objects: `/checkout`, and an expression below it.
+pub(super) fn checkout(backend: SocketAddr, version: u32, regex: &str) -> String {
+    let pay = rule("pay", "PathPrefix", "/checkout", "checkout", version);
+    let orders = rule("orders", "RegularExpression", regex, "checkout", version);
+    let rules = format!("{pay}{orders}");
+    let hosts = format!("{HOST}, {PAY_HOST}");
+    format!("{}{}", service("checkout", "checkout", backend), route("checkout", "checkout", &hosts, &rules))
+}
+
+/// One more route of the checkout team, with a mistake in it.
+pub(super) fn refunds() -> String {
+    route("checkout", "refunds", HOST, &rule("refunds", "RegularExpression", BAD_REGEX, "checkout", 1))
+}
+
+fn route(namespace: &str, name: &str, hosts: &str, rules: &str) -> String {
     format!(
-        "{}---
+        "---
 apiVersion: gateway.networking.k8s.io/v1
 kind: HTTPRoute
-metadata: {{name: shop, namespace: shop}}
+metadata: {{name: {name}, namespace: {namespace}}}
 spec:
   parentRefs: [{{name: public, namespace: infra}}]
-  hostnames: [shop.example.com]
+  hostnames: [{hosts}]
   rules:
-  - matches: [{{path: {{type: PathPrefix, value: /}}}}]
-    backendRefs: [{{name: shop, port: 80}}]
-",
-        service("shop", "shop", backend)
+{rules}"
     )
 }
 
-/// The checkout team's objects: `/checkout` and `/checkout/orders/<number>` of the same host.
-pub(super) fn checkout(backend: SocketAddr, state: Checkout) -> String {
-    let pattern = if state == Checkout::BadRegex { "/checkout/orders/[0-9+" } else { "/checkout/orders/[0-9]+" };
-    let target = if state == Checkout::NoBackend { "nobody" } else { "checkout" };
+fn rule(name: &str, kind: &str, path: &str, service: &str, version: u32) -> String {
     format!(
-        "{}---
-apiVersion: gateway.networking.k8s.io/v1
-kind: HTTPRoute
-metadata: {{name: checkout, namespace: checkout}}
-spec:
-  parentRefs: [{{name: public, namespace: infra}}]
-  hostnames: [shop.example.com]
-  rules:
-  - name: pay
-    matches: [{{path: {{type: PathPrefix, value: /checkout}}}}]
-    backendRefs: [{{name: checkout, port: 80}}]
-  - name: orders
-    matches: [{{path: {{type: RegularExpression, value: \"{pattern}\"}}}}]
-    backendRefs: [{{name: {target}, port: 80}}]
-",
-        service("checkout", "checkout", backend)
+        "  - name: {name}
+    matches: [{{path: {{type: {kind}, value: \"{path}\"}}}}]
+    filters:
+    - type: RequestHeaderModifier
+      requestHeaderModifier: {{set: [{{name: {VERSION_HEADER}, value: \"{version}\"}}]}}
+    backendRefs: [{{name: {service}, port: 80}}]
+"
     )
 }
 

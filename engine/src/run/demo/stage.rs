@@ -1,33 +1,33 @@
-//! The stage of the demo: back ends, a folder of manifests, and `holdfast run` as a process.
+//! The stage of the demo: back ends, a folder of manifests, an Envoy, and `holdfast run`.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::PathBuf;
-use std::process::Stdio;
-use std::time::Duration;
 
 use anyhow::Context;
 use tempfile::TempDir;
-use tokio::process::{Child, Command};
+use tokio::process::Child;
 
-use super::manifests::{self, Checkout};
+use super::manifests;
+use super::processes::{self, Start};
 use crate::run::echo::{Echo, EchoOptions};
+use crate::run::envoy::find;
 
 /// The port of the Gateway, where it is free.
 const PORT: u16 = 8080;
-/// How long Holdfast and its Envoy may take to end.
-const END_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Everything that runs.
 pub(super) struct Stage {
     folder: TempDir,
     shop: Echo,
     checkout: Echo,
+    start: Start,
     holdfast: Child,
+    envoy: Child,
     /// Where the Gateway listens.
     pub(super) gateway: SocketAddr,
-    /// Where diagnostics are served.
-    pub(super) diagnostics: SocketAddr,
+    /// Envoy's admin interface.
+    pub(super) admin: SocketAddr,
 }
 
 impl Stage {
@@ -36,32 +36,25 @@ impl Stage {
         let folder = tempfile::Builder::new().prefix("holdfast-demo-").tempdir().context("cannot make a folder")?;
         let shop = Echo::start(EchoOptions::new("shop", "shop", "shop-1")).await?;
         let checkout = Echo::start(EchoOptions::new("checkout", "checkout", "checkout-1")).await?;
-        let gateway = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port(PORT)?));
-        let (diagnostics, metrics) = (free_port(0)?, free_port(0)?);
-        let diagnostics = SocketAddr::from((Ipv4Addr::LOCALHOST, diagnostics));
+        let (gateway, admin) = (free(PORT)?, free(0)?);
+        let start = Start { folder: folder.path().to_owned(), diagnostics: free(0)?, metrics: free(0)? };
         let manifests = folder.path().join("manifests");
         fs::create_dir(&manifests)?;
         fs::write(manifests.join("platform.yaml"), manifests::platform(gateway.port()))?;
-        fs::write(manifests.join("shop.yaml"), manifests::shop(shop.address()))?;
-        fs::write(manifests.join("checkout.yaml"), manifests::checkout(checkout.address(), Checkout::Fine))?;
-        let log = fs::File::create(folder.path().join("log"))?;
-        let holdfast = Command::new(std::env::current_exe().context("cannot find this program")?)
-            .arg("run")
-            .arg("--manifests")
-            .arg(&manifests)
-            .arg("--data-dir")
-            .arg(folder.path().join("data"))
-            .args(["--envoy", "managed", "--diagnostics-listen", &diagnostics.to_string()])
-            .args(["--metrics-listen", &format!("127.0.0.1:{metrics}")])
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(log)
-            // Ctrl-C is for the demo, which ends what it started.
-            .process_group(0)
-            .kill_on_drop(true)
-            .spawn()
-            .context("cannot start holdfast run")?;
-        Ok(Self { folder, shop, checkout, holdfast, gateway, diagnostics })
+        fs::write(manifests.join("shop.yaml"), manifests::shop(shop.address(), 1))?;
+        fs::write(
+            manifests.join("checkout.yaml"),
+            manifests::checkout(checkout.address(), 1, "/checkout/orders/[0-9]+"),
+        )?;
+        let binary = tokio::task::spawn_blocking(find::find).await.context("cannot look for an Envoy")??;
+        let holdfast = start.holdfast()?;
+        let envoy = processes::envoy(&binary.path, folder.path(), admin)?;
+        Ok(Self { folder, shop, checkout, start, holdfast, envoy, gateway, admin })
+    }
+
+    /// Where diagnostics are served.
+    pub(super) fn diagnostics(&self) -> SocketAddr {
+        self.start.diagnostics
     }
 
     /// The folder of manifests.
@@ -74,12 +67,43 @@ impl Stage {
         self.shop.received()
     }
 
-    /// Edits the checkout team's route, as `kubectl apply` would: at once.
-    pub(super) fn edit(&self, state: Checkout) -> anyhow::Result<()> {
-        let text = manifests::checkout(self.checkout.address(), state);
-        let written = self.manifests().join("checkout.yaml.new");
+    /// Edits the shop team's route.
+    pub(super) fn edit_shop(&self, version: u32) -> anyhow::Result<()> {
+        self.apply("shop.yaml", &manifests::shop(self.shop.address(), version))
+    }
+
+    /// Edits the checkout team's route.
+    pub(super) fn edit_checkout(&self, version: u32, regex: &str) -> anyhow::Result<()> {
+        self.apply("checkout.yaml", &manifests::checkout(self.checkout.address(), version, regex))
+    }
+
+    /// The checkout team applies one more route.
+    pub(super) fn add_refunds(&self) -> anyhow::Result<()> {
+        self.apply("refunds.yaml", &manifests::refunds())
+    }
+
+    /// It deletes a manifest.
+    pub(super) fn delete(&self, name: &str) -> anyhow::Result<()> {
+        fs::remove_file(self.manifests().join(name)).context("cannot delete the manifest")
+    }
+
+    /// As `kubectl apply` would: at once.
+    fn apply(&self, name: &str, text: &str) -> anyhow::Result<()> {
+        let written = self.manifests().join(format!("{name}.new"));
         fs::write(&written, text)?;
-        fs::rename(written, self.manifests().join("checkout.yaml")).context("cannot edit the manifest")
+        fs::rename(written, self.manifests().join(name)).context("cannot edit the manifest")
+    }
+
+    /// Kills `holdfast run`.
+    pub(super) async fn kill_holdfast(&mut self) {
+        // Where it has ended already there is nothing to do.
+        let _ = self.holdfast.kill().await;
+    }
+
+    /// Starts it again, with the same data folder.
+    pub(super) fn start_holdfast(&mut self) -> anyhow::Result<()> {
+        self.holdfast = self.start.holdfast()?;
+        Ok(())
     }
 
     /// What `holdfast run` has logged.
@@ -89,20 +113,14 @@ impl Stage {
 
     /// Ends everything.
     pub(super) async fn clear(&mut self) {
-        let pid = self.holdfast.id().and_then(|pid| i32::try_from(pid).ok()).and_then(rustix::process::Pid::from_raw);
-        if let Some(pid) = pid {
-            // Where it has ended already there is nothing to do.
-            let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
-        }
-        if tokio::time::timeout(END_TIMEOUT, self.holdfast.wait()).await.is_err() {
-            let _ = self.holdfast.kill().await;
-        }
+        processes::end(&mut self.envoy).await;
+        processes::end(&mut self.holdfast).await;
     }
 }
 
 /// The wanted port where it is free, else any.
-fn free_port(wanted: u16) -> anyhow::Result<u16> {
+fn free(wanted: u16) -> anyhow::Result<SocketAddr> {
     let bound =
         TcpListener::bind((Ipv4Addr::LOCALHOST, wanted)).or_else(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)));
-    Ok(bound.context("no port is free")?.local_addr()?.port())
+    Ok(bound.context("no port is free")?.local_addr()?)
 }

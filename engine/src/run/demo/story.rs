@@ -2,96 +2,155 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
-use serde_json::Value;
+use anyhow::{Context, bail, ensure};
+use holdfast_graph::Detected;
 
 use super::ask::{self, Answer};
-use super::manifests::Checkout;
+use super::manifests::{BAD_REGEX, HOST, LARGE_REGEX, PAY_HOST};
+use super::pages;
 use super::stage::Stage;
+use crate::fallback::view::{FallbackReport, Status};
 use crate::settings::INVALID_ROUTE_RESPONSE_BODY;
 
-/// The host of both teams.
-const HOST: &str = "shop.example.com";
-/// How long the first answer may take: Envoy may have to be fetched.
-const START_TIMEOUT: Duration = Duration::from_secs(600);
-/// How long an edit may take until it shows.
-const EDIT_TIMEOUT: Duration = Duration::from_secs(20);
+/// How long a step may take until it shows.
+const STEP_TIMEOUT: Duration = Duration::from_secs(30);
 /// How often is asked meanwhile.
 const PAUSE: Duration = Duration::from_millis(20);
+/// How much of a message is shown.
+const MESSAGE_CHARS_MAX: usize = 100;
 
 /// A request with what it should be answered.
+#[derive(Clone, Copy)]
 struct Expected {
+    host: &'static str,
     path: &'static str,
     status: u16,
     by: &'static str,
+    /// The version of the route that serves it.
+    version: Option<u32>,
 }
 
 /// Tells the story to its end.
-pub(super) async fn tell(stage: &Stage, keep: bool) -> anyhow::Result<()> {
-    println!("Holdfast demo: two teams share one Gateway; one of them makes mistakes.\n");
-    println!(
-        "1. Starting Holdfast, an Envoy and two back ends (the first time Envoy is fetched, which takes a while)."
-    );
-    wait(stage, "/", START_TIMEOUT, |answer| answer.status == 200).await?;
-    println!("   The Gateway listens on {}; diagnostics on http://{}/debug/statuses", stage.gateway, stage.diagnostics);
-    println!("   Manifests: {}", stage.manifests().display());
-    println!("   Try it:    curl -H 'Host: {HOST}' http://{}/checkout\n", stage.gateway);
-    let (shop, pay) = (fine("/", "pod shop-1"), fine("/checkout", "pod checkout-1"));
-    let orders = || fine("/checkout/orders/42", "pod checkout-1");
-    show(stage, &[&shop, &pay, &orders()]).await?;
-
-    println!("\n2. The checkout team edits its route: the regex of rule \"orders\" loses a bracket ([0-9+).");
-    let before = stage.received_by_shop();
-    stage.edit(Checkout::BadRegex)?;
-    wait(stage, "/checkout/orders/42", EDIT_TIMEOUT, |answer| answer.status == 404).await?;
-    let replaced = Expected { path: "/checkout/orders/42", status: 404, by: "the Gateway" };
-    let answers = show(stage, &[&replaced, &pay, &shop]).await?;
-    if !answers.iter().any(|answer| answer.body == INVALID_ROUTE_RESPONSE_BODY) {
-        bail!("the replaced rule answers another body than expected");
-    }
-    println!("   Only the broken rule is closed: its requests fall to no broader route (the shop's \"/\" received");
-    println!("   {} requests meanwhile, the one above), and its neighbours go on.", stage.received_by_shop() - before);
-    println!("   Its owner is told in the route's status:");
-    println!("   {}", status_message(stage).await?);
-
-    println!("\n3. The regex is repaired; no restart, nobody is called.");
-    stage.edit(Checkout::Fine)?;
-    wait(stage, "/checkout/orders/42", EDIT_TIMEOUT, |answer| answer.status == 200).await?;
-    show(stage, &[&orders(), &pay, &shop]).await?;
-
-    println!("\n4. The rule names a Service that does not exist: 500, as Gateway API asks, and for this rule only.");
-    stage.edit(Checkout::NoBackend)?;
-    wait(stage, "/checkout/orders/42", EDIT_TIMEOUT, |answer| answer.status == 500).await?;
-    let missing = Expected { path: "/checkout/orders/42", status: 500, by: "the Gateway" };
-    show(stage, &[&missing, &pay, &shop]).await?;
-
-    println!("\n5. Repaired again.");
-    stage.edit(Checkout::Fine)?;
-    wait(stage, "/checkout/orders/42", EDIT_TIMEOUT, |answer| answer.status == 200).await?;
-    show(stage, &[&orders(), &pay, &shop]).await?;
-    println!("\nThe demo went as it should.");
-    if keep {
-        println!("Everything is left running: edit the manifests in {} and ask again.", stage.manifests().display());
-        println!("Ctrl-C ends it.");
-        std::future::pending::<()>().await;
-    }
+pub(super) async fn tell(stage: &mut Stage) -> anyhow::Result<()> {
+    serves(stage).await?;
+    only_envoy_notices(stage).await?;
+    restarted(stage).await?;
+    repaired(stage).await?;
+    nothing_to_go_back_to(stage).await?;
+    deleted(stage).await?;
+    say!("\nThe demo went as it should.");
     Ok(())
 }
 
-fn fine(path: &'static str, by: &'static str) -> Expected {
-    Expected { path, status: 200, by }
+async fn serves(stage: &Stage) -> anyhow::Result<()> {
+    wait(stage, &shop(1)).await?;
+    say!("   The Gateway listens on {}; diagnostics are on http://{}/debug", stage.gateway, stage.diagnostics());
+    say!("   Manifests: {}", stage.manifests().display());
+    say!("   Try it:    curl -H 'Host: {HOST}' http://{}/checkout", stage.gateway);
+    say!("              holdfast status --diagnostics {}\n", stage.diagnostics());
+    show(stage, &[shop(1), pay(1), orders(1)]).await
 }
 
-/// Asks until the answer is as wanted.
-async fn wait(stage: &Stage, path: &str, limit: Duration, wanted: impl Fn(&Answer) -> bool) -> anyhow::Result<()> {
+async fn only_envoy_notices(stage: &Stage) -> anyhow::Result<()> {
+    say!("\n2. The checkout team applies version 2 of its route, with a new expression:");
+    say!("   {LARGE_REGEX}");
+    say!("   It compiles; but this Envoy takes no expression as large, and refuses the configuration.");
+    stage.edit_checkout(2, LARGE_REGEX)?;
+    wait_for_refusal(stage).await?;
+    show(stage, &[pay(1), orders(1)]).await?;
+    say!("   Version 1, which worked, is served meanwhile. Holdfast says so:");
+    told(stage, "backfilled", went_back).await?;
+    say!("   The shop's team is not held up; it applies its own version 2:");
+    stage.edit_shop(2)?;
+    wait(stage, &shop(2)).await?;
+    show(stage, &[shop(2), orders(1)]).await
+}
+
+async fn restarted(stage: &mut Stage) -> anyhow::Result<()> {
+    say!("\n3. Holdfast is killed. Envoy goes on:");
+    stage.kill_holdfast().await;
+    show(stage, &[orders(1)]).await?;
+    say!("   Holdfast starts again, and remembers what worked and what Envoy refused:");
+    stage.start_holdfast()?;
+    stage.edit_shop(3)?;
+    wait(stage, &shop(3)).await?;
+    show(stage, &[shop(3), orders(1)]).await?;
+    told(stage, "backfilled", went_back).await
+}
+
+async fn repaired(stage: &Stage) -> anyhow::Result<()> {
+    say!("\n4. The checkout team applies version 3, which is right. Nobody restarts or releases anything:");
+    stage.edit_checkout(3, "/checkout/(orders|v2)/[a-z0-9-]+")?;
+    wait(stage, &pay(3)).await?;
+    show(stage, &[shop(3), pay(3), orders(3)]).await?;
+    told(stage, "healed", all_is_current).await
+}
+
+async fn nothing_to_go_back_to(stage: &Stage) -> anyhow::Result<()> {
+    say!("\n5. A new route with a bracket lost ({BAD_REGEX}). No version of it ever worked: its rule is");
+    say!("   answered in its own place, and its requests fall to no broader route.");
+    let before = stage.received_by_shop();
+    stage.add_refunds()?;
+    let refunds = Expected { host: HOST, path: "/checkout/refunds/7", status: 404, by: "the Gateway", version: None };
+    let answer = wait(stage, &refunds).await?;
+    ensure!(answer.body == INVALID_ROUTE_RESPONSE_BODY, "the replaced rule answers another body than expected");
+    show(stage, &[refunds, pay(3), shop(3)]).await?;
+    let received = stage.received_by_shop() - before;
+    ensure!(received == 1, "the shop's back end received {received} requests, and should have received its own only");
+    told(stage, "replaced", |report| report.replaced_objects.len() == 1).await?;
+    say!("   Its owner is told in the route's status:");
+    say!("   {}", pages::status_of_refunds(stage).await?);
+    stage.delete("refunds.yaml")
+}
+
+async fn deleted(stage: &Stage) -> anyhow::Result<()> {
+    say!("\n6. The checkout team applies version 2 again. Envoy is not asked a second time:");
+    stage.edit_checkout(2, LARGE_REGEX)?;
+    told(stage, "backfilled", went_back).await?;
+    let refused = pages::refused_by_envoy(stage).await?;
+    say!("   Configurations that Envoy has refused in all: {refused}");
+    ensure!(refused == 1, "it should have refused one");
+    let paid = Expected { host: PAY_HOST, ..pay(3) };
+    show(stage, &[paid]).await?;
+    say!("   Then it deletes the route. What is deleted is gone; no earlier version comes back:");
+    stage.delete("checkout.yaml")?;
+    let gone = Expected { status: 404, by: "the Gateway", version: None, ..paid };
+    let answer = wait(stage, &gone).await?;
+    ensure!(answer.body.is_empty(), "something stands in the place of a deleted route");
+    show(stage, &[gone, shop(3)]).await?;
+    told(stage, "healed", all_is_current).await
+}
+
+fn shop(version: u32) -> Expected {
+    Expected { host: HOST, path: "/", status: 200, by: "pod shop-1", version: Some(version) }
+}
+
+fn pay(version: u32) -> Expected {
+    Expected { host: HOST, path: "/checkout", status: 200, by: "pod checkout-1", version: Some(version) }
+}
+
+fn orders(version: u32) -> Expected {
+    Expected { path: "/checkout/orders/42", ..pay(version) }
+}
+
+impl Expected {
+    fn is(&self, answer: &Answer) -> bool {
+        (answer.status, answer.by.as_str(), answer.version) == (self.status, self.by, self.version)
+    }
+}
+
+/// Asks until the answer is as expected.
+async fn wait(stage: &Stage, expected: &Expected) -> anyhow::Result<Answer> {
     let started = Instant::now();
     loop {
-        let answer = ask::get(stage.gateway, HOST, path).await;
-        if answer.as_ref().is_ok_and(&wanted) {
-            return Ok(());
-        }
-        if started.elapsed() > limit {
-            bail!("{path} was not answered as expected within {} s; the last answer: {answer:?}", limit.as_secs());
+        let answer = ask::get(stage.gateway, expected.host, expected.path).await;
+        match answer {
+            Ok(answer) if expected.is(&answer) => return Ok(answer),
+            answer if started.elapsed() > STEP_TIMEOUT => {
+                let path = expected.path;
+                bail!("{path} was not answered as expected within {STEP_TIMEOUT:?}; the last answer: {answer:?}");
+            }
+            _ => {}
         }
         if let Some(line) = stage.log().lines().find(|line| line.starts_with("error:")) {
             bail!("holdfast run ended: {line}");
@@ -101,35 +160,75 @@ async fn wait(stage: &Stage, path: &str, limit: Duration, wanted: impl Fn(&Answe
 }
 
 /// Asks, prints the answers, and fails where one is not as expected.
-async fn show(stage: &Stage, requests: &[&Expected]) -> anyhow::Result<Vec<Answer>> {
-    let mut answers = Vec::new();
+async fn show(stage: &Stage, requests: &[Expected]) -> anyhow::Result<()> {
     for expected in requests {
-        let answer = ask::get(stage.gateway, HOST, expected.path).await.context(expected.path)?;
-        println!("   GET {:22} -> {} by {}", expected.path, answer.status, answer.by);
-        if (answer.status, answer.by.as_str()) != (expected.status, expected.by) {
-            bail!("{} should have been answered {} by {}", expected.path, expected.status, expected.by);
+        let answer = ask::get(stage.gateway, expected.host, expected.path).await.context(expected.path)?;
+        let version = answer.version.map(|version| format!(", version {version} of the route")).unwrap_or_default();
+        let url = format!("{}{}", expected.host, expected.path);
+        say!("   GET {url:36} -> {} by {}{version}", answer.status, answer.by);
+        if !expected.is(&answer) {
+            let version = expected.version;
+            bail!("{} should have been answered {} by {} ({version:?})", expected.path, expected.status, expected.by);
         }
-        answers.push(answer);
     }
-    Ok(answers)
+    Ok(())
 }
 
-/// What the status of the checkout route says of its broken rule.
-async fn status_message(stage: &Stage) -> anyhow::Result<String> {
-    let page = ask::get(stage.diagnostics, "localhost", "/debug/statuses").await.context("diagnostics")?;
-    let page: Value = serde_json::from_str(&page.body).context("diagnostics")?;
-    find(&page, "PartiallyInvalid").context("the route's status has no condition PartiallyInvalid")
+/// Waits until Envoy has refused a configuration.
+async fn wait_for_refusal(stage: &Stage) -> anyhow::Result<()> {
+    let started = Instant::now();
+    while pages::refused_by_envoy(stage).await? == 0 {
+        ensure!(started.elapsed() <= STEP_TIMEOUT, "Envoy has refused nothing");
+        tokio::time::sleep(PAUSE).await;
+    }
+    Ok(())
 }
 
-/// The message of the first condition of a type, wherever it stands.
-fn find(value: &Value, kind: &str) -> Option<String> {
-    match value {
-        Value::Object(fields) if fields.get("type").is_some_and(|found| found == kind) => {
-            let text = |name: &str| fields.get(name).and_then(Value::as_str).unwrap_or_default();
-            Some(format!("{kind}={} {}: {}", text("status"), text("reason"), text("message")))
-        }
-        Value::Object(fields) => fields.values().find_map(|value| find(value, kind)),
-        Value::Array(values) => values.iter().find_map(|value| find(value, kind)),
-        _ => None,
+/// Is an object that Envoy was seen to refuse served in an earlier version?
+fn went_back(report: &FallbackReport) -> bool {
+    let refused = report.broken_objects.iter().any(|broken| broken.detected_by == Detected::Nack);
+    refused && report.backfilled_objects.len() == 1
+}
+
+/// The beginning of a message: Envoy's can be long.
+fn excerpt(message: &str) -> String {
+    match message.char_indices().nth(MESSAGE_CHARS_MAX) {
+        Some((end, _)) => format!("{}...", message.get(..end).unwrap_or(message)),
+        None => message.to_owned(),
     }
+}
+
+fn all_is_current(report: &FallbackReport) -> bool {
+    report.status == Status::NotTriggered
+}
+
+/// Waits until diagnostics say what they should, and prints it in a few lines.
+async fn told(stage: &Stage, what: &str, expected: impl Fn(&FallbackReport) -> bool) -> anyhow::Result<()> {
+    let started = Instant::now();
+    let report = loop {
+        match pages::fallback(stage).await {
+            Ok(report) if expected(&report) => break report,
+            report if started.elapsed() > STEP_TIMEOUT => bail!("{} does not say {what}: {report:?}", pages::FALLBACK),
+            _ => tokio::time::sleep(PAUSE).await,
+        }
+    };
+    if all_is_current(&report) {
+        say!("   {}: all is served as it is written", pages::FALLBACK);
+        return Ok(());
+    }
+    say!("   {}:", pages::FALLBACK);
+    for broken in &report.broken_objects {
+        let by = if broken.detected_by == Detected::Nack { "refused by Envoy" } else { "found by Holdfast" };
+        say!("     broken:     {}, {by}", broken.object.key());
+        say!("                 {}", excerpt(&broken.message));
+    }
+    for backfilled in &report.backfilled_objects {
+        let desired = backfilled.desired_generation.unwrap_or_default();
+        let served = backfilled.served_generation;
+        say!("     backfilled: generation {served} is served in the place of {desired}");
+    }
+    for replaced in &report.replaced_objects {
+        say!("     replaced:   {} answers {}", replaced.section, replaced.response);
+    }
+    Ok(())
 }

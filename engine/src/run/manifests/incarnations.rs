@@ -48,7 +48,7 @@ struct Life {
 impl Incarnations {
     /// For a single reading: nothing is kept.
     pub fn in_memory() -> Self {
-        Self { file: None, kept: Kept { format: FORMAT, next: 1, objects: BTreeMap::new() }, changed: false }
+        Self { file: None, kept: Kept::nothing(), changed: false }
     }
 
     /// Those kept in a data folder. A file that cannot be understood is set aside, and told.
@@ -57,17 +57,24 @@ impl Incarnations {
     /// Where the file is there and cannot be read.
     pub fn open(folder: &Path) -> io::Result<Self> {
         let file = folder.join(FILE);
-        let kept = match fs::read(&file) {
-            Ok(bytes) => serde_json::from_slice::<Kept>(&bytes)
-                .map_err(|error| error.to_string())
-                .and_then(|kept| if kept.format == FORMAT { Ok(kept) } else { Err("of another version".into()) })
-                .or_else(|why| set_aside(&file, &why))?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                Kept { format: FORMAT, next: 1, objects: BTreeMap::new() }
-            }
-            Err(error) => return Err(error),
+        let kept = match read(&file)? {
+            None => Kept::nothing(),
+            Some(Ok(kept)) => kept,
+            Some(Err(why)) => set_aside(&file, &why)?,
         };
         Ok(Self { file: Some(file), kept, changed: false })
+    }
+
+    /// Those kept in a data folder, for a single reading: nothing is written there.
+    ///
+    /// # Errors
+    /// Where the file is there and cannot be read or understood.
+    pub fn look(folder: &Path) -> io::Result<Self> {
+        let kept = match read(&folder.join(FILE))? {
+            None => Kept::nothing(),
+            Some(kept) => kept.map_err(|why| io::Error::new(io::ErrorKind::InvalidData, format!("{FILE}: {why}")))?,
+        };
+        Ok(Self { file: None, kept, changed: false })
     }
 
     /// UID and generation of an object that carries none itself.
@@ -126,6 +133,23 @@ impl Incarnations {
         self.changed = false;
         Ok(())
     }
+}
+
+impl Kept {
+    fn nothing() -> Self {
+        Self { format: FORMAT, next: 1, objects: BTreeMap::new() }
+    }
+}
+
+/// What is in the file; `None` where there is none, and a reason where it cannot be understood.
+fn read(file: &Path) -> io::Result<Option<Result<Kept, String>>> {
+    let bytes = match fs::read(file) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let kept = serde_json::from_slice::<Kept>(&bytes).map_err(|error| error.to_string());
+    Ok(Some(kept.and_then(|kept| if kept.format == FORMAT { Ok(kept) } else { Err("of another version".into()) })))
 }
 
 /// Numbers that were given out are lost with the file, so that the new ones start where no old one can be.

@@ -20,8 +20,11 @@ use super::hold_off::HoldOff;
 use super::news::News;
 use super::outputs::Outputs;
 use crate::engine::{Action, Engine, Event};
+use crate::fallback::events::events;
+use crate::fallback::view::FallbackReport;
 use crate::object::Source;
 use crate::run::admin::metrics::Metrics;
+use crate::run::events::{EventRecorder, LogRecorder};
 use crate::run::manifests::{Problem, Reading};
 use crate::run::probe::Prober;
 use crate::trial::Tried;
@@ -79,6 +82,9 @@ pub struct Core {
     metrics: Arc<Metrics>,
     health: Arc<Health>,
     news: News,
+    /// What was told last of the fallback.
+    report: FallbackReport,
+    recorder: Box<dyn EventRecorder>,
 }
 
 /// What comes into the loop.
@@ -109,7 +115,8 @@ impl Core {
     /// An engine, and what is done with its actions.
     pub fn new(engine: Engine, outputs: Outputs, metrics: Arc<Metrics>, health: Arc<Health>) -> Self {
         let (published, problems, places, news) = (BTreeMap::new(), Vec::new(), Places::new(), News::default());
-        Self { engine, published, problems, places, outputs, metrics, health, news }
+        let (report, recorder) = (FallbackReport::default(), Box::new(LogRecorder));
+        Self { engine, published, problems, places, outputs, metrics, health, news, report, recorder }
     }
 
     /// Runs until the product is to end; then everything that was started for the Gateways has ended too.
@@ -135,12 +142,20 @@ impl Core {
                     block_in_place(|| self.hear(notices.drain(..)));
                     due.tell.get_or_insert_with(|| Deadline::now() + TELL_AFTER);
                 }
-                Some(tried) = inputs.tried.recv() => block_in_place(|| self.hear_events(vec![Event::Tried(tried)])),
+                Some(tried) = inputs.tried.recv() => {
+                    block_in_place(|| self.hear_events(vec![Event::Tried(tried)]));
+                    due.tell.get_or_insert_with(|| Deadline::now() + TELL_AFTER);
+                }
                 Ok(()) = inputs.probe.changed() => {
                     let build = inputs.probe.borrow_and_update().clone();
                     block_in_place(|| self.hear_events(vec![Event::Probe(build)]));
+                    due.tell.get_or_insert_with(|| Deadline::now() + TELL_AFTER);
                 }
-                _ = ticks.tick() => block_in_place(|| self.hear_events(Vec::new())),
+                _ = ticks.tick() => {
+                    if block_in_place(|| self.hear_events(Vec::new())) {
+                        due.tell.get_or_insert_with(|| Deadline::now() + TELL_AFTER);
+                    }
+                }
                 () = at(due.tell) => {
                     due.tell = None;
                     block_in_place(|| self.tell());
@@ -183,7 +198,8 @@ impl Core {
             Notice::Connected(envoy, resumes) => Event::Connected(envoy, resumes),
             Notice::Disconnected(envoy) => Event::Disconnected(envoy),
             Notice::Answered(answer) => {
-                self.metrics.answered(&answer, self.published.get(&answer.fleet));
+                let fallback = self.engine.is_in_fallback(&answer.fleet);
+                self.metrics.answered(&answer, self.published.get(&answer.fleet), fallback);
                 Event::Answered(answer)
             }
         });
@@ -197,11 +213,12 @@ impl Core {
         self.hear_events(vec![Event::Probe(build)]);
     }
 
-    /// Something happened that is no change of objects.
-    pub fn hear_events(&mut self, events: Vec<Event>) {
-        if let Some((actions, _)) = self.handle(events) {
-            actions.into_iter().for_each(|action| self.act(action));
-        }
+    /// Something happened that is no change of objects; true where something was done about it.
+    pub fn hear_events(&mut self, events: Vec<Event>) -> bool {
+        let Some((actions, _)) = self.handle(events) else { return false };
+        let acted = !actions.is_empty();
+        actions.into_iter().for_each(|action| self.act(action));
+        acted
     }
 
     fn translate(&mut self, events: Vec<Event>) {
@@ -223,11 +240,16 @@ impl Core {
         let (count, started) = (events.len(), Instant::now());
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         events.insert(0, Event::Clock(u64::try_from(now.as_millis()).unwrap_or(u64::MAX)));
+        let fallbacks = self.engine.fallbacks();
         let outcome = catch_unwind(AssertUnwindSafe(|| self.engine.handle(events)));
         if outcome.is_err() {
             tracing::error!(events = count, "the engine panicked; what was served before stays. Please report this");
         }
-        outcome.ok().map(|actions| (actions, started.elapsed()))
+        let took = started.elapsed();
+        if self.engine.fallbacks() != fallbacks {
+            self.metrics.fallback.translated(took);
+        }
+        outcome.ok().map(|actions| (actions, took))
     }
 
     fn act(&mut self, action: Action) {
@@ -263,7 +285,19 @@ impl Core {
         self.news.replacements(&replacements);
         self.news.refusals(&self.engine.refusals());
         self.news.objections(&self.engine.objections());
+        self.tell_of_the_fallback();
         self.news.gateways(&self.engine.gateways());
+    }
+}
+
+impl Core {
+    fn tell_of_the_fallback(&mut self) {
+        let report = self.engine.fallback().after(&self.report);
+        let exists = |key: &ObjectKey| self.engine.objects().get(key).is_some() || self.engine.is_unreadable(key);
+        self.recorder.record(&events(&self.report, &report, exists));
+        self.metrics.fallback.fallback(&report);
+        self.engine.take_attributed().iter().for_each(|attributed| self.metrics.fallback.attributed(attributed));
+        self.report = report;
     }
 }
 

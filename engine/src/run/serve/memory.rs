@@ -8,13 +8,14 @@ use holdfast_store::sled::{Opened, Options, SledStore};
 use tokio::sync::{mpsc, watch};
 
 use crate::fallback::restored::Restored;
+use crate::run::admin::metrics::Metrics;
 use crate::run::cli::{ProbeMode, RunArgs};
 use crate::run::data::DataDir;
 use crate::run::envoy::{self, EnvoyBinary};
 use crate::run::failure::Failure;
 use crate::run::probe::{Prober, ProberOptions};
 use crate::run::store::persist::Persist;
-use crate::run::store::{FOLDER, restore};
+use crate::run::store::{FOLDER, identity, restore};
 use crate::settings::RE2_PROGRAM_SIZE_MAX;
 use crate::trial::Tried;
 
@@ -25,10 +26,13 @@ const PROBE_START_MAX: Duration = Duration::from_secs(5);
 ///
 /// # Errors
 /// Where the key file is none.
-pub fn open_store(args: &RunArgs, data: &DataDir) -> Result<(Option<Arc<Persist>>, Restored), Failure> {
+pub fn open_store(
+    args: &RunArgs,
+    data: &DataDir,
+    metrics: &Metrics,
+) -> Result<(Option<Arc<Persist>>, Restored), Failure> {
     let key = args.store_key.load()?;
-    let identity = format!("standalone {}", crate::settings::CONTROLLER_NAME).into();
-    let opened = SledStore::open(&data.path().join(FOLDER), &Options { identity, key });
+    let opened = SledStore::open(&data.path().join(FOLDER), &Options { identity: identity(), key });
     let Opened { store, notices } = match opened {
         Ok(opened) => opened,
         Err(error) => {
@@ -41,7 +45,7 @@ pub fn open_store(args: &RunArgs, data: &DataDir) -> Result<(Option<Arc<Persist>
         Err(error) => (Restored::default(), vec![format!("what is stored cannot be read: {error}")]),
     };
     notices.into_iter().chain(more).for_each(|notice| tracing::warn!("store: {notice}"));
-    let persist = Persist::start(store).context("cannot start")?;
+    let persist = Persist::start(store, metrics.fallback.commits()).context("cannot start")?;
     Ok((Some(Arc::new(persist)), restored))
 }
 

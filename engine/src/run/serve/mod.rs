@@ -49,11 +49,11 @@ async fn serve(args: RunArgs) -> Result<(), Failure> {
     let path = args.data_dir.clone().map_or_else(data::default_path, Ok)?;
     let data = DataDir::open(&path)?;
     let settings = settings(&args)?;
-    let (persist, restored) = memory::open_store(&args, &data)?;
+    let metrics = Arc::new(Metrics::new().context("cannot count")?);
+    let (persist, restored) = memory::open_store(&args, &data, &metrics)?;
     let mut signals = Signals::new()?;
     let (end, ending) = watch::channel(false);
 
-    let metrics = Arc::new(Metrics::new().context("cannot count")?);
     let health = Arc::new(Health::default());
     let (asker, questions) = Asker::new();
     let diagnostics = bind("--diagnostics-listen", args.diagnostics_listen.0).await?;
@@ -76,6 +76,7 @@ async fn serve(args: RunArgs) -> Result<(), Failure> {
         health: health.clone(),
         fleets: fleets.clone(),
         envoys: keeper.as_ref().map(Keeper::views),
+        store: persist.clone(),
     };
 
     let mut servers = tokio::task::JoinSet::new();

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::fallback::checker::Objection;
-use crate::fault::Fault;
+use crate::fault::{Class, Fault};
 use crate::hold::Refusal;
 use crate::report::{GatewayView, ReplacementView};
 use crate::run::manifests::Problem;
@@ -45,9 +45,11 @@ impl News {
         self.problems = now;
     }
 
-    /// Tells the replacements that are new, and those that are gone.
+    /// Tells the replacements that are new, and those that are gone: those for what is named and not there. Those for
+    /// what is broken are told with the fallback.
     pub fn replacements(&mut self, replacements: &[ReplacementView]) {
-        let now: BTreeSet<ReplacementView> = replacements.iter().cloned().collect();
+        let missing = replacements.iter().filter(|replacement| replacement.cause == Class::Referential);
+        let now: BTreeSet<ReplacementView> = missing.cloned().collect();
         begun(&now, &self.replacements, "replacements", |replacement| {
             let ReplacementView { gateway, object, section, cause, response, .. } = replacement;
             match response {

@@ -97,7 +97,7 @@ fn write(survey: &Survey, now: i64, text: &mut String) -> std::fmt::Result {
 }
 
 /// How long ago, in the largest unit that says something.
-fn age(now: i64, since: i64) -> String {
+pub fn age(now: i64, since: i64) -> String {
     match now.saturating_sub(since).max(0) {
         seconds @ 0..120 => format!("{seconds}s"),
         seconds @ 120..7_200 => format!("{}m", seconds / 60),

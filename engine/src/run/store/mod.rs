@@ -2,14 +2,17 @@
 //!
 //! What is stored, and what stored things are good for, is decided elsewhere.
 
+pub mod copy;
 pub mod inspect;
 pub mod key;
+pub mod past;
 pub mod persist;
 pub mod restore;
 pub mod verify;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use holdfast_store::StoreError;
@@ -66,7 +69,7 @@ fn look(which: &WhichStore) -> Result<(PathBuf, Survey), Failure> {
     };
     let folder = path.join(FOLDER);
     if !folder.is_dir() {
-        return Err(absent(&folder));
+        return Err(absent("--data-dir", &folder));
     }
     // Its lock is held until all has been read.
     let held = DataDir::open(&path).map_err(|error| {
@@ -77,15 +80,20 @@ fn look(which: &WhichStore) -> Result<(PathBuf, Survey), Failure> {
         }
     })?;
     let survey = survey(&held.path().join(FOLDER), key.as_ref()).map_err(|error| match error {
-        StoreError::Absent(_) => absent(&folder),
+        StoreError::Absent(_) => absent("--data-dir", &folder),
         StoreError::InUse(folder) => Failure::usage(format!("{folder}: another process uses this store")),
         other => Failure::Runtime(other.into()),
     })?;
     Ok((folder, survey))
 }
 
-fn absent(folder: &Path) -> Failure {
-    Failure::usage(format!("--data-dir: there is no store at {}", folder.display()))
+fn absent(flag: &str, folder: &Path) -> Failure {
+    Failure::usage(format!("{flag}: there is no store at {}", folder.display()))
+}
+
+/// Whose store a store of standalone mode is.
+pub fn identity() -> Arc<str> {
+    format!("standalone {}", crate::settings::CONTROLLER_NAME).into()
 }
 
 #[cfg(test)]

@@ -102,25 +102,32 @@ pub struct Persist {
 }
 
 impl Persist {
-    /// Starts the thread that owns a store from now on.
+    /// Starts the thread that owns a store from now on, and says how long each commit took.
     ///
     /// # Errors
     /// Where the system gives no thread.
-    pub fn start(store: impl LastValidStore + 'static) -> anyhow::Result<Self> {
-        Self::with_pace(store, Pace::default())
+    pub fn start(
+        store: impl LastValidStore + 'static,
+        committed: impl Fn(Duration) + Send + 'static,
+    ) -> anyhow::Result<Self> {
+        Self::with_pace(store, Pace::default(), committed)
     }
 
     /// Starts it with another pace.
     ///
     /// # Errors
     /// Where the system gives no thread.
-    pub fn with_pace(store: impl LastValidStore + 'static, pace: Pace) -> anyhow::Result<Self> {
+    pub fn with_pace(
+        store: impl LastValidStore + 'static,
+        pace: Pace,
+        committed: impl Fn(Duration) + Send + 'static,
+    ) -> anyhow::Result<Self> {
         let shared = Arc::new(Shared::default());
         shared.told().0 = store.statistics();
         let own = shared.clone();
         std::thread::Builder::new()
             .name("persist".into())
-            .spawn(move || work::work(store, &own, pace))
+            .spawn(move || work::work(store, &own, pace, committed))
             .context("cannot start the thread that stores")?;
         Ok(Self { shared })
     }

@@ -126,8 +126,7 @@ pub(super) fn make(
     let lists = [&route.ip_allow_policy, &route.ip_deny_policy];
     let filtered = lists.into_iter().flatten().any(|list| !list.is_empty());
     let is_guarded = filtered || guard.is_none_or(|guard| guard.ip_filter.is_some());
-    let mut context =
-        Context { leaf, section, field: format!("spec.{section}"), is_guarded, reader, findings };
+    let mut context = Context { leaf, section, field: format!("spec.{section}"), is_guarded, reader, findings };
     let context = &mut context;
     let ip_filter = policy::ip_filter(route.ip_allow_policy.as_deref(), route.ip_deny_policy.as_deref())
         .map_err(|(field, reason, message)| context.guarded(field, "IPFilterError", reason, &message))?;
@@ -183,12 +182,16 @@ fn not_served(context: &mut Context<'_, '_>, route: &Route) -> Result<(), Troubl
     if let Some(policy) = &route.jwt_verification_policy {
         if let Some(provider) = policy.require.as_deref().filter(|provider| !provider.is_empty()) {
             // Hosts with providers are closed as a whole.
-            let message =
-                format!("Route references an undefined JWT provider {provider:?}; the route stays closed");
+            let message = format!("Route references an undefined JWT provider {provider:?}; the route stays closed");
             let (kind, reason) = ("JWTVerificationError", "JWTProviderNotDefined");
             return Err(context.guarded("jwtVerificationPolicy.require", kind, reason, &message));
         }
-        context.warn("jwtVerificationPolicy", "JWTVerificationError", "NotServed", "there is nothing to be switched off");
+        context.warn(
+            "jwtVerificationPolicy",
+            "JWTVerificationError",
+            "NotServed",
+            "there is nothing to be switched off",
+        );
     }
     if route.auth_policy.is_some() {
         let message = "authPolicy has no effect: the host has no authorization";
@@ -208,7 +211,8 @@ fn replacement(context: &mut Context<'_, '_>, route: &Route) -> Result<Option<Ar
             let rendered = match &context.leaf.conditions.path {
                 Path::Exact(text) | Path::Regex(text) | Path::Prefix(text) => text.clone(),
             };
-            let message = format!("no prefix replacement is for the rendered prefix {rendered:?}, which stays as it is");
+            let message =
+                format!("no prefix replacement is for the rendered prefix {rendered:?}, which stays as it is");
             context.warn(field, "PrefixReplaceError", "NoMatchingPrefix", &message);
             Ok(None)
         }
@@ -240,8 +244,9 @@ fn forward(context: &mut Context<'_, '_>, route: &Route, host: Option<&Arc<str>>
         .map_err(|fault| context.invalid("retryPolicy", "RouteError", "RetryPolicyNotValid", fault))?;
     let health = upstream::health(route.health_check_policy.as_ref())
         .map_err(|fault| context.invalid("healthCheckPolicy", "RouteError", "HealthCheckPolicyInvalid", fault))?;
-    let internal_redirect = policy::internal_redirect(route.internal_redirect_policy.as_ref())
-        .map_err(|fault| context.invalid("internalRedirectPolicy", "RouteError", "InternalRedirectPolicyInvalid", fault))?;
+    let internal_redirect = policy::internal_redirect(route.internal_redirect_policy.as_ref()).map_err(|fault| {
+        context.invalid("internalRedirectPolicy", "RouteError", "InternalRedirectPolicyInvalid", fault)
+    })?;
     let (balance, hashed, warning) = policy::balance(route.load_balancer_policy.as_ref());
     if let Some(message) = warning {
         context.warn("loadBalancerPolicy", "SpecError", "IgnoredField", &message);

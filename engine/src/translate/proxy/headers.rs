@@ -81,8 +81,8 @@ pub(super) fn read(policy: Option<&HeadersPolicy>, host: bool, known: &Known<'_>
     let mut names = BTreeSet::new();
     for entry in remove {
         let shown = canonical(entry);
-        let name =
-            check::header::modifiable_name(entry).map_err(|fault| format!("invalid remove header {shown:?}: {fault}"))?;
+        let name = check::header::modifiable_name(entry)
+            .map_err(|fault| format!("invalid remove header {shown:?}: {fault}"))?;
         if !names.insert(name.clone()) {
             return Err(format!("duplicate header removal: {shown:?}"));
         }
@@ -125,9 +125,8 @@ fn filled(word: &str, known: &Known<'_>) -> Option<String> {
         return Some(value.replace('%', "%%"));
     }
     let header = word.strip_prefix("REQ(").and_then(|rest| rest.strip_suffix(')'));
-    let is_name = |name: &str| {
-        !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'))
-    };
+    let is_name =
+        |name: &str| !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'));
     (VARIABLES.contains(&word) || header.is_some_and(is_name)).then(|| format!("%{word}%"))
 }
 

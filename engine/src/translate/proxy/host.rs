@@ -47,11 +47,7 @@ pub(crate) struct TlsClaim {
 }
 
 /// Works out what a root claims; `None` for what is no root of ours.
-pub(in crate::translate) fn claim(
-    key: &ObjectKey,
-    settings: &Settings,
-    reader: &mut Reader<'_>,
-) -> Option<HostClaim> {
+pub(in crate::translate) fn claim(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'_>) -> Option<HostClaim> {
     let object = reader.object(key)?;
     let Body::HttpProxy(proxy) = &object.body else { return None };
     let host = proxy.virtual_host.as_ref().filter(|_| is_ours(object, proxy, settings))?;
@@ -153,8 +149,7 @@ fn tls_claim(
 ) -> TlsClaim {
     let key = &object.key;
     let mut found: Vec<(&str, &'static str, Class, String)> = Vec::new();
-    let mut invalid =
-        |field, reason, message: &str| found.push((field, reason, Class::Invalid, message.to_owned()));
+    let mut invalid = |field, reason, message: &str| found.push((field, reason, Class::Invalid, message.to_owned()));
     let secret_name = tls.secret_name.as_deref().filter(|name| !name.is_empty());
     let passthrough = tls.passthrough == Some(true);
     if passthrough && tls.enable_fallback_certificate == Some(true) {
@@ -240,10 +235,14 @@ fn versions(tls: &Tls) -> Result<TlsVersions, (&'static str, &'static str)> {
         Some("1.3") => Some(Some(true)),
         Some(_) => None,
     };
-    let minimum = is_13(tls.minimum_protocol_version.as_ref())
-        .ok_or(("minimumProtocolVersion", "Spec.Virtualhost.TLS the minimum protocol version is neither 1.2 nor 1.3"))?;
-    let maximum = is_13(tls.maximum_protocol_version.as_ref())
-        .ok_or(("maximumProtocolVersion", "Spec.Virtualhost.TLS the maximum protocol version is neither 1.2 nor 1.3"))?;
+    let minimum = is_13(tls.minimum_protocol_version.as_ref()).ok_or((
+        "minimumProtocolVersion",
+        "Spec.Virtualhost.TLS the minimum protocol version is neither 1.2 nor 1.3",
+    ))?;
+    let maximum = is_13(tls.maximum_protocol_version.as_ref()).ok_or((
+        "maximumProtocolVersion",
+        "Spec.Virtualhost.TLS the maximum protocol version is neither 1.2 nor 1.3",
+    ))?;
     let versions = TlsVersions { only_13: minimum.unwrap_or(false), only_12: maximum == Some(false) };
     if versions.only_13 && versions.only_12 {
         let message = "Spec.Virtualhost.TLS the minimum protocol version is greater than the maximum protocol version";

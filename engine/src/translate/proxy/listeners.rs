@@ -96,7 +96,11 @@ pub(super) fn taken(https: bool, settings: &Settings, reader: &mut Reader<'_>) -
 }
 
 fn port(https: bool, settings: &Settings) -> (u16, &'static str) {
-    if https { (settings.proxies.https_port, "--httpproxy-https") } else { (settings.proxies.http_port, "--httpproxy-http") }
+    if https {
+        (settings.proxies.https_port, "--httpproxy-https")
+    } else {
+        (settings.proxies.http_port, "--httpproxy-http")
+    }
 }
 
 /// The port as clients know it: in a cluster a Service stands before it.

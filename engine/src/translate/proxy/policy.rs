@@ -30,7 +30,9 @@ pub(super) fn guard(key: &ObjectKey, proxy: &HttpProxy, findings: &mut Vec<Findi
     let mut error = |field: &str, kind: &'static str, reason: &'static str, message: String| {
         findings.push(Finding::error(key, format!("spec.virtualhost.{field}"), kind, reason, message));
     };
-    let not_served = |what: &str| format!("Spec.VirtualHost.{what} is not served by this version of Holdfast; the host stays closed");
+    let not_served = |what: &str| {
+        format!("Spec.VirtualHost.{what} is not served by this version of Holdfast; the host stays closed")
+    };
     if host.authorization.is_some() {
         error("authorization", "AuthError", "NotServed", not_served("Authorization"));
     }
@@ -154,7 +156,8 @@ pub(super) fn retry(written: Option<&RetryPolicy>) -> Result<Option<Retry>, Stri
         Limit::Default | Limit::Off => None,
     };
     let written_on = written.retry_on.as_deref().unwrap_or_default();
-    let is_word = |on: &Arc<str>| !on.is_empty() && on.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
+    let is_word =
+        |on: &Arc<str>| !on.is_empty() && on.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
     if let Some(wrong) = written_on.iter().find(|on| !is_word(on)) {
         return Err(format!("retryOn: {wrong:?} is no condition"));
     }
@@ -221,9 +224,7 @@ pub(super) fn balance(written: Option<&LoadBalancerPolicy>) -> (Balance, Vec<Has
 }
 
 /// Which redirects of back ends are followed.
-pub(super) fn internal_redirect(
-    written: Option<&InternalRedirectPolicy>,
-) -> Result<Option<InternalRedirect>, String> {
+pub(super) fn internal_redirect(written: Option<&InternalRedirectPolicy>) -> Result<Option<InternalRedirect>, String> {
     let Some(written) = written else { return Ok(None) };
     let max = written.max_internal_redirects.map(|max| u32::try_from(max).map_err(|_| max)).transpose();
     let max = max.map_err(|max| format!("maxInternalRedirects {max} is no number of redirects"))?;

@@ -33,7 +33,12 @@ pub(super) struct Found {
 }
 
 /// Finds the Services of a route. What is the same for all of them is in `common`.
-pub(super) fn find(context: &mut Context<'_, '_>, route: &Route, common: &Upstream, host: &Arc<str>) -> Result<Found, Trouble> {
+pub(super) fn find(
+    context: &mut Context<'_, '_>,
+    route: &Route,
+    common: &Upstream,
+    host: &Arc<str>,
+) -> Result<Found, Trouble> {
     let services = route.services.as_deref().unwrap_or_default();
     if services.len() > SERVICES_MAX {
         let message = format!("a route may have {SERVICES_MAX} Services");
@@ -50,7 +55,12 @@ pub(super) fn find(context: &mut Context<'_, '_>, route: &Route, common: &Upstre
         let weight = match check::number::weight(service.weight.unwrap_or(0)) {
             Ok(weight) => weight,
             Err(fault) => {
-                return Err(context.invalid(&format!("{field}.weight"), "ServiceError", "WeightInvalid", fault.to_string()));
+                return Err(context.invalid(
+                    &format!("{field}.weight"),
+                    "ServiceError",
+                    "WeightInvalid",
+                    fault.to_string(),
+                ));
             }
         };
         let (request, response) = edits(context, service, &field)?;
@@ -98,7 +108,12 @@ fn edits(context: &mut Context<'_, '_>, service: &Service, field: &str) -> Resul
     ];
     let request = headers::read(service.request_headers_policy.as_ref(), false, &known).map_err(|message| {
         let message = format!("{message} on request headers");
-        context.invalid(&format!("{field}.requestHeadersPolicy"), "ServiceError", "RequestHeadersPolicyInvalid", message)
+        context.invalid(
+            &format!("{field}.requestHeadersPolicy"),
+            "ServiceError",
+            "RequestHeadersPolicyInvalid",
+            message,
+        )
     })?;
     let response = headers::read(service.response_headers_policy.as_ref(), false, &known).map_err(|message| {
         let message = format!("{message} on response headers");
@@ -198,11 +213,8 @@ fn one(
         let message = format!("{why} on slow start");
         context.invalid(&format!("{field}.slowStartPolicy"), "ServiceError", "SlowStartInvalid", message)
     })?;
-    let upstream = Upstream {
-        tls: tls.then(|| UpstreamTls { sni: host.clone(), h2, validation }),
-        slow_start,
-        ..common.clone()
-    };
+    let upstream =
+        Upstream { tls: tls.then(|| UpstreamTls { sni: host.clone(), h2, validation }), slow_start, ..common.clone() };
     Ok(Ok(Backend {
         service: ServicePort { key, port: number },
         protocol: if h2 { Protocol::H2c } else { Protocol::Http1 },

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use holdfast_graph::{ObjectKey, Origins, Role};
 
 use super::action::{self, Made, Trouble};
+use super::host::HostClaim;
 use super::{HOST, host, is_ours, listeners, policy};
 use crate::apis::Body;
 use crate::apis::contour::http_proxy::{Entry, HttpProxy};
@@ -14,9 +15,7 @@ use crate::encode::names;
 use crate::fault::Class;
 use crate::features::headers::HeaderEdits;
 use crate::features::rewrite::PathRewrite;
-use crate::model::{
-    Action, Match, NamedMatch, PathMatch, PathRank, Precedence, Response, Route, ValueMatch,
-};
+use crate::model::{Action, Match, NamedMatch, PathMatch, PathRank, Precedence, Response, Route, ValueMatch};
 use crate::object::Object;
 use crate::proxies::duplicates;
 use crate::proxies::finding::{Finding, NOT_READABLE};
@@ -25,14 +24,13 @@ use crate::proxies::path::Path;
 use crate::proxies::rewrite::{self, Served};
 use crate::proxies::tree::{self, Leaf, What};
 use crate::settings::{Replacement, Settings};
+use crate::translate::guard;
 use crate::translate::narrow;
 use crate::translate::overlay::{Closing, Manner};
 use crate::translate::reader::Reader;
 use crate::translate::route::{Closed, Rendered, RoutePlan};
 use crate::translate::rule::Replaced;
 use crate::translate::table::TableName;
-use super::host::HostClaim;
-use crate::translate::guard;
 
 /// What a host answers that cannot be served as a whole.
 const HOST_CLOSED: u16 = 500;
@@ -119,8 +117,7 @@ pub(in crate::translate) fn plan(
     plan.findings.sort_unstable();
     plan.findings.dedup();
     // Of what cannot be read decoding has told already.
-    plan.faults =
-        plan.findings.iter().filter(|finding| finding.reason != NOT_READABLE).map(Finding::fault).collect();
+    plan.faults = plan.findings.iter().filter(|finding| finding.reason != NOT_READABLE).map(Finding::fault).collect();
     plan.replaced.sort_unstable();
     plan.replaced.dedup();
     Some(plan)
@@ -261,7 +258,8 @@ impl Host<'_> {
             route.cors.clone_from(&made.cors);
             route.ip_filter.clone_from(&made.ip_filter);
         }
-        let insecure = made.as_ref().is_ok_and(|made| made.permit_insecure) || matches!(made, Err(Trouble::Include(..)));
+        let insecure =
+            made.as_ref().is_ok_and(|made| made.permit_insecure) || matches!(made, Err(Trouble::Include(..)));
         if self.claim.tls.is_some() && !insecure {
             route.secure_port = Some(listeners::seen_port(true, self.settings));
         }
@@ -304,15 +302,7 @@ impl Host<'_> {
         Match { path, method: None, headers, query, grpc: false }
     }
 
-    fn bare(
-        &self,
-        place: usize,
-        name: String,
-        section: &str,
-        owner: &Object,
-        matches: Match,
-        action: Action,
-    ) -> Route {
+    fn bare(&self, place: usize, name: String, section: &str, owner: &Object, matches: Match, action: Action) -> Route {
         Route {
             key: owner.key.clone(),
             name: name.into(),

@@ -67,8 +67,7 @@ impl Translator {
         changes: &mut Changes,
     ) {
         let open = ClosedUnits::new();
-        let (plan, mut edges) =
-            self.read(unit, objects, |settings, reader| super::plan(key, &open, settings, reader));
+        let (plan, mut edges) = self.read(unit, objects, |settings, reader| super::plan(key, &open, settings, reader));
         let claim = self.hosts.get(key).cloned();
         let plan = plan.unwrap_or_else(|| super::failed(objects.get(key)?, claim.as_deref(), &self.settings));
         edges.extend(claim.iter().flat_map(|claim| claim.edges.iter().cloned()));

@@ -11,8 +11,8 @@ use crate::apis::Body;
 use crate::apis::contour::policy::HealthCheckPolicy;
 use crate::apis::contour::route::{SlowStartPolicy, UpstreamValidation};
 use crate::check;
-use crate::features::upstream::{HealthCheck, SlowStart, Validation};
 use crate::fault::Class;
+use crate::features::upstream::{HealthCheck, SlowStart, Validation};
 use crate::translate::reader::Reader;
 
 /// The host of health checks where none is set.
@@ -40,9 +40,8 @@ pub(super) fn health(written: Option<&HealthCheckPolicy>) -> Result<Option<Healt
             .filter(|value| *value <= 86_400)
             .ok_or_else(|| format!("{field} {value} is not between 0 and 86400")),
     };
-    let seconds = |field: &str, value, default| {
-        number(field, value, default).map(|seconds| Duration::from_secs(seconds.into()))
-    };
+    let seconds =
+        |field: &str, value, default| number(field, value, default).map(|seconds| Duration::from_secs(seconds.into()));
     let ranges = written.expected_statuses.as_deref().unwrap_or_default();
     if ranges.len() > STATUSES_MAX {
         return Err(format!("more than {STATUSES_MAX} ranges of statuses"));
@@ -125,6 +124,7 @@ pub(super) fn validation(
     if bundle.windows(PRIVATE.len()).any(|window| window == PRIVATE) {
         return Err(invalid(format!("invalid CA Secret {name:?}: ca.crt holds a private key")));
     }
-    check::certificate::check_ca_bundle(bundle).map_err(|fault| invalid(format!("invalid CA Secret {name:?}: {fault}")))?;
+    check::certificate::check_ca_bundle(bundle)
+        .map_err(|fault| invalid(format!("invalid CA Secret {name:?}: {fault}")))?;
     Ok(Some(Validation { secret, authorities: bundle.as_ref().into(), names }))
 }

@@ -191,6 +191,7 @@ fn a_filter_that_protects_and_is_newer() {
         json!({"type": "RequestHeaderModifier", "requestHeaderModifier": {"remove": ["x-user"]}}),
         json!({"type": "ResponseHeaderModifier", "responseHeaderModifier": {"remove": ["x-debug"]}}),
         json!({"type": "RequestRedirect", "requestRedirect": {"scheme": "https"}}),
+        json!({"type": "ExtensionRef", "extensionRef": {"group": "example.com", "kind": "Guard", "name": "guard"}}),
     ];
     for filter in rows {
         let mut plans = broken();

@@ -72,7 +72,7 @@ fn promote(name: &str, generation: i64, bytes: usize) -> Batch {
 #[test]
 fn what_is_given_is_stored() {
     let store = Breakable::default();
-    let persist = Persist::with_pace(store.clone(), PACE).unwrap();
+    let persist = Persist::with_pace(store.clone(), PACE, |_| {}).unwrap();
     assert!(persist.flush(Duration::ZERO), "nothing waits");
     for number in 0..100 {
         persist.commit(promote(&format!("o{number}"), 1, 0));
@@ -87,7 +87,7 @@ fn what_is_given_is_stored() {
 fn what_could_not_be_stored_is_stored_later_and_in_order() {
     let store = Breakable::default();
     store.broken.store(true, Ordering::SeqCst);
-    let persist = Persist::with_pace(store.clone(), PACE).unwrap();
+    let persist = Persist::with_pace(store.clone(), PACE, |_| {}).unwrap();
     persist.commit(promote("a", 1, 0));
     assert!(!persist.flush(Duration::from_millis(20)));
     persist.commit(promote("a", 2, 0));
@@ -107,7 +107,7 @@ fn what_could_not_be_stored_is_stored_later_and_in_order() {
 #[test]
 fn one_that_is_too_large_hurts_no_other() {
     let store = Breakable::default();
-    let persist = Persist::with_pace(store.clone(), PACE).unwrap();
+    let persist = Persist::with_pace(store.clone(), PACE, |_| {}).unwrap();
     let mut batch = promote("a", 1, 0);
     batch.append(promote("large", 1, PAYLOAD_BYTES_MAX));
     batch.append(promote("b", 1, 0));
@@ -167,7 +167,7 @@ fn what_waits_is_merged_and_comes_to_the_same() {
 fn a_queue_that_grows_takes_no_more_than_there_is_to_know() {
     let store = Breakable::default();
     store.broken.store(true, Ordering::SeqCst);
-    let persist = Persist::with_pace(store.clone(), PACE).unwrap();
+    let persist = Persist::with_pace(store.clone(), PACE, |_| {}).unwrap();
     for round in 0..WAITING_MAX as i64 + 100 {
         persist.commit(promote("a", round, 0));
     }
@@ -179,7 +179,7 @@ fn a_queue_that_grows_takes_no_more_than_there_is_to_know() {
 #[test]
 fn what_waits_is_stored_before_it_ends() {
     let store = Breakable::default();
-    let persist = Persist::with_pace(store.clone(), Pace { between: LONG, ..PACE }).unwrap();
+    let persist = Persist::with_pace(store.clone(), Pace { between: LONG, ..PACE }, |_| {}).unwrap();
     persist.commit(promote("a", 1, 0));
     assert!(persist.flush(LONG));
     // The next one would wait for a minute.

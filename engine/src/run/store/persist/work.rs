@@ -12,7 +12,7 @@ use super::{Pace, Shared, merge};
 const TOLD_EVERY: Duration = Duration::from_secs(1);
 
 /// Stores what waits until it is to end.
-pub(super) fn work(mut store: impl LastValidStore, shared: &Shared, pace: Pace) {
+pub(super) fn work(mut store: impl LastValidStore, shared: &Shared, pace: Pace, committed: impl Fn(Duration)) {
     // Also where this thread panics: nobody shall wait for it.
     let _ended = Ended(shared);
     let (mut next, mut told) = (Instant::now(), None);
@@ -33,6 +33,7 @@ pub(super) fn work(mut store: impl LastValidStore, shared: &Shared, pace: Pace) 
         match outcome {
             Ok(()) => {
                 shared.commits.fetch_add(1, Ordering::Relaxed);
+                committed(took);
                 if shared.told().1.take().is_some() {
                     tracing::info!("what last worked is stored again");
                 }

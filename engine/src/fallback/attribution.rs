@@ -1,0 +1,72 @@
+//! How long it takes to find out whom to blame, and how many trials: counted from the refusal to the last verdict.
+
+/// Searches that are remembered until somebody asks for them.
+pub(crate) const ENDED_MAX: usize = 1024;
+
+/// A search that has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attributed {
+    /// Trials, on the probe or on one Envoy; none where only one could be at fault.
+    pub rounds: u32,
+    /// From the refusal to the verdict.
+    pub took_ms: u64,
+}
+
+/// The search that is under way, and those that have ended.
+#[derive(Debug, Default)]
+pub(crate) struct Attribution {
+    began_ms: Option<u64>,
+    rounds: u32,
+    ended: Vec<Attributed>,
+}
+
+impl Attribution {
+    /// Something was refused; nothing happens where a search is under way.
+    pub(crate) fn begin(&mut self, now_ms: u64) {
+        self.began_ms.get_or_insert(now_ms);
+    }
+
+    /// Something is tried for it.
+    pub(crate) fn round(&mut self) {
+        if self.began_ms.is_some() {
+            self.rounds = self.rounds.saturating_add(1);
+        }
+    }
+
+    /// Nothing is under way any more.
+    pub(crate) fn end(&mut self, now_ms: u64) {
+        let Some(began_ms) = self.began_ms.take() else { return };
+        let rounds = std::mem::take(&mut self.rounds);
+        if self.ended.len() < ENDED_MAX {
+            self.ended.push(Attributed { rounds, took_ms: now_ms.saturating_sub(began_ms) });
+        }
+    }
+
+    /// The searches that have ended since this was last asked.
+    pub(crate) fn take(&mut self) -> Vec<Attributed> {
+        std::mem::take(&mut self.ended)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_search_counts_from_its_first_refusal_to_its_end() {
+        let mut attribution = Attribution::default();
+        attribution.round();
+        attribution.end(5);
+        assert_eq!(attribution.take(), [], "there was none");
+        attribution.begin(10);
+        attribution.round();
+        attribution.begin(20);
+        attribution.round();
+        attribution.end(30);
+        assert_eq!(attribution.take(), [Attributed { rounds: 2, took_ms: 20 }]);
+        attribution.begin(40);
+        attribution.end(40);
+        assert_eq!(attribution.take(), [Attributed { rounds: 0, took_ms: 0 }]);
+        assert_eq!(attribution.take(), []);
+    }
+}

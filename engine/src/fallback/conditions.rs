@@ -1,0 +1,157 @@
+//! What the fallback adds to the conditions of an object at one Gateway: `holdfast.dev/Fallback`, and `PartiallyInvalid`
+//! where the last valid version stands in.
+//!
+//! Translation says what is wrong with what is desired; here is what is served instead of it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use holdfast_graph::{Detected, Node, ObjectKey, Step};
+
+use super::derive::Broken;
+use super::events::{serving, why};
+use super::survey::{field, speaking};
+use super::view::{FallbackReport, Identity};
+use crate::engine::Engine;
+use crate::status::{Condition, FALLBACK_CONDITION};
+use crate::time::Moment;
+use crate::translate::route::RoutePlan;
+
+/// That a route is served in part; the specification prescribes how the message begins.
+const PARTIALLY_INVALID: &str = "PartiallyInvalid";
+
+/// The conditions of a route at one parent.
+pub(crate) struct Told {
+    /// `Accepted`.
+    pub(crate) accepted: Condition,
+    /// All others.
+    pub(crate) others: Vec<Condition>,
+}
+
+impl Engine {
+    /// The conditions of a route at its parent with this index, as it is served there.
+    pub(crate) fn told(
+        &self,
+        report: &FallbackReport,
+        key: &ObjectKey,
+        plan: &Arc<RoutePlan>,
+        parent: usize,
+    ) -> Option<Told> {
+        let desired = plan.parents.get(parent)?;
+        let as_desired = Told { accepted: desired.accepted.clone(), others: plan.conditions.clone() };
+        let gateways: BTreeSet<&ObjectKey> = desired.attachments.iter().map(|at| &at.listener.gateway).collect();
+        // The Gateways of one parent are one.
+        let Some(gateway) = gateways.first() else { return Some(as_desired) };
+        let name = gateway.namespaced_name();
+        let Some(condition) = condition(report, key, &name) else { return Some(as_desired) };
+        if condition.reason == "Backfilled" {
+            return Some(self.backfilled(key, plan, &name, as_desired, condition));
+        }
+        let line = speaking(self.lines.of(&name)).find(|line| line.derived.plan.of(key).next().is_some());
+        let served = line
+            .filter(|line| !line.derived.overlay.hidden.contains(key))
+            .and_then(|line| self.translator.served_route(&line.fleet, key));
+        let Some(served) = served else {
+            let mut told = as_desired;
+            told.others.retain(|known| ![PARTIALLY_INVALID, FALLBACK_CONDITION].contains(&known.kind));
+            told.others.push(condition);
+            return Some(told);
+        };
+        let accepted = served.parents.get(parent).map_or(as_desired.accepted, |parent| parent.accepted.clone());
+        let mut others = served.conditions.clone();
+        match others.iter_mut().find(|known| known.kind == FALLBACK_CONDITION) {
+            // It tells of each rule, and says since when besides.
+            Some(known) => {
+                let since = line.and_then(|line| line.since.get(key)).copied().filter(|since| *since > 0);
+                let since = since.map(|since| format!("; since {}", Moment(since))).unwrap_or_default();
+                *known = Condition::new(FALLBACK_CONDITION, true, &*known.reason, format!("{}{since}", known.message));
+            }
+            None => others.push(condition),
+        }
+        Some(Told { accepted, others })
+    }
+
+    /// A route of which the last valid version is served: what is wrong with the desired one stays told.
+    fn backfilled(
+        &self,
+        key: &ObjectKey,
+        plan: &RoutePlan,
+        gateway: &str,
+        desired: Told,
+        condition: Condition,
+    ) -> Told {
+        let Told { mut accepted, mut others } = desired;
+        others.retain(|known| ![PARTIALLY_INVALID, FALLBACK_CONDITION].contains(&known.kind));
+        let lines = speaking(self.lines.of(gateway));
+        // A suspicion is no verdict.
+        let own = |(node, broken): &(&Node, &Broken)| node.key == *key && broken.detected != Detected::Suspected;
+        let broken: Vec<(&Node, &Broken)> = lines.flat_map(|line| &line.derived.broken).filter(own).collect();
+        let reasons: BTreeSet<String> = broken
+            .iter()
+            .map(|(node, broken)| format!("({}): {}: {}", node.section, field(node, broken), broken.message))
+            .collect();
+        let reasons = reasons.into_iter().collect::<Vec<_>>().join("; ");
+        let sections: BTreeSet<&str> = broken.iter().map(|(node, _)| &*node.section).collect();
+        let all = rules(plan);
+        if sections.contains("") || (!sections.is_empty() && all.iter().all(|rule| sections.contains(rule.as_str()))) {
+            if accepted.status == "True" {
+                accepted = Condition::new("Accepted", false, "UnsupportedValue", reasons);
+            }
+        } else if !sections.is_empty() {
+            let message = format!("Fall Back {reasons}; {}", condition.message);
+            others.push(Condition::new(PARTIALLY_INVALID, true, "UnsupportedValue", message));
+        }
+        others.push(condition);
+        Told { accepted, others }
+    }
+}
+
+/// `holdfast.dev/Fallback` of an object at a Gateway; none where it is current there.
+pub(crate) fn condition(report: &FallbackReport, key: &ObjectKey, gateway: &str) -> Option<Condition> {
+    let steps = &report.gateway(gateway)?.deviations.steps;
+    let own = steps.range(Node::whole(key.clone())..).take_while(|(node, _)| node.key == *key);
+    let own: Vec<_> = own.map(|(node, (step, served))| (node, *step, *served)).collect();
+    let step = own.iter().map(|(_, step, _)| *step).max()?;
+    let mut object = None::<&Identity>;
+    let mut forms = BTreeSet::new();
+    for (node, _, served) in own.iter().filter(|(_, of, _)| *of == step) {
+        match step {
+            Step::Backfilled => {
+                let known = report.backfilled_objects.iter().filter(|known| known.object.is(key));
+                let Some(known) = known.into_iter().find(|known| known.served_generation == *served) else { continue };
+                object = Some(&known.object);
+                forms.insert(serving(known));
+            }
+            Step::Replaced => {
+                object = report.replaced_objects.iter().map(|known| &known.object).find(|known| known.is(key));
+                forms.insert(format!(
+                    "{} answers {served}",
+                    if node.section.is_empty() { "it" } else { &*node.section }
+                ));
+            }
+            Step::Excluded | Step::Current => {
+                object = report.excluded_objects.iter().map(|known| &known.object).find(|known| known.is(key));
+                let section = if node.section.is_empty() { String::new() } else { format!("{} ", node.section) };
+                forms.insert(format!("{section}left out"));
+            }
+        }
+    }
+    let reason = match step {
+        Step::Backfilled => "Backfilled",
+        Step::Replaced => "Replaced",
+        Step::Excluded | Step::Current => "Excluded",
+    };
+    let forms = forms.into_iter().collect::<Vec<_>>().join("; ");
+    let why = object.map(|object| why(report, object)).unwrap_or_default();
+    Some(Condition::new(FALLBACK_CONDITION, true, reason, format!("{forms}; {why}")))
+}
+
+/// The rules of a route: `rules[0]` and so on.
+fn rules(plan: &RoutePlan) -> BTreeSet<String> {
+    let served = plan.routes.iter().map(|route| route.node().section.to_string());
+    served.chain(plan.replaced.iter().map(|replaced| replaced.section.clone())).collect()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+mod tests;

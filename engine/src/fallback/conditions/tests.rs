@@ -1,0 +1,111 @@
+//! Conditions of engines that were driven with events.
+
+use crate::fallback::survey::tests::{BASE, Scene, envoys, exact, filtered, last_valid, route};
+use crate::fallback::view::FallbackReport;
+use crate::settings::Fallback;
+
+/// The conditions of an object at its first parent, or of a Gateway: `type=status reason: message`.
+fn conditions(scene: &Scene, name: &str) -> Vec<String> {
+    let statuses = scene.engine.statuses();
+    let status = statuses.iter().find(|status| *status.object.name == *name).unwrap();
+    let parent = status.status.pointer("/parents/0").unwrap_or(&status.status);
+    let text = |condition: &serde_json::Value, field: &str| condition[field].as_str().unwrap().to_owned();
+    let conditions = parent["conditions"].as_array().unwrap().iter();
+    let line = |it: &serde_json::Value| {
+        format!("{}={} {}: {}", text(it, "type"), text(it, "status"), text(it, "reason"), text(it, "message"))
+    };
+    conditions.map(line).collect()
+}
+
+#[track_caller]
+fn has(conditions: &[String], begins: &str, holds: &[&str]) {
+    let found = conditions.iter().find(|condition| condition.starts_with(begins));
+    let found = found.unwrap_or_else(|| panic!("no {begins} in {conditions:#?}"));
+    assert!(holds.iter().all(|text| found.contains(text)), "{found}");
+}
+
+#[track_caller]
+fn lacks(conditions: &[String], kind: &str) {
+    assert!(!conditions.iter().any(|condition| condition.starts_with(kind)), "{conditions:#?}");
+}
+
+#[test]
+fn what_is_current_has_no_such_condition() {
+    let scene = Scene::new(last_valid(), envoys());
+    let told = conditions(&scene, "cart");
+    lacks(&told, "holdfast.dev/Fallback");
+    lacks(&told, "PartiallyInvalid");
+    has(&told, "Accepted=True", &[]);
+    has(&conditions(&scene, "public"), "Programmed=True", &[]);
+}
+
+#[test]
+fn a_backfilled_route_names_cause_generation_and_time() {
+    let mut scene = Scene::new(last_valid(), envoys());
+    scene.apply(&route(5, &exact("/refused")));
+    let told = conditions(&scene, "cart");
+    has(
+        &told,
+        "holdfast.dev/Fallback=True Backfilled: serving generation 4 (last valid, since 2026-11-20T10:",
+        &["Z); generation 5 was refused: spec.rules[1]: missing ]: ["],
+    );
+    has(&told, "PartiallyInvalid=True UnsupportedValue: Fall Back (rules[1]): spec.rules[1]: missing ]: [", &[]);
+    has(&told, "Accepted=True", &[]);
+    scene.apply(&route(6, &exact("/fine")));
+    lacks(&conditions(&scene, "cart"), "holdfast.dev/Fallback");
+}
+
+#[test]
+fn what_translation_finds_and_last_valid_stands_in_for_is_told_as_that() {
+    let mut scene = Scene::new(last_valid(), envoys());
+    scene.apply(&route(5, "{type: RegularExpression, value: '/a['}"));
+    let told = conditions(&scene, "cart");
+    has(&told, "holdfast.dev/Fallback=True Backfilled: serving generation 4", &["spec.rules[1].matches[0].path.value"]);
+    has(&told, "PartiallyInvalid=True UnsupportedValue: Fall Back (rules[1])", &[]);
+}
+
+#[test]
+fn a_route_that_is_wholly_refused_is_not_accepted_though_it_is_served() {
+    let mut scene = Scene::new(last_valid(), envoys());
+    scene.apply(
+        &route(5, &exact("/refused")).replace("{type: PathPrefix, value: /cart}", "{type: Exact, value: /refused/too}"),
+    );
+    let told = conditions(&scene, "cart");
+    lacks(&told, "PartiallyInvalid");
+    has(&told, "Accepted=False UnsupportedValue", &["missing ]"]);
+    has(&told, "holdfast.dev/Fallback=True Backfilled", &[]);
+}
+
+#[test]
+fn a_replaced_rule_is_told_as_dropped_by_whomever_it_was_refused() {
+    let mut scene = Scene::new(Fallback { isolate: true, ..Fallback::default() }, envoys());
+    scene.apply(&route(5, &filtered("/refused")));
+    let told = conditions(&scene, "cart");
+    has(&told, "PartiallyInvalid=True UnsupportedValue: Dropped Rule (rules[1]): missing ]: [", &[]);
+    has(
+        &told,
+        "holdfast.dev/Fallback=True Replaced: requests are answered with status 404 (rules[1]): missing ]: [; since 2026-11-20T10:",
+        &[],
+    );
+    assert_eq!(scene.engine.replacements().len(), 1, "it counts as replaced");
+}
+
+#[test]
+fn programmed_waits_for_all_that_answer() {
+    let mut scene = Scene::new(last_valid(), Vec::new());
+    has(&conditions(&scene, "public"), "Programmed=Unknown Pending", &[]);
+    scene.connect(envoys().remove(0));
+    has(&conditions(&scene, "public"), "Programmed=True", &[]);
+    let refusing = envoys().remove(0).refusing("18081", "cannot bind").refusing("listener/8081", "cannot bind");
+    let mut scene = Scene::new(last_valid(), vec![refusing]);
+    scene.apply(&BASE.replace("- {name: http,", "- {name: more, port: 8081, protocol: HTTP}\n  - {name: http,"));
+    let statuses = scene.engine.statuses();
+    let gateway = statuses.iter().find(|status| &*status.object.name == "public").unwrap();
+    assert!(gateway.status["listeners"].to_string().contains("cannot bind"), "{}", gateway.status);
+}
+
+#[test]
+fn nothing_is_told_of_a_gateway_that_is_not_known() {
+    let key = holdfast_graph::ObjectKey::new("g", "K", "n", "o");
+    assert!(super::condition(&FallbackReport::default(), &key, "n/g").is_none());
+}

@@ -1,0 +1,292 @@
+//! From one report to the next: what Kubernetes' Events and the log tell. A pure function of two reports.
+//!
+//! Each change is told once. How it reaches people is decided elsewhere; see `EventRecorder`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+
+use holdfast_graph::{Detected, ObjectKey, Step};
+
+use super::view::{BackfilledObject, BrokenObject, FallbackReport, GatewayState, Identity};
+
+/// Why an event is told, in one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Reason {
+    /// What is desired has a fault of its own.
+    ConfigurationTranslationFailed,
+    /// What stands in for a broken object has a fault of its own.
+    FallbackConfigurationTranslationFailed,
+    /// What is desired was refused.
+    ConfigurationApplyFailed,
+    /// Something was refused while a fallback was in force.
+    FallbackConfigurationApplyFailed,
+    /// The last valid version of an object is served.
+    Backfilled,
+    /// A direct response stands in the place of an object, or of a part of it.
+    Replaced,
+    /// An object, or a part of it, is left out.
+    Excluded,
+    /// An object is current again.
+    Recovered,
+    /// The Envoys of a Gateway have acknowledged everything as it is desired.
+    ConfigurationSucceeded,
+    /// The Envoys of a Gateway have acknowledged a fallback.
+    FallbackConfigurationSucceeded,
+}
+
+impl Reason {
+    /// Every reason.
+    pub const ALL: [Reason; 10] = [
+        Reason::ConfigurationTranslationFailed,
+        Reason::FallbackConfigurationTranslationFailed,
+        Reason::ConfigurationApplyFailed,
+        Reason::FallbackConfigurationApplyFailed,
+        Reason::Backfilled,
+        Reason::Replaced,
+        Reason::Excluded,
+        Reason::Recovered,
+        Reason::ConfigurationSucceeded,
+        Reason::FallbackConfigurationSucceeded,
+    ];
+
+    /// Is it of type `Warning`? All others are `Normal`.
+    pub fn is_warning(self) -> bool {
+        !matches!(self, Reason::Recovered | Reason::ConfigurationSucceeded | Reason::FallbackConfigurationSucceeded)
+    }
+}
+
+/// As it stands in an Event.
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+/// What an event is about.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Regarding {
+    /// The controller: its Pod, where it has one.
+    Controller,
+    /// An object.
+    Object(Identity),
+    /// An object that is gone by now: for the log only.
+    Deleted(Identity),
+}
+
+/// Something that is told once.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FallbackEvent {
+    /// Why.
+    pub reason: Reason,
+    /// What it is about.
+    pub regarding: Regarding,
+    /// A sentence. Text of Envoys in it is scrubbed.
+    pub note: String,
+}
+
+/// What is to be told after `before` became `now`; `exists` says of an object whether it is there.
+pub fn events(
+    before: &FallbackReport,
+    now: &FallbackReport,
+    exists: impl Fn(&ObjectKey) -> bool,
+) -> Vec<FallbackEvent> {
+    let mut events = Vec::new();
+    broken(before, now, &mut events);
+    untranslated(before, now, &mut events);
+    steps(before, now, &mut events);
+    recovered(before, now, exists, &mut events);
+    gateways(before, now, &mut events);
+    events
+}
+
+fn tell(events: &mut Vec<FallbackEvent>, reason: Reason, object: &Identity, note: String) {
+    events.push(FallbackEvent { reason, regarding: Regarding::Object(object.clone()), note });
+}
+
+/// Objects that are at fault anew, or in another generation, or by a firmer word; and their Gateways.
+fn broken(before: &FallbackReport, now: &FallbackReport, events: &mut Vec<FallbackEvent>) {
+    let known: BTreeMap<&Identity, &BrokenObject> =
+        before.broken_objects.iter().map(|broken| (&broken.object, broken)).collect();
+    let was_in_fallback = |name: &str| before.gateway(name).is_some_and(|gateway| !gateway.deviations.is_empty());
+    let reason = |fallback: bool| match fallback {
+        true => Reason::FallbackConfigurationApplyFailed,
+        false => Reason::ConfigurationApplyFailed,
+    };
+    let mut refusing: BTreeMap<&Arc<str>, Vec<&BrokenObject>> = BTreeMap::new();
+    for broken in &now.broken_objects {
+        let known = known.get(&broken.object).filter(|known| known.generation == broken.generation);
+        let same =
+            |known: &&&BrokenObject| (known.detected_by, &known.message) == (broken.detected_by, &broken.message);
+        if broken.detected_by == Detected::Translation {
+            if known.filter(same).is_none() {
+                tell(events, Reason::ConfigurationTranslationFailed, &broken.object, because(broken));
+            }
+            continue;
+        }
+        let anew = known.is_none_or(|known| known.detected_by == Detected::Translation);
+        for gateway in broken.gateways.iter().filter(|_| anew) {
+            refusing.entry(gateway).or_default().push(broken);
+        }
+        // A suspicion is no verdict: its object is told when it is one.
+        if broken.detected_by != Detected::Suspected && known.filter(same).is_none() {
+            let fallback = anew && broken.gateways.iter().all(|gateway| was_in_fallback(gateway));
+            let gateways = broken.gateways.iter().map(|gateway| &**gateway).collect::<Vec<_>>().join(", ");
+            let who = if broken.detected_by == Detected::Probe { "the probe" } else { "Envoy" };
+            let note = format!("{who} refused it at {gateways}: {}", because(broken));
+            tell(events, reason(fallback), &broken.object, note);
+        }
+    }
+    for (gateway, refused) in refusing {
+        let fallback = was_in_fallback(gateway);
+        let what = if fallback { "fallback configuration" } else { "configuration" };
+        let Some(first) = refused.first() else { continue };
+        let suspected = refused.iter().filter(|broken| broken.detected_by == Detected::Suspected).count();
+        let count = match (refused.len(), suspected) {
+            (count, 0) => format!("{count} refused"),
+            (count, suspected) => format!("{} refused, {suspected} suspected", count - suspected),
+        };
+        let note = format!("failed to apply {what} to {gateway}: {count}; {}: {}", first.object.key(), because(first));
+        events.push(FallbackEvent { reason: reason(fallback), regarding: Regarding::Controller, note });
+    }
+}
+
+/// Versions that stand in for others and cannot be served whole.
+fn untranslated(before: &FallbackReport, now: &FallbackReport, events: &mut Vec<FallbackEvent>) {
+    for gateway in &now.gateways {
+        let known = before.gateway(&gateway.name).map(|known| &known.untranslated);
+        for (object, message) in &gateway.untranslated {
+            if known.and_then(|known| known.get(object)) != Some(message) {
+                let note = format!("what stands in for it at {} is not served whole: {message}", gateway.name);
+                tell(events, Reason::FallbackConfigurationTranslationFailed, object, note);
+            }
+        }
+    }
+}
+
+/// Objects that entered a step, or are in it in another form.
+fn steps(before: &FallbackReport, now: &FallbackReport, events: &mut Vec<FallbackEvent>) {
+    let (known, forms) = (forms(before), forms(now));
+    for ((object, step), form) in &forms {
+        if known.get(&(*object, *step)) == Some(form) {
+            continue;
+        }
+        let why = why(now, object);
+        let reason = match step {
+            Step::Backfilled => Reason::Backfilled,
+            Step::Replaced => Reason::Replaced,
+            Step::Excluded | Step::Current => Reason::Excluded,
+        };
+        let form = form.iter().map(String::as_str).collect::<Vec<_>>().join("; ");
+        tell(events, reason, object, format!("{form}; {why}"));
+    }
+}
+
+/// What is done with each object, in words.
+fn forms(report: &FallbackReport) -> BTreeMap<(&Identity, Step), BTreeSet<String>> {
+    let mut forms: BTreeMap<(&Identity, Step), BTreeSet<String>> = BTreeMap::new();
+    for backfilled in &report.backfilled_objects {
+        forms.entry((&backfilled.object, Step::Backfilled)).or_default().insert(serving(backfilled));
+    }
+    for replaced in &report.replaced_objects {
+        let section = if replaced.section.is_empty() { "it" } else { &*replaced.section };
+        let words = format!("{section} answers {}", replaced.response);
+        forms.entry((&replaced.object, Step::Replaced)).or_default().insert(words);
+    }
+    for excluded in &report.excluded_objects {
+        forms.entry((&excluded.object, Step::Excluded)).or_default().insert("left out".to_owned());
+    }
+    forms
+}
+
+/// `serving generation 4 (last valid, since …)`.
+pub(crate) fn serving(backfilled: &BackfilledObject) -> String {
+    format!("serving generation {} (last valid, since {})", backfilled.served_generation, backfilled.served_since)
+}
+
+/// The cause of what is done with an object, in a sentence.
+pub(crate) fn why(report: &FallbackReport, object: &Identity) -> String {
+    let own = report.broken_objects.iter().find(|broken| broken.object == *object);
+    if let Some(broken) = own {
+        let refused = if broken.detected_by == Detected::Suspected { "may have been refused" } else { "was refused" };
+        return match broken.generation {
+            Some(generation) => format!("generation {generation} {refused}: {}", because(broken)),
+            None => because(broken),
+        };
+    }
+    let causes = causes(report, object);
+    let tell = |cause: &String| {
+        let broken = report.broken_objects.iter().find(|broken| broken.object.key().to_string() == *cause);
+        broken.map_or_else(|| cause.clone(), |broken| format!("{cause}: {}", because(broken)))
+    };
+    let first = causes.first().map(|cause| tell(cause)).unwrap_or_default();
+    match causes.len() {
+        0 | 1 => format!("because of {first}"),
+        count => format!("because of {first}, and {} more", count - 1),
+    }
+}
+
+/// The broken objects behind everything that is done with an object.
+fn causes<'a>(report: &'a FallbackReport, object: &Identity) -> BTreeSet<&'a String> {
+    let backfilled = report.backfilled_objects.iter().map(|entry| (&entry.object, &entry.causing_objects));
+    let replaced = report.replaced_objects.iter().map(|entry| (&entry.object, &entry.causing_objects));
+    let excluded = report.excluded_objects.iter().map(|entry| (&entry.object, &entry.causing_objects));
+    let all = backfilled.chain(replaced).chain(excluded);
+    all.filter(|(other, _)| *other == object).flat_map(|(_, causes)| causes).collect()
+}
+
+/// `field: message`.
+pub(crate) fn because(broken: &BrokenObject) -> String {
+    if broken.field.is_empty() { broken.message.clone() } else { format!("{}: {}", broken.field, broken.message) }
+}
+
+/// Objects that were at fault or in a step, and are neither.
+fn recovered(
+    before: &FallbackReport,
+    now: &FallbackReport,
+    exists: impl Fn(&ObjectKey) -> bool,
+    events: &mut Vec<FallbackEvent>,
+) {
+    let (left, still) = (concerned(before), concerned(now));
+    let still: BTreeSet<ObjectKey> = still.into_iter().map(Identity::key).collect();
+    for object in left.into_iter().filter(|object| !still.contains(&object.key())) {
+        let (regarding, note) = match exists(&object.key()) {
+            true => (Regarding::Object(object.clone()), "it is current again".to_owned()),
+            false => (Regarding::Deleted(object.clone()), "it is gone".to_owned()),
+        };
+        events.push(FallbackEvent { reason: Reason::Recovered, regarding, note });
+    }
+}
+
+fn concerned(report: &FallbackReport) -> BTreeSet<&Identity> {
+    let broken = report.broken_objects.iter().map(|entry| &entry.object);
+    broken.chain(forms(report).into_keys().map(|(object, _)| object)).collect()
+}
+
+/// Gateways whose Envoys have acknowledged something else than before.
+fn gateways(before: &FallbackReport, now: &FallbackReport, events: &mut Vec<FallbackEvent>) {
+    for GatewayState { name, acknowledged, .. } in &now.gateways {
+        let known = before.gateway(name).and_then(|known| known.acknowledged.as_ref());
+        let Some(acknowledged) = acknowledged.as_ref().filter(|acknowledged| known != Some(acknowledged)) else {
+            continue;
+        };
+        let (reason, note) = if acknowledged.is_empty() {
+            (Reason::ConfigurationSucceeded, format!("successfully applied configuration to {name}"))
+        } else {
+            let [backfilled, replaced, excluded] =
+                [Step::Backfilled, Step::Replaced, Step::Excluded].map(|step| acknowledged.objects(step));
+            let held = if acknowledged.held { "; what was acknowledged before is held" } else { "" };
+            let note = format!(
+                "successfully applied fallback configuration to {name}: {} broken, {backfilled} backfilled, {replaced} \
+                 replaced, {excluded} excluded{held}",
+                acknowledged.broken.len()
+            );
+            (Reason::FallbackConfigurationSucceeded, note)
+        };
+        events.push(FallbackEvent { reason, regarding: Regarding::Controller, note });
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+mod tests;

@@ -1,0 +1,145 @@
+//! What is told while engines are driven: objects come in, played Envoys refuse words.
+
+use super::*;
+use crate::fallback::survey::tests::{Scene, envoys, exact, filtered, last_valid, route};
+use crate::settings::Fallback;
+
+/// Drives a scene, and says after each step what is told.
+struct Teller {
+    scene: Scene,
+    report: FallbackReport,
+}
+
+impl Teller {
+    fn new(fallback: Fallback) -> Self {
+        let scene = Scene::new(fallback, envoys());
+        let mut teller = Self { scene, report: FallbackReport::default() };
+        let told = teller.told();
+        assert_eq!(
+            told,
+            ["Normal ConfigurationSucceeded controller: successfully applied configuration to infra/public"]
+        );
+        teller
+    }
+
+    fn told(&mut self) -> Vec<String> {
+        let now = self.scene.engine.fallback().after(&self.report);
+        let objects = self.scene.engine.objects();
+        let told = events(&self.report, &now, |key| objects.get(key).is_some());
+        self.report = now;
+        let line = |FallbackEvent { reason, regarding, note }: FallbackEvent| {
+            let regarding = match regarding {
+                Regarding::Controller => "controller".to_owned(),
+                Regarding::Object(object) => format!("{}/{}", object.kind, object.name),
+                Regarding::Deleted(object) => format!("deleted {}/{}", object.kind, object.name),
+            };
+            let kind = if reason.is_warning() { "Warning" } else { "Normal" };
+            format!("{kind} {reason} {regarding}: {note}")
+        };
+        told.into_iter().map(line).collect()
+    }
+
+    fn apply(&mut self, yaml: &str) -> Vec<String> {
+        self.scene.apply(yaml);
+        self.told()
+    }
+}
+
+#[track_caller]
+fn check(told: &[String], expected: &[&str]) {
+    // Times differ with the steps of the scene.
+    let times = |line: &String| match (line.find("since "), line.find("Z)")) {
+        (Some(from), Some(to)) if from < to => format!("{}since …{}", &line[..from], &line[to + 1..]),
+        _ => line.clone(),
+    };
+    assert_eq!(told.iter().map(times).collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn a_refused_route_is_told_when_it_breaks_and_when_it_heals() {
+    let mut teller = Teller::new(last_valid());
+    let told = teller.apply(&route(5, &exact("/refused")));
+    check(
+        &told,
+        &[
+            "Warning ConfigurationApplyFailed HTTPRoute/cart: Envoy refused it at infra/public: spec.rules[1]: missing ]: [",
+            "Warning ConfigurationApplyFailed controller: failed to apply configuration to infra/public: 1 refused; \
+             gateway.networking.k8s.io/HTTPRoute:shop/cart: spec.rules[1]: missing ]: [",
+            "Warning Backfilled HTTPRoute/cart: serving generation 4 (last valid, since …); generation 5 was refused: \
+             spec.rules[1]: missing ]: [",
+            "Normal FallbackConfigurationSucceeded controller: successfully applied fallback configuration to \
+             infra/public: 1 broken, 1 backfilled, 0 replaced, 0 excluded",
+        ],
+    );
+    assert_eq!(teller.told(), Vec::<String>::new(), "nothing is told twice");
+    check(
+        &teller.apply(&route(6, &exact("/fine"))),
+        &[
+            "Normal Recovered HTTPRoute/cart: it is current again",
+            "Normal ConfigurationSucceeded controller: successfully applied configuration to infra/public",
+        ],
+    );
+}
+
+#[test]
+fn a_refusal_in_a_fallback_is_told_as_one() {
+    let mut teller = Teller::new(Fallback { isolate: true, ..Fallback::default() });
+    let told = teller.apply(&route(5, "{type: RegularExpression, value: '/a['}"));
+    check(
+        &told,
+        &[
+            "Warning ConfigurationTranslationFailed HTTPRoute/cart: spec.rules[1].matches[0].path.value: invalid regex: \
+             missing ]: \"[\"",
+            "Warning Replaced HTTPRoute/cart: rules[1] answers 404; generation 5 was refused: \
+             spec.rules[1].matches[0].path.value: invalid regex: missing ]: \"[\"",
+            "Normal FallbackConfigurationSucceeded controller: successfully applied fallback configuration to \
+             infra/public: 1 broken, 0 backfilled, 1 replaced, 0 excluded",
+        ],
+    );
+    let other = route(1, &filtered("/refused"))
+        .replace("name: cart, namespace: shop, uid: route-1", "name: pay, namespace: shop, uid: route-2");
+    let told = teller.apply(&other.replace("/cart", "/pay"));
+    assert_eq!(
+        told.iter().filter(|line| line.starts_with("Warning FallbackConfigurationApplyFailed HTTPRoute/pay")).count(),
+        1,
+        "{told:#?}"
+    );
+    assert_eq!(
+        told.iter().filter(|line| line.starts_with("Warning Replaced HTTPRoute/pay: rules[1] answers 404")).count(),
+        1,
+        "{told:#?}"
+    );
+    assert!(!told.iter().any(|line| line.contains("Replaced HTTPRoute/cart")), "{told:#?}");
+    assert!(told.last().unwrap().contains("2 broken, 0 backfilled, 2 replaced, 0 excluded"), "{told:#?}");
+
+    let key = ObjectKey::new("gateway.networking.k8s.io", "HTTPRoute", "shop", "pay");
+    teller.scene.delete(key);
+    let told = teller.told();
+    assert_eq!(told.first().unwrap(), "Normal Recovered deleted HTTPRoute/pay: it is gone");
+}
+
+#[test]
+fn what_stands_in_and_is_not_whole_is_told() {
+    // The rule that stays whole has another back end than the one that is refused.
+    let two = |generation, path: &str| {
+        route(generation, path).replacen("backendRefs: [{name: cart", "backendRefs: [{name: pay", 1)
+    };
+    let mut teller = Teller::new(last_valid());
+    teller.apply("apiVersion: v1\nkind: Service\nmetadata: {name: pay, namespace: shop}\nspec: {ports: [{port: 80}]}");
+    teller.apply(&two(5, &exact("/fine")));
+    teller.apply(&two(6, &exact("/refused")));
+    teller.scene.delete(ObjectKey::new("", "Service", "shop", "pay"));
+    let told = teller.told();
+    let expected = "Warning FallbackConfigurationTranslationFailed HTTPRoute/cart: what stands in for it at infra/public \
+                    is not served whole: rules[0]: ";
+    assert!(told.iter().any(|line| line.starts_with(expected)), "{told:#?}");
+}
+
+#[test]
+fn every_reason_has_its_word_and_type() {
+    for reason in Reason::ALL {
+        let word = reason.to_string();
+        assert!(word.chars().all(|c| c.is_ascii_alphabetic()), "{word}");
+        assert_eq!(reason.is_warning(), !word.ends_with("Succeeded") && word != "Recovered", "{word}");
+    }
+}

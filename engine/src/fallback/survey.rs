@@ -1,0 +1,370 @@
+//! Puts together what is told of the fallback, from all lines: read only, when asked.
+//!
+//! A line speaks for its Gateway where it has Envoys, or where no line of the Gateway has any. What the lines say of one
+//! object becomes one entry where it is the same.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use holdfast_graph::{Detected, Node, ObjectKey, Step};
+use holdfast_xds::ResourceType;
+
+use super::derive::Broken;
+use super::line::Line;
+use super::rollout::Stage;
+use super::view::{
+    BackfilledObject, BrokenObject, Deviations, EnvoyCounts, ExcludedObject, FallbackReport, GatewayState, Identity,
+    ReplacedObject, ReplacedScope, ServedState, Status,
+};
+use crate::apis::scheme;
+use crate::engine::Engine;
+use crate::hold::Refusal;
+use crate::time::Moment;
+use crate::translate::route::RoutePlan;
+
+impl Line {
+    /// Objects behind what is held at what was acknowledged because nobody's object could be blamed for its refusal.
+    pub(crate) fn held(&self) -> Vec<(ObjectKey, &Refusal)> {
+        let behind = |refusal: &Refusal| {
+            let kind = match refusal.kind {
+                // Of a whole port or table only the Gateway is known to be concerned.
+                ResourceType::Listener | ResourceType::Route => return self.gateway.clone(),
+                ResourceType::Cluster | ResourceType::Endpoints => "Service",
+                ResourceType::Secret => "Secret",
+            };
+            let resource = self.wanted.get(refusal.kind, &refusal.resource);
+            let origins = resource.into_iter().flat_map(|resource| resource.origins.iter());
+            let (own, others): (Vec<_>, Vec<_>) = origins.partition(|origin| *origin.kind == *kind);
+            own.into_iter().chain(others).next().unwrap_or(&self.gateway).clone()
+        };
+        self.hold.refusals().map(|refusal| (behind(refusal), refusal)).collect()
+    }
+
+    /// What its Envoys are served.
+    pub(crate) fn state(&self) -> ServedState {
+        if self.whole.held || self.hold.refusals().next().is_some() {
+            ServedState::Held
+        } else if !self.derived.plan.is_empty() || !self.derived.broken.is_empty() {
+            ServedState::Fallback
+        } else {
+            match self.stage {
+                Stage::Settled => ServedState::Current,
+                Stage::Probing => ServedState::Probing,
+                Stage::Canary { .. } => ServedState::Trying,
+            }
+        }
+    }
+
+    /// Is what it should have acknowledged, by at least one of its Envoys?
+    pub(crate) fn is_settled(&self) -> bool {
+        self.stage == Stage::Settled && self.trial.is_none() && !self.envoys.is_empty() && !self.hold.awaits_answers()
+    }
+
+    /// How its Envoys stand, as far as one that answers speaks for those of its build.
+    fn envoys(&self) -> EnvoyCounts {
+        let refusing = self.hold.refusals().map(|refusal| &refusal.node).chain(self.alone.keys());
+        let refused = refusing.filter(|node| self.envoys.contains_key(*node)).collect::<BTreeSet<_>>().len();
+        let others = self.envoys.len() - refused;
+        let pending = match &self.stage {
+            Stage::Settled if self.hold.awaits_answers() => others,
+            Stage::Canary { .. } => others.min(1),
+            _ => 0,
+        };
+        EnvoyCounts { acknowledged: others - pending, refused, pending }
+    }
+}
+
+/// Those lines of a Gateway that speak for it.
+pub(crate) fn speaking(lines: &[Line]) -> impl Iterator<Item = &Line> {
+    let nobody = lines.iter().all(|line| line.envoys.is_empty());
+    lines.iter().filter(move |line| nobody || !line.envoys.is_empty())
+}
+
+impl Engine {
+    /// Is something else than what is desired served at a Gateway, or on its way to its Envoys?
+    pub fn is_in_fallback(&self, gateway: &str) -> bool {
+        speaking(self.lines.of(gateway)).any(|line| matches!(line.state(), ServedState::Fallback | ServedState::Held))
+    }
+
+    /// What is not served as it is desired.
+    pub fn fallback(&self) -> FallbackReport {
+        let mut survey = Survey::of(self);
+        for (name, lines) in self.lines.gateways() {
+            survey.gateway(name, lines);
+        }
+        survey.unreadable();
+        survey.finish()
+    }
+}
+
+struct Survey<'a> {
+    engine: &'a Engine,
+    gateways: Vec<GatewayState>,
+    broken: BTreeMap<ObjectKey, BrokenObject>,
+    backfilled: BTreeMap<(ObjectKey, i64), BackfilledObject>,
+    replaced: BTreeMap<(ObjectKey, Arc<str>, u16), ReplacedObject>,
+    excluded: BTreeMap<ObjectKey, ExcludedObject>,
+}
+
+impl<'a> Survey<'a> {
+    fn of(engine: &'a Engine) -> Self {
+        Self {
+            engine,
+            gateways: Vec::new(),
+            broken: BTreeMap::new(),
+            backfilled: BTreeMap::new(),
+            replaced: BTreeMap::new(),
+            excluded: BTreeMap::new(),
+        }
+    }
+
+    fn gateway(&mut self, name: &Arc<str>, lines: &[Line]) {
+        let mut state = GatewayState {
+            name: name.clone(),
+            state: ServedState::Current,
+            generation: self.engine.lines.generation(name),
+            envoys: EnvoyCounts::default(),
+            acknowledged: None,
+            deviations: Deviations::default(),
+            settled: true,
+            untranslated: BTreeMap::new(),
+            oldest: None,
+        };
+        if lines.is_empty() {
+            (state.state, state.settled) = (ServedState::Unverified, false);
+        }
+        for line in speaking(lines) {
+            state.state = state.state.max(line.state());
+            state.settled &= line.is_settled();
+            let counts = line.envoys();
+            state.envoys.acknowledged += counts.acknowledged;
+            state.envoys.refused += counts.refused;
+            state.envoys.pending += counts.pending;
+            state.deviations.held |= line.state() == ServedState::Held;
+            self.broken(line);
+            self.steps(line, &mut state);
+            state.deviations.broken.extend(line.derived.broken.keys().map(|node| node.key.clone()));
+            state.deviations.broken.extend(line.held().into_iter().map(|(key, _)| key));
+        }
+        self.gateways.push(state);
+    }
+
+    fn broken(&mut self, line: &Line) {
+        let mut findings: BTreeMap<&ObjectKey, Vec<(u8, &Node, &Broken)>> = BTreeMap::new();
+        for (node, broken) in &line.derived.broken {
+            findings.entry(&node.key).or_default().push((firmness(broken.detected), node, broken));
+        }
+        for (key, mut found) in findings {
+            found.sort_by_key(|(firmness, node, _)| (*firmness, *node));
+            let Some(((_, first_node, first), others)) = found.split_first() else { continue };
+            let mut message = first.message.to_string();
+            for (_, node, other) in others.iter().filter(|(_, _, other)| other.message != first.message) {
+                message.push_str(&format!("; {}: {}", field(node, other), other.message));
+            }
+            self.note(line, key, first.detected, field(first_node, first), message);
+        }
+        for (key, refusal) in line.held() {
+            if line.derived.broken.keys().any(|node| node.key == key) {
+                continue;
+            }
+            let detected = if &*refusal.node == "probe" { Detected::Probe } else { Detected::Nack };
+            let field = if refusal.kind == ResourceType::Listener { "spec.listeners" } else { "" };
+            let message = format!("{} {}: {}", refusal.kind.short_name(), refusal.resource, refusal.message);
+            self.note(line, &key, detected, field.to_owned(), message);
+        }
+    }
+
+    /// One line's finding about an object; of several about one object the firmest has the word.
+    fn note(&mut self, line: &Line, key: &ObjectKey, detected: Detected, field: String, message: String) {
+        let since = Moment(line.since.get(key).copied().unwrap_or_else(|| self.engine.now()));
+        let fresh = BrokenObject {
+            object: self.identity(key, Some(line)),
+            generation: self.generation(key),
+            detected_by: detected,
+            field,
+            message,
+            gateways: BTreeSet::from([line.name.clone()]),
+            since,
+        };
+        match self.broken.get_mut(key) {
+            None => {
+                self.broken.insert(key.clone(), fresh);
+            }
+            Some(known) => {
+                let gateways = std::mem::take(&mut known.gateways);
+                let since = known.since.min(fresh.since);
+                if firmness(detected) < firmness(known.detected_by) {
+                    *known = fresh;
+                }
+                known.since = since;
+                known.gateways.extend(gateways);
+                known.gateways.insert(line.name.clone());
+            }
+        }
+    }
+
+    fn steps(&mut self, line: &Line, state: &mut GatewayState) {
+        let deviations = &mut state.deviations;
+        for (node, decision) in &line.derived.plan.decisions {
+            let causing_objects: BTreeSet<String> = decision.causes.iter().map(ToString::to_string).collect();
+            let object = self.identity(&node.key, Some(line));
+            if decision.step == Step::Backfilled {
+                let Some((served_generation, since)) = line.derived.served.get(&node.key).copied() else { continue };
+                deviations.steps.insert(node.clone(), (Step::Backfilled, served_generation));
+                state.oldest = state.oldest.into_iter().chain([Moment(since)]).min();
+                let served = self.engine.translator.served_route(&line.fleet, &node.key);
+                let message = served.map(|plan| untranslated(plan)).unwrap_or_default();
+                if !message.is_empty() {
+                    state.untranslated.insert(object.clone(), message);
+                }
+                let desired_generation = self.generation(&node.key);
+                let known = self.backfilled.entry((node.key.clone(), served_generation)).or_insert(BackfilledObject {
+                    object,
+                    causing_objects: BTreeSet::new(),
+                    desired_generation,
+                    served_generation,
+                    served_since: Moment(since),
+                });
+                known.causing_objects.extend(causing_objects);
+                known.served_since = known.served_since.min(Moment(since));
+                continue;
+            }
+            // What is hidden is served in no form.
+            let is_hidden = line.derived.overlay.hidden.contains(&node.key);
+            let plan = self.engine.translator.served_route(&line.fleet, &node.key).filter(|_| !is_hidden);
+            let answers = answers(node, plan.map(|plan| &**plan));
+            for (section, response) in &answers {
+                let own = Node::section(node.key.clone(), section.clone());
+                deviations.steps.insert(own, (Step::Replaced, i64::from(*response)));
+                let at = (node.key.clone(), section.clone(), *response);
+                let known = self.replaced.entry(at).or_insert_with(|| ReplacedObject {
+                    object: object.clone(),
+                    causing_objects: BTreeSet::new(),
+                    scope: scope(section),
+                    section: section.clone(),
+                    response: *response,
+                });
+                known.causing_objects.extend(causing_objects.iter().cloned());
+            }
+            if answers.is_empty() {
+                deviations.steps.insert(node.clone(), (Step::Excluded, 0));
+                self.exclude(&node.key, object, causing_objects);
+            }
+        }
+    }
+
+    fn exclude(&mut self, key: &ObjectKey, object: Identity, causing_objects: BTreeSet<String>) {
+        let fresh = || ExcludedObject { object, causing_objects: BTreeSet::new() };
+        self.excluded.entry(key.clone()).or_insert_with(fresh).causing_objects.extend(causing_objects);
+    }
+
+    /// Objects that nothing can be read of, and that no line knows an earlier version of: nobody knows where they
+    /// would stand.
+    fn unreadable(&mut self) {
+        for (key, since, fault) in self.engine.unreadable() {
+            if self.broken.contains_key(key) {
+                continue;
+            }
+            let object = self.identity(key, None);
+            let broken = BrokenObject {
+                object: object.clone(),
+                generation: None,
+                detected_by: Detected::Translation,
+                field: fault.map(|fault| fault.field.clone()).unwrap_or_default(),
+                message: fault.map_or_else(|| "its content cannot be read".into(), |fault| fault.message.clone()),
+                gateways: BTreeSet::new(),
+                since: Moment(since),
+            };
+            self.broken.insert(key.clone(), broken);
+            // What others hang on is served as it was read last.
+            if self.engine.objects().get(key).is_none() {
+                self.exclude(key, object, BTreeSet::from([key.to_string()]));
+            }
+        }
+    }
+
+    fn finish(self) -> FallbackReport {
+        let mut report = FallbackReport {
+            status: Status::NotTriggered,
+            broken_objects: self.broken.into_values().collect(),
+            backfilled_objects: self.backfilled.into_values().collect(),
+            replaced_objects: self.replaced.into_values().collect(),
+            excluded_objects: self.excluded.into_values().collect(),
+            gateways: self.gateways,
+        };
+        let all_current = report.broken_objects.is_empty()
+            && report.backfilled_objects.is_empty()
+            && report.replaced_objects.is_empty()
+            && report.excluded_objects.is_empty()
+            && !report.gateways.iter().any(|gateway| gateway.deviations.held);
+        if !all_current {
+            report.status = Status::Triggered;
+        }
+        report
+    }
+
+    fn generation(&self, key: &ObjectKey) -> Option<i64> {
+        if self.engine.is_unreadable(key) {
+            return None;
+        }
+        self.engine.objects().get(key).map(|object| object.metadata.generation)
+    }
+
+    fn identity(&self, key: &ObjectKey, line: Option<&Line>) -> Identity {
+        let desired = self.engine.objects().get(key).map(|object| object.metadata.uid.clone());
+        let stored = || line?.last_valid.of(key, None).next().map(|version| version.object.metadata.uid.clone());
+        let version = scheme::find(&key.group, &key.kind).and_then(|kind| kind.versions.first());
+        Identity {
+            group: key.group.clone(),
+            kind: key.kind.clone(),
+            version: version.copied().unwrap_or_default().into(),
+            namespace: key.namespace.clone(),
+            name: key.name.clone(),
+            id: desired.or_else(stored).unwrap_or_default(),
+        }
+    }
+}
+
+/// The direct responses in the place of a closed node, as they are served; none where it is left out.
+fn answers(node: &Node, plan: Option<&RoutePlan>) -> Vec<(Arc<str>, u16)> {
+    let replaced = plan.into_iter().flat_map(|plan| &plan.replaced);
+    let own = replaced.filter(|replaced| node.section.is_empty() || *node.section == *replaced.section);
+    own.filter_map(|replaced| Some((replaced.section.as_str().into(), replaced.response?))).collect()
+}
+
+/// What of a plan is not served as it is written.
+fn untranslated(plan: &RoutePlan) -> String {
+    let replaced = plan.replaced.iter().map(|replaced| format!("{}: {}", replaced.section, replaced.message));
+    replaced.collect::<Vec<_>>().join("; ")
+}
+
+fn scope(section: &str) -> ReplacedScope {
+    match section {
+        "" => ReplacedScope::Object,
+        section if section.starts_with("listeners") => ReplacedScope::Listener,
+        _ => ReplacedScope::Rule,
+    }
+}
+
+/// Where something is wrong: where a verdict is about the object as a whole, the unit that it shows in.
+pub(crate) fn field(node: &Node, broken: &Broken) -> String {
+    if broken.field.is_empty() && !node.section.is_empty() {
+        format!("spec.{}", node.section)
+    } else {
+        broken.field.to_string()
+    }
+}
+
+/// The smaller, the more is known.
+fn firmness(detected: Detected) -> u8 {
+    match detected {
+        Detected::Nack => 0,
+        Detected::Probe => 1,
+        Detected::Translation => 2,
+        Detected::Suspected => 3,
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+pub(crate) mod tests;

@@ -1,0 +1,87 @@
+//! What would be served instead, for people.
+
+use std::collections::BTreeSet;
+use std::fmt::{Result, Write};
+
+use holdfast_graph::Detected;
+
+use super::against::Against;
+use crate::fallback::view::Identity;
+
+/// Names that are listed; of more, how many.
+const NAMES_SHOWN_MAX: usize = 10;
+
+/// Writes what the store holds, what would be done, and to whom.
+pub(super) fn write(against: &Against, text: &mut String) -> Result {
+    store(against, text)?;
+    let report = &against.fallback;
+    for broken in &report.broken_objects {
+        let key = broken.object.key();
+        let by = match broken.detected_by {
+            Detected::Translation => "broken",
+            Detected::Probe => "refused before, by the probe",
+            Detected::Nack => "refused before, by an Envoy",
+            Detected::Suspected => "suspected before",
+        };
+        let at: Vec<&str> = broken.gateways.iter().map(|gateway| &**gateway).collect();
+        let at = if at.is_empty() { String::new() } else { format!(" on Gateway {}", at.join(", ")) };
+        writeln!(text, "{key}: {by}{at}")?;
+    }
+    for backfilled in &report.backfilled_objects {
+        let desired = backfilled.desired_generation;
+        let desired = desired.map_or_else(String::new, |desired| format!(" in the place of {desired}"));
+        let (generation, since) = (backfilled.served_generation, backfilled.served_since);
+        let because = because(&backfilled.object, &backfilled.causing_objects);
+        let key = backfilled.object.key();
+        writeln!(text, "{key}: backfilled with generation {generation}{desired}, good since {since}{because}")?;
+    }
+    for replaced in &report.replaced_objects {
+        let section = if replaced.section.is_empty() { "all of it" } else { &*replaced.section };
+        let because = because(&replaced.object, &replaced.causing_objects);
+        writeln!(text, "{}: {section} replaced, answers {}{because}", replaced.object.key(), replaced.response)?;
+    }
+    for excluded in &report.excluded_objects {
+        let because = because(&excluded.object, &excluded.causing_objects);
+        writeln!(text, "{}: excluded{because}", excluded.object.key())?;
+    }
+    names("would be deleted, since it is stored and not in the manifests", &against.gone, text)?;
+    names("an Envoy has yet to take it in this version", &against.untried, text)
+}
+
+fn store(against: &Against, text: &mut String) -> Result {
+    let store = &against.store;
+    writeln!(text, "against {}: generation {}", store.path, store.generation)?;
+    store.notices.iter().try_for_each(|notice| writeln!(text, "  {notice}"))?;
+    for scope in &store.scopes {
+        let (gateway, build, objects, refused) = (&scope.gateway, &scope.build, scope.objects, scope.refused);
+        writeln!(
+            text,
+            "  Gateway {gateway}, Envoy {build}: {objects} objects proven good, {refused} contents refused"
+        )?;
+    }
+    if store.scopes.is_empty() {
+        writeln!(text, "  nothing is stored")?;
+    }
+    let gates = &against.settings;
+    let last_valid = match (gates.fallback_configuration, gates.use_last_valid_config_for_fallback) {
+        (false, _) => "FallbackConfiguration is off: nothing is backfilled",
+        (true, false) => "last valid versions are not used: nothing is backfilled",
+        (true, true) if gates.backfill_dependants => "what is broken is backfilled, dependants with it",
+        (true, true) => "what is broken is backfilled, dependants are not",
+    };
+    writeln!(text, "  {last_valid}")
+}
+
+fn because(object: &Identity, causes: &BTreeSet<String>) -> String {
+    let own = object.key().to_string();
+    let others: Vec<&str> = causes.iter().filter(|cause| **cause != own).map(String::as_str).collect();
+    if others.is_empty() { String::new() } else { format!(", because of {}", others.join(", ")) }
+}
+
+fn names(what: &str, names: &[String], text: &mut String) -> Result {
+    names.iter().take(NAMES_SHOWN_MAX).try_for_each(|name| writeln!(text, "{name}: {what}"))?;
+    match names.len().saturating_sub(NAMES_SHOWN_MAX) {
+        0 => Ok(()),
+        more => writeln!(text, "{more} more: {what}"),
+    }
+}

@@ -1,0 +1,34 @@
+//! One request to diagnostics.
+
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use http_body_util::{BodyExt, Empty, Limited};
+use hyper::body::Bytes;
+use hyper::{Request, StatusCode, header};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+
+/// How long the answer may take.
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(10);
+/// Bytes of the answer that are read.
+const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// The body of a page.
+pub(super) async fn get(address: &str, page: &str) -> anyhow::Result<Bytes> {
+    tokio::time::timeout(ANSWER_TIME_MAX, request(address, page)).await.context("no answer in time")?
+}
+
+async fn request(address: &str, page: &str) -> anyhow::Result<Bytes> {
+    let stream = TcpStream::connect(address).await?;
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
+    // The connection ends with its sender; its error shows in the answer.
+    tokio::spawn(async move { connection.await.ok() });
+    // The pages answer to no other name.
+    let request = Request::get(page).header(header::HOST, "localhost").body(Empty::<Bytes>::new())?;
+    let answer = sender.send_request(request).await?;
+    let status = answer.status();
+    ensure!(status == StatusCode::OK, "it answers {status}");
+    let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await;
+    Ok(body.map_err(|error| anyhow::anyhow!("the answer could not be read: {error}"))?.to_bytes())
+}

@@ -1,0 +1,144 @@
+//! A copy of a store's folder, to look into while its owner goes on: the original is neither locked nor written to.
+//!
+//! The copy is what a crash would have left at that moment, which the store is made to be opened after.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tempfile::TempDir;
+
+/// Files of a store that are copied; a folder of more is none.
+const FILES_MAX: usize = 100_000;
+/// How deep in the folder they may stand.
+const DEPTH_MAX: usize = 4;
+/// How often is tried until nobody writes meanwhile.
+const TRIES_MAX: u32 = 500;
+/// What changed less than this ago may still change without the system's clock showing it.
+const REST: Duration = Duration::from_millis(30);
+/// Time between two tries.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// By path in the folder: inode, size, and when it last changed, in nanoseconds of Unix time.
+type Signature = BTreeMap<PathBuf, (u64, u64, i128)>;
+
+/// The copy; it goes when this is dropped.
+#[derive(Debug)]
+pub struct Copy {
+    folder: TempDir,
+}
+
+impl Copy {
+    /// Copies a folder at a moment when nobody writes to it.
+    ///
+    /// # Errors
+    /// Where it cannot be read or copied, or is written to without a pause.
+    pub fn of(folder: &Path) -> io::Result<Self> {
+        for _ in 0..TRIES_MAX {
+            match attempt(folder) {
+                Ok(Some(copy)) => return Ok(copy),
+                Ok(None) => {}
+                // A file that went away meanwhile; the folder itself has to be there.
+                Err(error) if error.kind() == ErrorKind::NotFound && folder.is_dir() => {}
+                Err(error) => return Err(error),
+            }
+            thread::sleep(PAUSE);
+        }
+        Err(io::Error::new(ErrorKind::ResourceBusy, "it is written to without a pause: try again"))
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> PathBuf {
+        self.folder.path().join(super::FOLDER)
+    }
+}
+
+fn attempt(folder: &Path) -> io::Result<Option<Copy>> {
+    let before = signature(folder)?;
+    if !is_at_rest(&before) {
+        return Ok(None);
+    }
+    // Only its user may look into it, as into the original.
+    let copy = Copy { folder: tempfile::Builder::new().prefix("holdfast-check-").tempdir()? };
+    fs::create_dir(copy.path())?;
+    for path in before.keys() {
+        let to = copy.path().join(path);
+        if let Some(parent) = to.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        fs::copy(folder.join(path), to)?;
+    }
+    Ok((signature(folder)? == before).then_some(copy))
+}
+
+fn is_at_rest(signature: &Signature) -> bool {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos().cast_signed();
+    // Of another host's clock, which may go before ours, nothing is known.
+    signature.values().all(|(_, _, changed)| *changed > now || now - changed >= REST.as_nanos().cast_signed())
+}
+
+fn signature(folder: &Path) -> io::Result<Signature> {
+    let mut signature = Signature::new();
+    let mut waiting = vec![(PathBuf::new(), 0)];
+    while let Some((path, depth)) = waiting.pop() {
+        for entry in fs::read_dir(folder.join(&path))? {
+            let entry = entry?;
+            let (path, metadata) = (path.join(entry.file_name()), entry.metadata()?);
+            if metadata.is_dir() && depth < DEPTH_MAX {
+                waiting.push((path, depth + 1));
+            } else if metadata.is_file() {
+                let changed = i128::from(metadata.ctime()) * 1_000_000_000 + i128::from(metadata.ctime_nsec());
+                signature.insert(path, (metadata.ino(), metadata.len(), changed));
+            }
+            if signature.len() + waiting.len() > FILES_MAX {
+                return Err(io::Error::other(format!("more than {FILES_MAX} files: this is no store")));
+            }
+        }
+    }
+    Ok(signature)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_holds_what_the_folder_held_and_goes_away() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("blobs")).unwrap();
+        fs::write(folder.path().join("db"), "records").unwrap();
+        fs::write(folder.path().join("blobs/7"), "a long one").unwrap();
+        let copy = Copy::of(folder.path()).unwrap();
+        let place = copy.path();
+        assert_eq!(fs::read(place.join("db")).unwrap(), b"records");
+        assert_eq!(fs::read(place.join("blobs/7")).unwrap(), b"a long one");
+        drop(copy);
+        assert!(!place.exists());
+        assert_eq!(Copy::of(&folder.path().join("none")).unwrap_err().kind(), ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn what_was_written_just_now_is_not_at_rest() {
+        let folder = tempfile::tempdir().unwrap();
+        let written = |ago: Duration| {
+            let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap() - ago;
+            Signature::from([(PathBuf::from("db"), (1, 1, at.as_nanos().cast_signed()))])
+        };
+        assert!(is_at_rest(&written(Duration::from_secs(1))) && !is_at_rest(&written(Duration::ZERO)));
+        assert!(is_at_rest(&signature(folder.path()).unwrap()), "nothing is at rest");
+
+        let file = folder.path().join("db");
+        fs::write(&file, "one").unwrap();
+        let before = signature(folder.path()).unwrap();
+        while signature(folder.path()).unwrap() == before {
+            // The system's clock for files goes in steps.
+            thread::sleep(Duration::from_millis(1));
+            fs::write(&file, "two").unwrap();
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! What a data folder remembers, read for a look: from a copy of its store, while a Holdfast may use the folder.
+//!
+//! Nothing in the folder is changed, and nothing is decided here.
+
+use std::path::{Path, PathBuf};
+
+use holdfast_graph::ObjectKey;
+use holdfast_store::sled::survey;
+use holdfast_store::{Key, LastValidStore, Options, Scope, SledStore, StoreError};
+
+use super::copy::Copy;
+use super::{FOLDER, absent, identity, restore};
+use crate::fallback::restored::Restored;
+use crate::run::failure::Failure;
+use crate::run::manifests::Incarnations;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Past {
+    /// The store's folder.
+    pub folder: PathBuf,
+    /// The store's generation.
+    pub generation: u64,
+    /// What is stored of each Gateway and build, in order.
+    pub scopes: Vec<PastScope>,
+    /// What people should be told: damage, what cannot be unsealed.
+    pub notices: Vec<String>,
+    /// All of it as the engine takes it in.
+    pub restored: Restored,
+    /// Which life of its name each object is.
+    pub incarnations: Incarnations,
+}
+
+/// What is stored of one Gateway and build.
+#[derive(Clone, Debug)]
+pub struct PastScope {
+    /// Which.
+    pub scope: Scope,
+    /// Objects of which a version was proven good.
+    pub objects: Vec<ObjectKey>,
+    /// How many contents were refused.
+    pub refused: usize,
+}
+
+impl Past {
+    /// Reads what a data folder remembers.
+    ///
+    /// # Errors
+    /// Where there is no store, it is not one of this installation, or nothing in it can be read.
+    pub fn read(flag: &str, data: &Path, key: Option<Key>) -> Result<Self, Failure> {
+        let folder = data.join(FOLDER);
+        let wrong = |why: &dyn std::fmt::Display| Failure::usage(format!("{flag} {}: {why}", data.display()));
+        if !folder.is_dir() {
+            return Err(absent(flag, &folder));
+        }
+        let incarnations = Incarnations::look(data).map_err(|error| wrong(&error))?;
+        let copy = Copy::of(&folder).map_err(|error| wrong(&format!("its store cannot be copied: {error}")))?;
+        let survey = survey(&copy.path(), key.as_ref()).map_err(|error| match error {
+            StoreError::Absent(_) => absent(flag, &folder),
+            other => wrong(&other),
+        })?;
+        if survey.records == 0 && !survey.damage.is_empty() {
+            return Err(wrong(&format!("its store cannot be used: {}", survey.damage.join("; "))));
+        }
+        let (own, generation) = (identity(), survey.statistics.generation);
+        if !survey.identity.is_empty() && *survey.identity != *own {
+            return Err(wrong(&format!("its store belongs to another installation ({:?})", survey.identity)));
+        }
+        let sealed = survey.statistics.unreadable;
+        let mut notices = survey.damage;
+        if sealed > 0 {
+            let why = if key.is_some() { "with another key" } else { "and there is no --store-key-file" };
+            notices.push(format!("{sealed} records are sealed {why}: they are treated as if they were not there"));
+        }
+        let opened = SledStore::open(&copy.path(), &Options { identity: own, key }).map_err(|error| wrong(&error))?;
+        let (restored, more) = restore::restore(&opened.store).map_err(|error| wrong(&error))?;
+        notices.extend(more);
+        let scopes = scopes(&opened.store).map_err(|error| wrong(&error))?;
+        Ok(Self { folder, generation, scopes, notices, restored, incarnations })
+    }
+}
+
+fn scopes(store: &impl LastValidStore) -> Result<Vec<PastScope>, StoreError> {
+    let of = |scope: Scope| {
+        let (objects, refused) = (store.objects(&scope)?, store.verdicts(&scope)?.len());
+        Ok(PastScope { scope, objects, refused })
+    };
+    store.scopes()?.into_iter().map(of).collect()
+}

@@ -1,0 +1,133 @@
+//! Many routes of many owners, each of which says its version: who is served in which one is asked of all of them.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use anyhow::{Result, ensure};
+use holdfast_scenario_tests::World;
+use holdfast_scenario_tests::ask::{Ask, get};
+use holdfast_scenario_tests::connect::Connection;
+use holdfast_scenario_tests::manifests::{documents, http_route};
+
+use super::{LARGE, SAMPLE};
+
+/// Routes of one owner, in one file.
+pub(super) const ROUTES_OF_ONE: usize = 10;
+/// Virtual hosts that they stand in.
+const HOSTS: usize = 20;
+
+/// What is wrong with a route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Flaw {
+    /// An expression that is too large for the Envoys.
+    Large,
+    /// A mistake that is put in after translation has looked.
+    Mistake(&'static str),
+}
+
+/// What is asked of a route's answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Expected {
+    /// A version, by its number.
+    Version(u32),
+    /// The direct response in its place.
+    Replaced,
+}
+
+/// The routes.
+#[derive(Debug)]
+pub(super) struct Estate {
+    world: World,
+    port: u16,
+    count: usize,
+}
+
+impl Estate {
+    /// So many routes at this port; nothing is written yet.
+    pub(super) fn new(world: &World, port: u16, count: usize) -> Self {
+        Self { world: world.clone(), port, count }
+    }
+
+    /// Writes all of them in this version, a file for each owner; some of them have a flaw.
+    pub(super) fn write(&self, version: u32, flaws: &BTreeMap<usize, Flaw>) -> Result<()> {
+        for owner in 0..self.count.div_ceil(ROUTES_OF_ONE) {
+            self.write_of(owner, version, flaws)?;
+        }
+        Ok(())
+    }
+
+    /// Writes one owner's routes.
+    pub(super) fn write_of(&self, owner: usize, version: u32, flaws: &BTreeMap<usize, Flaw>) -> Result<()> {
+        let own = owner * ROUTES_OF_ONE..((owner + 1) * ROUTES_OF_ONE).min(self.count);
+        let routes: Vec<String> =
+            own.map(|route| http_route(&format!("r{route}"), &spec(route, version, flaws.get(&route)))).collect();
+        self.world.write(&format!("owner-{owner}.yaml"), documents(&routes))
+    }
+
+    /// A request that every version of a route answers.
+    pub(super) fn ask(&self, route: usize) -> Ask {
+        get(self.port, &format!("/r{route}/{SAMPLE}")).host(&host(route))
+    }
+
+    /// Asks all of them, on one connection; the first that does not answer as is expected is the error.
+    pub(super) async fn answer(&self, expected: impl Fn(usize) -> Expected) -> Result<()> {
+        let served = self.served().await?;
+        let mut wrong = String::new();
+        let mut count = 0;
+        for (route, served) in served.iter().enumerate().filter(|(route, served)| **served != expected(*route)) {
+            count += 1;
+            if count < 20 {
+                write!(wrong, " r{route}: {served:?} instead of {:?};", expected(route))?;
+            }
+        }
+        ensure!(count == 0, "{count} of {} are not served as they should be:{wrong}", self.count);
+        Ok(())
+    }
+
+    /// How each of them is served.
+    pub(super) async fn served(&self) -> Result<Vec<Expected>> {
+        let mut connection: Option<Connection> = None;
+        let mut served = Vec::with_capacity(self.count);
+        for route in 0..self.count {
+            let ask = self.ask(route);
+            let open = match &mut connection {
+                Some(open) => open,
+                none => none.insert(ask.connect().await?),
+            };
+            let reply = ask.send_on(open).await?;
+            if reply.header("connection") == "close" {
+                connection = None;
+            }
+            served.push(match (reply.status.as_u16(), reply.header("x-version").parse()) {
+                (200, Ok(version)) => Expected::Version(version),
+                (404, _) if reply.body.starts_with("Holdfast has invalid") => Expected::Replaced,
+                _ => anyhow::bail!("{}: {reply:?}", ask.line()),
+            });
+        }
+        Ok(served)
+    }
+}
+
+/// The host of a route.
+pub(super) fn host(route: usize) -> String {
+    format!("h{}.example", route % HOSTS)
+}
+
+fn spec(route: usize, version: u32, flaw: Option<&Flaw>) -> String {
+    let matching = match flaw {
+        Some(Flaw::Large) => format!("{{type: RegularExpression, value: '/r{route}/{LARGE}'}}"),
+        _ => format!("{{type: PathPrefix, value: /r{route}}}"),
+    };
+    let mistake = match flaw {
+        Some(Flaw::Mistake(name)) => {
+            format!(", {{name: {}, value: {name}}}", holdfast_engine::testing::mistakes::HEADER)
+        }
+        _ => String::new(),
+    };
+    format!(
+        "hostnames: [{}]\nrules:\n- matches: [{{path: {matching}}}]\n  filters:\n  - type: ResponseHeaderModifier\n    \
+         responseHeaderModifier: {{set: [{{name: x-version, value: '{version}'}}{mistake}]}}\n  backendRefs: [{{name: \
+         echo, port: 8080}}]\n",
+        host(route)
+    )
+}

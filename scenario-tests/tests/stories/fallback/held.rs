@@ -1,0 +1,129 @@
+//! Without the gate a Gateway is held as a whole, at what was last valid: what must go on, and what must go, all the same.
+
+use anyhow::{Result, ensure};
+use holdfast_scenario_tests::ask::get;
+use holdfast_scenario_tests::fleet::{FleetEnvoy, connected};
+use holdfast_scenario_tests::hammer::Shot;
+use holdfast_scenario_tests::{Hammer, Story, World, stories, until};
+
+use super::refused::{refuses_something, two_routes};
+use super::{BACKFILL, ask, comes_to_serve, good, refused, serves, stored};
+
+pub(crate) fn stories() -> Vec<Story> {
+    stories!(
+        "fallback::held",
+        true,
+        [
+            what_is_deleted_goes_also_after_a_crash,
+            what_is_new_waits,
+            a_fresh_envoy_is_given_what_is_held,
+            the_gate_switched_on_isolates,
+            the_gate_switched_off_holds,
+        ]
+    )
+}
+
+async fn what_is_deleted_goes_also_after_a_crash(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let (port, holdfast, envoy) = two_routes(&world, &[]).await?;
+    for name in ["first", "second"] {
+        world.route(name, &good(&format!("/{name}"), "1"))?;
+        comes_to_serve(port, &format!("/{name}"), "1").await?;
+    }
+    stored(&world, port).await?;
+    world.route("cart", &refused("/cart", "2"))?;
+    refuses_something(&envoy).await?;
+    let load = Hammer::start([ask(port, "/cart"), ask(port, "/other")]);
+    world.delete("route-first.yaml")?;
+    ask(port, "/first").comes_to_answer(404).await?;
+    serves(port, "/cart", "1").await?;
+    let holdfast = world.run_with(holdfast.kill()?).await?;
+    connected(&holdfast, 1).await?;
+    world.delete("route-second.yaml")?;
+    ask(port, "/second").comes_to_answer(404).await?;
+    ask(port, "/first").answers(404).await?;
+    serves(port, "/cart", "1").await?;
+    serves(port, "/other", "1").await?;
+    load.stop_expecting(Shot::is_ok).await?;
+    world.route("cart", &good("/cart", "3"))?;
+    comes_to_serve(port, "/cart", "3").await
+}
+
+/// A new route was no part of the last valid configuration; it comes with the edit that heals.
+async fn what_is_new_waits(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let (port, _holdfast, envoy) = two_routes(&world, &[]).await?;
+    world.route("cart", &refused("/cart", "2"))?;
+    refuses_something(&envoy).await?;
+    let before = envoy.refusals().await?;
+    world.route("new", &good("/new", "1"))?;
+    until("it is tried together with what is refused", || async {
+        ensure!(envoy.refusals().await? > before, "it is not");
+        Ok(())
+    })
+    .await?;
+    for _ in 0..10 {
+        get(port, "/new/a-b").answers(404).await?;
+        serves(port, "/cart", "1").await?;
+    }
+    world.delete("route-cart.yaml")?;
+    comes_to_serve(port, "/new", "1").await?;
+    ask(port, "/cart").answers(404).await?;
+    serves(port, "/other", "1").await
+}
+
+async fn a_fresh_envoy_is_given_what_is_held(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let (port, holdfast, envoy) = two_routes(&world, &[]).await?;
+    world.route("cart", &refused("/cart", "2"))?;
+    refuses_something(&envoy).await?;
+    serves(port, "/cart", "1").await?;
+    envoy.terminate().await?;
+    let options = holdfast.options.clone();
+    let fresh = FleetEnvoy::small("two").start(&world, &options).await?;
+    comes_to_serve(port, "/cart", "1").await?;
+    serves(port, "/other", "1").await?;
+    fresh.never_refused().await
+}
+
+/// After a restart with the gate the culprit alone is served in its last valid version.
+async fn the_gate_switched_on_isolates(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let (port, holdfast, envoy) = two_routes(&world, &[]).await?;
+    stored(&world, port).await?;
+    world.route("cart", &refused("/cart", "2"))?;
+    refuses_something(&envoy).await?;
+    let load = Hammer::start([ask(port, "/cart"), ask(port, "/other")]);
+    world.route("other", &good("/other", "2"))?;
+    load.goes_on(50).await?;
+    serves(port, "/other", "1").await?;
+    let options = holdfast.kill()?.args(&BACKFILL);
+    let _holdfast = world.run_with(options).await?;
+    comes_to_serve(port, "/other", "2").await?;
+    serves(port, "/cart", "1").await?;
+    load.stop_expecting(Shot::is_ok).await?;
+    Ok(())
+}
+
+/// After a restart without the gate, what is refused is known, and edits of others wait.
+async fn the_gate_switched_off_holds(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let (port, holdfast, envoy) = two_routes(&world, &BACKFILL).await?;
+    world.route("cart", &refused("/cart", "2"))?;
+    refuses_something(&envoy).await?;
+    world.route("other", &good("/other", "2"))?;
+    comes_to_serve(port, "/other", "2").await?;
+    stored(&world, port).await?;
+    let load = Hammer::start([ask(port, "/cart"), ask(port, "/other")]);
+    let mut options = holdfast.kill()?;
+    options.args.retain(|arg| !BACKFILL.contains(&arg.as_str()));
+    let holdfast = world.run_with(options).await?;
+    connected(&holdfast, 1).await?;
+    load.goes_on(100).await?;
+    serves(port, "/cart", "1").await?;
+    serves(port, "/other", "2").await?;
+    world.route("cart", &good("/cart", "3"))?;
+    comes_to_serve(port, "/cart", "3").await?;
+    load.stop_expecting(Shot::is_ok).await?;
+    Ok(())
+}

@@ -1,0 +1,163 @@
+//! What is closed keeps its claim: no wildcard host answers in its place, with TLS or without.
+
+use anyhow::{Result, ensure};
+use holdfast_scenario_tests::ask::{Ask, get};
+use holdfast_scenario_tests::connect::Trust;
+use holdfast_scenario_tests::fleet::FleetEnvoy;
+use holdfast_scenario_tests::manifests::{https_listener, listener, route};
+use holdfast_scenario_tests::tls::Certificate;
+use holdfast_scenario_tests::{Holdfast, Story, World, stories, until};
+
+use super::{BACKFILL, LEAVE_OUT, REPLACE, SAMPLE, good, refused, unprobed};
+
+pub(crate) fn stories() -> Vec<Story> {
+    stories!(
+        "fallback::hosts",
+        true,
+        [
+            tls_host_that_loses_its_certificate,
+            tls_host_whose_clients_are_to_be_checked,
+            plain_host_whose_route_is_replaced,
+            plain_host_whose_route_is_left_out,
+        ]
+    )
+}
+
+/// A route named like its listener.
+fn at(world: &World, section: &str, spec: &str) -> Result<()> {
+    let parent = format!("- {{name: public, sectionName: {section}}}");
+    world.write(&format!("{section}.yaml"), route("HTTPRoute", "default", section, &parent, spec))
+}
+
+fn narrow_and_wild(port: u16, rest: &str) -> String {
+    format!(
+        "{}{}{rest}",
+        https_listener("narrow", port, "a.shop.example", &["narrow"]),
+        https_listener("wild", port, "*.shop.example", &["wild"])
+    )
+}
+
+/// Asks for `a.shop.example` and trusts only the wildcard's certificate, which is valid for that name, too.
+fn by_the_wildcard(port: u16, wild: &Certificate) -> Ask {
+    let trust: Trust = wild.trust("a.shop.example");
+    get(port, "/x").host("a.shop.example").tls(trust)
+}
+
+async fn two_tls_hosts(world: &World, flags: &[&str]) -> Result<(u16, Holdfast, Certificate, Certificate)> {
+    let (narrow, wild) = (Certificate::of(&["a.shop.example"])?, Certificate::of(&["*.shop.example"])?);
+    let port = world.port()?;
+    world.write("narrow-secret.yaml", narrow.secret("default", "narrow"))?;
+    world.write("wild-secret.yaml", wild.secret("default", "wild"))?;
+    world.gateway_with(&narrow_and_wild(port, ""))?;
+    at(world, "narrow", &good("/", "narrow"))?;
+    at(world, "wild", &good("/", "wild"))?;
+    let options = holdfast_scenario_tests::HoldfastOptions::new(world)?.args(flags);
+    let holdfast = world.run_with(options).await?;
+    get(port, "/x").host("a.shop.example").tls(narrow.trust("a.shop.example")).comes_to_answer(200).await?;
+    get(port, "/x").host("b.shop.example").tls(wild.trust("b.shop.example")).comes_to_answer(200).await?;
+    Ok((port, holdfast, narrow, wild))
+}
+
+/// Nobody gets a connection for `a.shop.example` any more, and the wildcard goes on; it never was shown in the meantime.
+async fn is_refused(port: u16, narrow: &Certificate, wild: &Certificate) -> Result<()> {
+    let own = get(port, "/x").host("a.shop.example").tls(narrow.trust("a.shop.example"));
+    let others = by_the_wildcard(port, wild);
+    let strangers = until("connections are refused", || async {
+        let stranger = others.connect().await.is_ok();
+        ensure!(stranger || own.connect().await.is_err(), "it is served");
+        Ok(stranger)
+    })
+    .await?;
+    ensure!(!strangers, "the wildcard's chain answers for the host that is closed");
+    for _ in 0..30 {
+        ensure!(others.connect().await.is_err(), "the wildcard's chain answers for the host that is closed");
+        ensure!(own.connect().await.is_err(), "it is served");
+        get(port, "/x").host("b.shop.example").tls(wild.trust("b.shop.example")).answers(200).await?;
+        // Nor by a connection that was made for the wildcard.
+        let misdirected = get(port, "/x").host("a.shop.example").tls(wild.trust("b.shop.example")).send().await?;
+        ensure!(misdirected.status.as_u16() == 421, "{misdirected:?}");
+    }
+    Ok(())
+}
+
+async fn tls_host_that_loses_its_certificate(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    for flags in [&BACKFILL[..], &REPLACE[..], &[]] {
+        let (port, holdfast, narrow, wild) = two_tls_hosts(&world, flags).await?;
+        world.delete("narrow-secret.yaml")?;
+        is_refused(port, &narrow, &wild).await?;
+        world.write("narrow-secret.yaml", narrow.secret("default", "narrow"))?;
+        get(port, "/x").host("a.shop.example").tls(narrow.trust("a.shop.example")).comes_to_answer(200).await?;
+        holdfast.terminate().await?.expect_code(0)?;
+    }
+    Ok(())
+}
+
+/// Client certificates are not checked yet: listeners that ask for them are closed, and nobody else answers for them.
+async fn tls_host_whose_clients_are_to_be_checked(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let (port, _holdfast, narrow, wild) = two_tls_hosts(&world, &BACKFILL).await?;
+    let plain = world.port()?;
+    let listeners = narrow_and_wild(port, &listener("plain", plain, "protocol: HTTP"));
+    at(&world, "plain", &good("/", "plain"))?;
+    world.gateway_with(&listeners)?;
+    get(plain, "/x").comes_to_answer(200).await?;
+    let checked = format!(
+        "{}\n  tls:\n    frontend:\n      default:\n        validation:\n          caCertificateRefs:\n          - {{group: '', \
+         kind: ConfigMap, name: clients}}\n",
+        holdfast_scenario_tests::manifests::gateway("public", &listeners).trim_end()
+    );
+    let class = holdfast_scenario_tests::manifests::class();
+    world.write("gateway.yaml", holdfast_scenario_tests::manifests::documents(&[class, checked]))?;
+    let own = get(port, "/x").host("a.shop.example").tls(narrow.trust("a.shop.example"));
+    until("connections are refused", || async {
+        ensure!(own.connect().await.is_err(), "it is served without a check");
+        Ok(())
+    })
+    .await?;
+    for _ in 0..30 {
+        ensure!(own.connect().await.is_err(), "it is served without a check");
+        ensure!(by_the_wildcard(port, &wild).connect().await.is_err(), "another chain answers for it");
+        get(plain, "/x").answers(200).await?;
+    }
+    Ok(())
+}
+
+/// The only route of `a.shop.example` is refused: requests for it do not go to the wildcard host beside it.
+async fn plain_hosts(world: &World, flags: &[&str], body_is_empty: bool) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let port = world.port()?;
+    let host = |name: &str, host: &str| listener(name, port, &format!("protocol: HTTP\nhostname: \"{host}\""));
+    world.gateway_with(&format!("{}{}", host("narrow", "a.shop.example"), host("wild", "*.shop.example")))?;
+    at(world, "narrow", &good("/", "narrow"))?;
+    at(world, "wild", &good("/", "wild"))?;
+    let options = unprobed(world, flags)?;
+    let _holdfast = world.run_with(options.clone()).await?;
+    let _envoy = FleetEnvoy::small("one").start(world, &options).await?;
+    let (narrow, wild) = (
+        get(port, &format!("/x/{SAMPLE}")).host("a.shop.example"),
+        get(port, &format!("/x/{SAMPLE}")).host("b.shop.example"),
+    );
+    for ask in [&narrow, &wild] {
+        ask.comes_to_answer(200).await?;
+    }
+    at(world, "narrow", &refused("/x", "refused"))?;
+    let reply = narrow.comes_to("it is closed", |reply| reply.header("x-version") != "narrow").await?;
+    ensure!(reply.status.as_u16() == 404 && reply.body.is_empty() == body_is_empty, "{reply:?}");
+    for _ in 0..30 {
+        narrow.answers(404).await?;
+        get(port, "/elsewhere").host("a.shop.example").answers(404).await?;
+        wild.answers(200).await?;
+    }
+    at(world, "narrow", &good("/", "healed"))?;
+    narrow.comes_to("it heals", |reply| reply.header("x-version") == "healed").await?;
+    Ok(())
+}
+
+async fn plain_host_whose_route_is_replaced(world: World) -> Result<()> {
+    plain_hosts(&world, &REPLACE, false).await
+}
+
+async fn plain_host_whose_route_is_left_out(world: World) -> Result<()> {
+    plain_hosts(&world, &LEAVE_OUT, true).await
+}

@@ -1,0 +1,202 @@
+//! Holdfast is killed again and again while routes are written, and its disk fills up: it always starts, and what is
+//! served never goes back.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use holdfast_scenario_tests::fleet::{FleetEnvoy, Running};
+use holdfast_scenario_tests::hammer::Shot;
+use holdfast_scenario_tests::process::Process;
+use holdfast_scenario_tests::{Hammer, Holdfast, HoldfastOptions, Story, World, binary, stories, until};
+
+use super::{BACKFILL, ask, comes_to_serve, good, refused, serves, stored, unprobed};
+
+pub(crate) fn stories() -> Vec<Story> {
+    stories!("fallback::kills", true, [at_twenty_moments, at_ten_moments_of_blame, with_a_full_disk])
+}
+
+/// Asks without pause for the version of a path; fails where an older one follows a newer one, or where there is no answer.
+async fn never_goes_back(port: u16, path: &'static str, stop: Arc<AtomicBool>) -> Result<u64> {
+    let mut newest = 0;
+    while !stop.load(Ordering::Relaxed) {
+        let version = ask(port, path).answers(200).await?.header("x-version");
+        let version: u64 = version.parse().with_context(|| format!("{path} is served in version {version:?}"))?;
+        ensure!(version >= newest, "{path} is served in version {version} after {newest}");
+        newest = version;
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    Ok(newest)
+}
+
+/// `/cart` is refused, and known to be; two others are written all the time.
+async fn at_twenty_moments(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let (port, holdfast, envoy) = three_routes(&world).await?;
+    stored(&world, port).await?;
+    world.route("cart", &refused("/cart", "2"))?;
+    super::refused::refuses_something(&envoy).await?;
+    stored(&world, port).await?;
+    let load = Hammer::start([ask(port, "/cart")]);
+    let stop = Arc::new(AtomicBool::new(false));
+    let watched = ["/other", "/third"].map(|path| tokio::spawn(never_goes_back(port, path, stop.clone())));
+    let (options, version) = killed(&world, holdfast.kill()?, 20, |version| {
+        world.route("other", &good("/other", &version.to_string()))?;
+        world.route("third", &good("/third", &version.to_string()))
+    })
+    .await?;
+    let _holdfast = world.run_with(options).await?;
+    for path in ["/other", "/third"] {
+        comes_to_serve(port, path, &version.to_string()).await?;
+    }
+    stop.store(true, Ordering::Relaxed);
+    for watched in watched {
+        ensure!(watched.await?? <= version, "a version that nobody wrote");
+    }
+    serves(port, "/cart", "1").await?;
+    ensure!(envoy.refusals().await? == 1, "what was refused was sent again");
+    load.stop_expecting(Shot::is_ok).await?;
+    world.delete("route-cart.yaml")?;
+    ask(port, "/cart").comes_to_answer(404).await?;
+    Ok(())
+}
+
+/// `/cart` is refused in one new version after another: who is suspected with it may go back, nobody gets anything that is
+/// no version of their own, and all is well in the end.
+async fn at_ten_moments_of_blame(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let (port, holdfast, _envoy) = three_routes(&world).await?;
+    stored(&world, port).await?;
+    let load = Hammer::start(["/cart", "/other", "/third"].map(|path| ask(port, path)));
+    let (options, version) = killed(&world, holdfast.kill()?, 10, |version| {
+        world.route("other", &good("/other", &version.to_string()))?;
+        if version % 3 == 0 {
+            world.route("cart", &refused("/cart", &version.to_string()))?;
+        }
+        world.route("third", &good("/third", &version.to_string()))
+    })
+    .await?;
+    let _holdfast = world.run_with(options).await?;
+    for path in ["/other", "/third"] {
+        comes_to_serve(port, path, &version.to_string()).await?;
+    }
+    serves(port, "/cart", "1").await?;
+    load.stop_expecting(Shot::is_ok).await?;
+    world.route("cart", &good("/cart", "healed"))?;
+    comes_to_serve(port, "/cart", "healed").await
+}
+
+async fn three_routes(world: &World) -> Result<(u16, Holdfast, Running)> {
+    let port = world.gateway()?;
+    for name in ["cart", "other", "third"] {
+        world.route(name, &good(&format!("/{name}"), "1"))?;
+    }
+    let options = unprobed(world, &BACKFILL)?;
+    let holdfast = world.run_with(options.clone()).await?;
+    let envoy = FleetEnvoy::small("one").start(world, &options).await?;
+    for path in ["/cart", "/other", "/third"] {
+        comes_to_serve(port, path, "1").await?;
+    }
+    Ok((port, holdfast, envoy))
+}
+
+/// Starts it and kills it so many times, writing all the while; gives back the last version that was written.
+async fn killed(
+    world: &World,
+    mut options: HoldfastOptions,
+    times: u64,
+    write: impl Fn(u64) -> Result<()>,
+) -> Result<(HoldfastOptions, u64)> {
+    let mut version = 1;
+    for round in 0..times {
+        let holdfast = Holdfast::start(world, options)?;
+        // Moments all over the time from the start to the first commits, in an order of their own.
+        let until = Instant::now() + Duration::from_millis(round * 379 % 1100);
+        while Instant::now() < until {
+            version += 1;
+            write(version)?;
+            tokio::time::sleep(Duration::from_millis(15)).await;
+        }
+        let said = holdfast.said();
+        options = holdfast.kill()?;
+        for word in ["there is no store", "cannot be read", "damage", "panicked"] {
+            ensure!(!said.contains(word), "start {round}: it says {word:?}:\n{said}");
+        }
+    }
+    Ok((options, version))
+}
+
+/// Files that Holdfast may write are short all at once: what is stored stays, and everything else goes on.
+async fn with_a_full_disk(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let port = world.gateway()?;
+    for name in ["cart", "other"] {
+        world.route(name, &good(&format!("/{name}"), "1"))?;
+    }
+    let options = unprobed(&world, &BACKFILL)?;
+    let envoy = FleetEnvoy::small("one").start(&world, &options).await?;
+    let holdfast = Limited::start(&world, &options)?;
+    for path in ["/cart", "/other"] {
+        comes_to_serve(port, path, "1").await?;
+    }
+    let load = Hammer::start([ask(port, "/cart"), ask(port, "/other")]);
+    // Long enough for the disk to be full of it.
+    let mut version = 1;
+    until("the disk is full", || {
+        version += 1;
+        let filling = "x".repeat(3000);
+        let hosts = |number: u64| format!("hostnames: [\"{number}.full.example\"]\n");
+        let spec = |path: &str| good(path, &format!("{version}-{filling}"));
+        let written = (0..40).try_for_each(|number| {
+            world.route(&format!("full-{number}"), &format!("{}{}", hosts(number), spec(&format!("/full-{number}"))))
+        });
+        let said = holdfast.said();
+        async move {
+            written?;
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            ensure!(said.contains("cannot be stored") || said.contains("nothing can be stored"), "it has room");
+            Ok(())
+        }
+    })
+    .await?;
+    world.route("other", &good("/other", "2"))?;
+    comes_to_serve(port, "/other", "2").await?;
+    world.route("cart", &refused("/cart", "2"))?;
+    super::refused::refuses_something(&envoy).await?;
+    world.route("other", &good("/other", "3"))?;
+    comes_to_serve(port, "/other", "3").await?;
+    serves(port, "/cart", "1").await?;
+    holdfast.process.kill()?;
+    // With room again it starts, with or without what could not be stored.
+    let _holdfast = world.run_with(options).await?;
+    world.route("other", &good("/other", "4"))?;
+    comes_to_serve(port, "/other", "4").await?;
+    world.route("cart", &good("/cart", "3"))?;
+    comes_to_serve(port, "/cart", "3").await?;
+    load.stop_expecting(Shot::is_ok).await?;
+    Ok(())
+}
+
+/// Holdfast that may write no file beyond a few megabytes. Its own output is short.
+struct Limited {
+    process: Process,
+}
+
+impl Limited {
+    fn start(world: &World, options: &HoldfastOptions) -> Result<Self> {
+        let script = world.folder().join("limited");
+        // In blocks of 512 bytes. Without the trap the signal would end it; with it, writing fails.
+        fs::write(&script, "#!/bin/sh\ntrap '' XFSZ\nulimit -f 4096\nexec \"$@\"\n")?;
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o755))?;
+        let mut args = vec![binary::holdfast()?.display().to_string()];
+        args.extend(options.command_line());
+        Ok(Self { process: Process::start(&script, args, &[], &world.log("limited"))? })
+    }
+
+    fn said(&self) -> String {
+        self.process.said()
+    }
+}
