@@ -198,22 +198,22 @@ impl Walk<'_> {
         let namespace = include.namespace.as_deref().filter(|namespace| !namespace.is_empty());
         let target = self::key(namespace.unwrap_or(&key.namespace), &include.name);
         self.tree.includes.insert((key.clone(), index, target.clone()));
-        let (found, class) = match self.target(key, &field, &target) {
+        let found = match self.target(key, &field, &target) {
             Ok(child) => {
                 self.tree.followed += 1;
                 return self.visit(&target, &child, &below);
             }
             Err(found) => found,
         };
-        let message = found.message.as_str().into();
-        self.tree.findings.push(found);
+        let (message, class) = (found.message.as_str().into(), found.class);
+        self.tree.findings.push(*found);
         self.nowhere(key, index, &below, message, class, instance);
     }
 
     /// The proxy that an include names.
-    fn target(&mut self, key: &ObjectKey, field: &str, target: &ObjectKey) -> Result<Arc<HttpProxy>, (Finding, Class)> {
+    fn target(&mut self, key: &ObjectKey, field: &str, target: &ObjectKey) -> Result<Arc<HttpProxy>, Box<Finding>> {
         let error = |reason: &'static str, class: Class, message: String| {
-            Err((Finding::error(key, field, "IncludeError", reason, message).of_class(class), class))
+            Err(Box::new(Finding::error(key, field, "IncludeError", reason, message).of_class(class)))
         };
         let name = target.namespaced_name();
         let Some(child) = (self.find)(target) else {
