@@ -448,7 +448,9 @@ impl Line {
 fn subjects(suspects: Suspects, by_object: bool) -> Vec<Subject> {
     let mut subjects: BTreeMap<Node, BTreeSet<Content>> = BTreeMap::new();
     for (node, parts) in suspects {
-        let node = if by_object { Node::whole(node.key) } else { node };
+        // No other version of an HTTPProxy ever stands in, so that each of its routes is judged apart.
+        let together = by_object && !crate::translate::proxy::is_proxy(&node.key);
+        let node = if together { Node::whole(node.key) } else { node };
         subjects.entry(node).or_default().extend(parts.into_keys());
     }
     subjects.into_iter().map(|(node, contents)| Subject { node, contents }).collect()
