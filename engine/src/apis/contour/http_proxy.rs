@@ -94,8 +94,8 @@ pub(in crate::apis) fn decode(mut document: Value, found: &mut Found) -> Option<
     });
     Some(Body::HttpProxy(Arc::new(HttpProxy {
         virtual_host,
-        routes: entries(routes, "spec.routes", ROUTES_MAX, found)?,
-        includes: entries(includes, "spec.includes", INCLUDES_MAX, found)?,
+        routes: entries(routes, "spec.routes", ROUTES_MAX, found),
+        includes: entries(includes, "spec.includes", INCLUDES_MAX, found),
         tcp_proxy: tcp_proxy.map(|value| found.typed("spec.tcpproxy", &value)),
         ingress_class_name: class.and_then(|value| found.typed("spec.ingressClassName", &value)),
     })))
@@ -106,20 +106,26 @@ fn entries<T: DeserializeOwned + Clone>(
     field: &str,
     max: usize,
     found: &mut Found,
-) -> Option<Vec<Entry<T>>> {
+) -> Vec<Entry<T>> {
+    // What cannot be read at all stands for whatever it was meant for: its host is not given up.
+    let nothing_known = |why: String| Entry::Broken { conditions: Vec::new(), why: why.into() };
     let values = match value {
-        None => return Some(Vec::new()),
+        None => return Vec::new(),
         Some(Value::Array(values)) => values,
         Some(_) => {
             found.invalid(field, "must be a list");
-            return None;
+            return vec![nothing_known(format!("{field}: must be a list"))];
         }
     };
-    if values.len() > max {
-        found.invalid(field, format!("must have at most {max} entries; the rest is not served"));
-    }
+    let over = values.len() > max;
     let each = values.into_iter().take(max).enumerate();
-    Some(each.map(|(index, value)| entry(&value, &at(field, index), found)).collect())
+    let mut entries: Vec<_> = each.map(|(index, value)| entry(&value, &at(field, index), found)).collect();
+    if over {
+        let why = format!("must have at most {max} entries; the rest is not served");
+        found.invalid(field, &why);
+        entries.push(nothing_known(format!("{field}: {why}")));
+    }
+    entries
 }
 
 fn entry<T: DeserializeOwned + Clone>(value: &Value, field: &str, found: &mut Found) -> Entry<T> {
