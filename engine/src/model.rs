@@ -13,6 +13,7 @@ use crate::features::hash::Hashed;
 use crate::features::headers::HeaderEdits;
 use crate::features::internal_redirect::InternalRedirect;
 use crate::features::ip_filter::IpFilter;
+use crate::features::local_rate_limit::LocalRateLimit;
 use crate::features::mirror::Mirror;
 use crate::features::redirect::Redirect;
 use crate::features::retry::Retry;
@@ -42,6 +43,8 @@ pub struct Route {
     pub cors: Option<Cors>,
     /// Who may come in, by address.
     pub ip_filter: Option<IpFilter>,
+    /// How often requests may come to one Envoy.
+    pub rate_limit: Option<LocalRateLimit>,
     /// Where requests without TLS are redirected to it: the port for it, as clients know it.
     pub secure_port: Option<u16>,
     /// The unit of its object that it came from, as `rules[1]`.

@@ -34,6 +34,7 @@ use prost::{Message, Name};
 use super::cluster::{CONNECTION_BUFFER_BYTES, ads};
 use super::{any, endpoints, names, route, seconds};
 use crate::features::ip_filter;
+use crate::features::local_rate_limit::{self, LocalRateLimit};
 use crate::translate::table::TableName;
 
 /// Versions of TLS, of which there are 1.2 and 1.3; both where nothing is said.
@@ -176,6 +177,7 @@ pub(super) fn connection_manager(name: String, proxies: bool) -> Filter {
         route_specifier: Some(RouteSpecifier::Rds(Rds { config_source: Some(ads()), route_config_name: name })),
         http_filters: [http_filter(route::CORS_FILTER, &Cors::default())]
             .into_iter()
+            .chain(proxies.then(|| http_filter(local_rate_limit::FILTER, &LocalRateLimit::filter())))
             .chain(proxies.then(|| http_filter(ip_filter::FILTER, &Rbac::default())))
             .chain([http_filter("envoy.filters.http.router", &Router::default())])
             .collect(),

@@ -19,9 +19,9 @@ use envoy_types::pb::google::protobuf::{BoolValue, UInt32Value};
 use prost::Message;
 
 use super::{any, duration, names};
-use crate::features::ip_filter;
 use crate::features::redirect::{ListenerContext, Redirect, Scheme};
 use crate::features::rewrite::EnvoyPathRewrite;
+use crate::features::{ip_filter, local_rate_limit};
 use crate::model::{
     Action, Forward, Like, Match, NamedMatch, Part, PathMatch, Response, Route, ValueMatch, WeightedBackend,
 };
@@ -51,7 +51,8 @@ pub(crate) fn encode(route: &Route, listener: ListenerContext) -> Vec<u8> {
     // Written by hand, in order: the order of a map with several entries is not defined.
     let cors = route.cors.iter().map(|cors| (CORS_FILTER, any(&cors.encode())));
     let ip_filter = route.ip_filter.iter().map(|filter| (ip_filter::FILTER, any(&filter.encode())));
-    for (name, config) in cors.chain(ip_filter) {
+    let limit = route.rate_limit.iter().map(|limit| (local_rate_limit::FILTER, any(&limit.encode())));
+    for (name, config) in cors.chain(limit).chain(ip_filter) {
         let mut entry = Vec::new();
         prost::encoding::string::encode(1, &name.to_owned(), &mut entry);
         prost::encoding::message::encode(2, &config, &mut entry);

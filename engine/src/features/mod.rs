@@ -8,6 +8,7 @@ pub mod hash;
 pub mod headers;
 pub mod internal_redirect;
 pub mod ip_filter;
+pub mod local_rate_limit;
 pub mod mirror;
 pub mod redirect;
 pub mod retry;

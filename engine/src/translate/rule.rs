@@ -246,6 +246,7 @@ impl Place<'_> {
             response_headers: HeaderEdits::default(),
             cors: None,
             ip_filter: None,
+            rate_limit: None,
             secure_port: None,
             section: format!("rules[{}]", self.index).into(),
             origins: self.origins.clone(),

@@ -19,6 +19,7 @@ pub(crate) fn stories() -> Vec<Story> {
             a_broken_child_beside_a_good_one,
             policies_of_routes,
             addresses_that_may_not_come_in,
+            requests_over_the_limit,
         ]
     )
 }
@@ -327,5 +328,23 @@ routes:
     world.write("proxy.yaml", proxy("shop", "proxy", &spec("nonsense")))?;
     served.get("example.com", "/").comes_to_answer(500).await?;
     served.get("example.com", "/own").answers(500).await?;
+    Ok(())
+}
+
+async fn requests_over_the_limit(world: World) -> Result<()> {
+    let _echo = world.backend_in("shop", "echo", None).await?;
+    let spec = "virtualhost: {fqdn: example.com}
+routes:
+- services: [{name: echo, port: 8080}]
+- conditions: [{prefix: /limited}]
+  rateLimitPolicy: {local: {requests: 1, unit: hour, responseHeadersToAdd: [{name: x-limit, value: 'yes'}]}}
+  services: [{name: echo, port: 8080}]";
+    world.write("proxy.yaml", proxy("shop", "proxy", spec))?;
+    let served = serve(&world).await?;
+    served.get("example.com", "/").comes_to_reach("echo").await?;
+    served.get("example.com", "/limited").reaches("echo").await?;
+    let over = served.get("example.com", "/limited").answers(429).await?;
+    ensure!(over.header("x-limit") == "yes", "the header is not there");
+    served.get("example.com", "/").reaches("echo").await?;
     Ok(())
 }

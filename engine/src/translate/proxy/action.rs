@@ -12,6 +12,7 @@ use crate::fault::Class;
 use crate::features::cors::Cors;
 use crate::features::headers::HeaderEdits;
 use crate::features::ip_filter::IpFilter;
+use crate::features::local_rate_limit::LocalRateLimit;
 use crate::features::redirect::{Redirect, Scheme};
 use crate::features::rewrite::{PathRewrite, Rewrite};
 use crate::features::timeout::Timeouts;
@@ -46,6 +47,7 @@ pub(super) struct Made {
     pub(super) response_headers: HeaderEdits,
     pub(super) cors: Option<Cors>,
     pub(super) ip_filter: Option<IpFilter>,
+    pub(super) rate_limit: Option<LocalRateLimit>,
     pub(super) backends: BTreeSet<Backend>,
     /// Is it served without TLS too?
     pub(super) permit_insecure: bool,
@@ -124,13 +126,22 @@ pub(super) fn make(
     findings: &mut Vec<Finding>,
 ) -> Result<Made, Trouble> {
     let lists = [&route.ip_allow_policy, &route.ip_deny_policy];
-    let filtered = lists.into_iter().flatten().any(|list| !list.is_empty());
+    let limited = route.rate_limit_policy.is_some();
+    let filtered = limited || lists.into_iter().flatten().any(|list| !list.is_empty());
     let is_guarded = filtered || guard.is_none_or(|guard| guard.ip_filter.is_some());
     let mut context = Context { leaf, section, field: format!("spec.{section}"), is_guarded, reader, findings };
     let context = &mut context;
     let ip_filter = policy::ip_filter(route.ip_allow_policy.as_deref(), route.ip_deny_policy.as_deref())
         .map_err(|(field, reason, message)| context.guarded(field, "IPFilterError", reason, &message))?;
     not_served(context, route)?;
+    let rate_limit = policy::rate_limit(route.rate_limit_policy.as_ref()).map_err(|message| {
+        context.guarded(
+            "rateLimitPolicy",
+            "RouteError",
+            "RateLimitPolicyNotValid",
+            &format!("route.rateLimitPolicy is invalid: {message}"),
+        )
+    })?;
     let known = [("CONTOUR_NAMESPACE", leaf.owner.namespace.to_string())];
     let request = headers::read(route.request_headers_policy.as_ref(), true, &known).map_err(|message| {
         let message = format!("{message} on request headers");
@@ -167,6 +178,7 @@ pub(super) fn make(
         cors: guard.cors,
         // What a route says itself stands in the place of what its host says.
         ip_filter: ip_filter.or(guard.ip_filter),
+        rate_limit,
         backends,
         permit_insecure: route.permit_insecure == Some(true),
     })
@@ -175,9 +187,9 @@ pub(super) fn make(
 /// What is not served yet: told, and the route closed where it would be open without it.
 fn not_served(context: &mut Context<'_, '_>, route: &Route) -> Result<(), Trouble> {
     let why = "is not served by this version of Holdfast";
-    if route.rate_limit_policy.is_some() {
-        let message = format!("rateLimitPolicy {why}; the route stays closed");
-        return Err(context.guarded("rateLimitPolicy", "RouteError", "RateLimitPolicyNotValid", &message));
+    if route.rate_limit_policy.as_ref().is_some_and(|policy| policy.global.is_some()) {
+        let message = format!("rateLimitPolicy.global {why}; the route stays closed");
+        return Err(context.guarded("rateLimitPolicy.global", "RouteError", "RateLimitPolicyNotValid", &message));
     }
     if let Some(policy) = &route.jwt_verification_policy {
         if let Some(provider) = policy.require.as_deref().filter(|provider| !provider.is_empty()) {

@@ -1,19 +1,24 @@
 //! Policies of hosts and routes: who may come in, cross-origin requests, retries, what is hashed.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use holdfast_graph::ObjectKey;
 
 use super::action::Guard;
+use super::headers;
 use super::timeouts::{self, Limit};
 use crate::apis::contour::http_proxy::HttpProxy;
-use crate::apis::contour::policy::{CorsPolicy, IpFilterPolicy, LoadBalancerPolicy, RetryPolicy};
+use crate::apis::contour::policy::{
+    CorsPolicy, HeadersPolicy, IpFilterPolicy, LoadBalancerPolicy, RateLimitPolicy, RetryPolicy,
+};
 use crate::apis::contour::route::InternalRedirectPolicy;
 use crate::check;
 use crate::features::cors::{Cors, ENTRIES_MAX};
 use crate::features::hash::{Hashed, HashedPart};
 use crate::features::internal_redirect::{CrossScheme, InternalRedirect};
 use crate::features::ip_filter::{IpFilter, IpRange};
+use crate::features::local_rate_limit::LocalRateLimit;
 use crate::features::retry::Retry;
 use crate::features::upstream::Balance;
 use crate::proxies::finding::Finding;
@@ -141,6 +146,39 @@ fn cors(written: &CorsPolicy) -> Result<Cors, String> {
         Some(flaw) => Err(format!("{}: {}", flaw.field, flaw.message)),
         None => Ok(cors),
     }
+}
+
+/// Reads how often requests may come to one Envoy.
+pub(super) fn rate_limit(written: Option<&RateLimitPolicy>) -> Result<Option<LocalRateLimit>, String> {
+    let Some(written) = written.and_then(|policy| policy.local.as_ref()) else { return Ok(None) };
+    let unit = match &*written.unit {
+        "second" => 1,
+        "minute" => 60,
+        "hour" => 3600,
+        other => return Err(format!("invalid unit {other:?} in local rate limit policy")),
+    };
+    let number = |field: &str, value: i64| {
+        u32::try_from(value).map_err(|_| format!("invalid {field} value {value} in local rate limit policy"))
+    };
+    let requests = number("requests", written.requests)?;
+    if requests == 0 {
+        return Err("invalid requests value 0 in local rate limit policy".into());
+    }
+    let status = match written.response_status_code.unwrap_or(0) {
+        0 => 429,
+        status => u16::try_from(status)
+            .ok()
+            .filter(|status| (400..600).contains(status))
+            .ok_or_else(|| format!("invalid response status code {status} in local rate limit policy"))?,
+    };
+    let headers = HeadersPolicy { set: written.response_headers_to_add.clone(), remove: None };
+    Ok(Some(LocalRateLimit {
+        requests,
+        unit: Duration::from_secs(unit),
+        burst: number("burst", written.burst.unwrap_or(0))?,
+        status,
+        headers: headers::read(Some(&headers), false, &[])?.edits,
+    }))
 }
 
 /// Reads when requests are tried again.

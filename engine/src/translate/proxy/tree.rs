@@ -257,6 +257,7 @@ impl Host<'_> {
             route.response_headers = made.response_headers.clone();
             route.cors.clone_from(&made.cors);
             route.ip_filter.clone_from(&made.ip_filter);
+            route.rate_limit.clone_from(&made.rate_limit);
         }
         let insecure =
             made.as_ref().is_ok_and(|made| made.permit_insecure) || matches!(made, Err(Trouble::Include(..)));
@@ -323,6 +324,7 @@ impl Host<'_> {
             response_headers: HeaderEdits::default(),
             cors: None,
             ip_filter: None,
+            rate_limit: None,
             secure_port: None,
             section: section.into(),
             origins: Origins::one(owner.key.clone()),
