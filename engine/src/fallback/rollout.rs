@@ -55,6 +55,8 @@ pub(crate) struct TrialRun {
     pub(crate) snapshot: Snapshot,
     /// What it has not answered yet.
     pub(crate) waiting: Waiting,
+    /// When it counts as silent, in milliseconds of Unix time.
+    pub(crate) deadline: u64,
 }
 
 /// An Envoy that refuses what others of its build take.
@@ -64,7 +66,7 @@ pub(crate) struct Stray {
     slot: (ResourceType, Arc<str>),
     version: Version,
     /// What it took before, and keeps until something else is wanted.
-    last: Snapshot,
+    pub(crate) last: Snapshot,
 }
 
 impl Line {
@@ -102,7 +104,7 @@ impl Line {
         if unproven.is_empty() {
             return self.release(around);
         }
-        if around.probe.is_some_and(|build| self.build.is_empty() || **build == *self.build) {
+        if self.is_probed(around) {
             self.trial = None;
             return self.probe(&unproven, around);
         }
@@ -133,6 +135,11 @@ impl Line {
     fn trier(&self) -> Option<Arc<str>> {
         let fit = self.envoys.keys().filter(|node| !self.alone.contains_key(*node));
         fit.min_by_key(|node| self.silent.contains(*node)).cloned()
+    }
+
+    /// Is there a probe of its build?
+    pub(crate) fn is_probed(&self, around: &Around<'_>) -> bool {
+        around.probe.is_some_and(|build| self.build.is_empty() || **build == *self.build)
     }
 
     /// Everybody is offered what is wanted.
@@ -217,9 +224,6 @@ impl Line {
     /// An Envoy is lost. Twice on the same content, while others stay, is a refusal without a word.
     pub(crate) fn canary_lost(&mut self, node: &str) -> bool {
         let others = self.envoys.keys().any(|known| **known != *node);
-        if let Some(trial) = self.trial.take_if(|trial| *trial.node == *node) {
-            drop(trial);
-        }
         let Stage::Canary { node: canary, strikes, waiting, .. } = &mut self.stage else { return false };
         if **canary != *node || waiting.is_empty() {
             return false;
@@ -233,7 +237,7 @@ impl Line {
         if self.trial.is_some() || !matches!(self.stage, Stage::Settled) {
             return;
         }
-        let Some(node) = self.trier() else { return };
+        let Some(node) = self.trial_node() else { return };
         let Some(readmission) = &mut self.readmission else { return };
         let Some(subjects) = readmission.next().map(<[Subject]>::to_vec) else {
             self.readmission = None;
@@ -241,10 +245,13 @@ impl Line {
             self.attribution.end(around.now_ms);
             return;
         };
-        let on_trial: BTreeSet<_> = subjects.iter().flat_map(|subject| subject.contents.iter().copied()).collect();
+        let on_trial: BTreeSet<_> = subjects.iter().flat_map(|subject| subject.contents.keys().copied()).collect();
         let fleet = self.trial_fleet();
         around.translator.open(&fleet, &self.fleet);
-        let derived = self.derive(around, &on_trial);
+        // A unit is tried apart from the rest of its object, which is closed meanwhile.
+        let apart = subjects.iter().filter(|subject| !subject.node.section.is_empty());
+        let apart: BTreeSet<_> = apart.map(|subject| subject.node.key.clone()).collect();
+        let derived = self.derive(around, &on_trial, &apart);
         around.translator.lay_over(&fleet, derived.overlay);
         around.translator.translate(around.objects, around.graph);
         let Some(snapshot) = around.translator.snapshot(&fleet).cloned() else { return };
@@ -263,11 +270,34 @@ impl Line {
         self.attribution.round();
         self.hold.expect(&snapshot, &waiting);
         let nothing_to_learn = waiting.is_empty();
-        self.trial = Some(TrialRun { node, snapshot, waiting });
+        let deadline = around.now_ms.saturating_add(around.settings.fallback.ack_timeout_ms);
+        self.trial = Some(TrialRun { node, snapshot, waiting, deadline });
         if nothing_to_learn {
             // Their content is served already, or not at all.
             self.trial_accepted(around);
         }
+    }
+
+    /// Who tries: an Envoy that has what is proven, where anything is.
+    fn trial_node(&self) -> Option<Arc<str>> {
+        let anything = self.hold.has_acknowledged_routes();
+        let fit = self.envoys.keys().filter(|node| !self.alone.contains_key(*node));
+        let fit = fit.filter(|node| !anything || !self.fresh.contains(*node));
+        fit.min_by_key(|node| self.silent.contains(*node)).cloned()
+    }
+
+    /// The Envoy that tries suspects is lost or silent. Twice, while others stay, is a refusal without a word.
+    pub(crate) fn trial_lost(&mut self, node: &str, message: &str, around: &mut Around<'_>) -> bool {
+        let Some(trial) = self.trial.take_if(|trial| *trial.node == *node) else { return false };
+        self.trial_strikes += 1;
+        if self.trial_strikes < STRIKES_MAX || !self.envoys.keys().any(|known| **known != *node) {
+            return false;
+        }
+        for ((kind, name), version) in trial.waiting {
+            self.hold.refuse_version(kind, &name, version, &self.build.clone(), message);
+        }
+        self.trial_refused(message, around);
+        true
     }
 
     fn trial_fleet(&self) -> crate::translate::fleet::FleetId {
