@@ -59,42 +59,7 @@ pub(crate) struct TrialRun {
     pub(crate) deadline: u64,
 }
 
-/// An Envoy that refuses what others of its build take.
-#[derive(Clone, Debug)]
-pub(crate) struct Stray {
-    /// What it refused.
-    slot: (ResourceType, Arc<str>),
-    version: Version,
-    /// What it took before, and keeps until something else is wanted.
-    pub(crate) last: Snapshot,
-}
-
 impl Line {
-    /// An Envoy refused what others of its build took: its own trouble. It keeps what it had.
-    pub(crate) fn went_astray(
-        &mut self,
-        node: &Arc<str>,
-        slot: (ResourceType, Arc<str>),
-        version: Version,
-        message: &str,
-    ) {
-        self.alone.insert(node.clone(), message.to_owned());
-        let last = self.strays.remove(node).map_or_else(|| self.previous.clone(), |stray| stray.last);
-        self.strays.insert(node.clone(), Stray { slot, version, last });
-    }
-
-    /// An Envoy took something: where that is what it refused in another version, its trouble is over.
-    pub(crate) fn came_back(&mut self, node: &str, kind: ResourceType, name: &Arc<str>, version: Version) {
-        let newest = self.everyone.as_ref().and_then(|everyone| everyone.get(kind, name));
-        let back = |stray: &Stray| {
-            stray.slot.0 == kind && stray.slot.1 == *name && newest.is_some_and(|newest| newest.version == version)
-        };
-        if self.strays.get(node).is_some_and(back) {
-            self.strays.remove(node);
-            self.alone.remove(node);
-        }
-    }
-
     /// Takes what is wanted a step further on its way.
     pub(crate) fn advance(&mut self, around: &mut Around<'_>) {
         if matches!(self.stage, Stage::Probing) {
@@ -320,10 +285,8 @@ impl Line {
         }
         let everyone = self.everyone.as_ref();
         for (node, stray) in &self.strays {
-            let newest = everyone.and_then(|everyone| everyone.get(stray.slot.0, &stray.slot.1));
-            // What is newer than what it refused it may try.
-            if newest.is_some_and(|newest| newest.version == stray.version) {
-                nodes.entry(node.clone()).or_insert_with(|| current(&stray.last));
+            if let Some(snapshot) = everyone.and_then(|everyone| stray.offered(everyone)) {
+                nodes.entry(node.clone()).or_insert_with(|| current(&snapshot));
             }
         }
         (self.everyone.as_ref().map(current), nodes)
