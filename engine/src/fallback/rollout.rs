@@ -69,6 +69,20 @@ pub(crate) struct Stray {
     pub(crate) last: Snapshot,
 }
 
+impl Stray {
+    /// What it keeps. One that had nothing yet has all that others have, but for what it refuses.
+    fn kept(&self, everyone: Option<&Snapshot>) -> Snapshot {
+        match everyone.filter(|_| self.last.is_empty()) {
+            Some(everyone) => {
+                let mut kept = everyone.clone();
+                kept.remove(self.slot.0, &self.slot.1);
+                kept
+            }
+            None => self.last.clone(),
+        }
+    }
+}
+
 impl Line {
     /// An Envoy refused what others of its build took: its own trouble. It keeps what it had.
     pub(crate) fn went_astray(
@@ -323,7 +337,7 @@ impl Line {
             let newest = everyone.and_then(|everyone| everyone.get(stray.slot.0, &stray.slot.1));
             // What is newer than what it refused it may try.
             if newest.is_some_and(|newest| newest.version == stray.version) {
-                nodes.entry(node.clone()).or_insert_with(|| current(&stray.last));
+                nodes.entry(node.clone()).or_insert_with(|| current(&stray.kept(everyone)));
             }
         }
         (self.everyone.as_ref().map(current), nodes)
