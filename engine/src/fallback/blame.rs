@@ -17,6 +17,7 @@ use super::readmission::{Finding, Readmission, Subject};
 use super::rollout::{Stage, Waiting, next};
 use super::suspects::{self, Suspects};
 use super::trials::{self, Item};
+use crate::translate::overlay::{Closing, Manner, Overlay};
 use crate::trial::{Outcome as TrialOutcome, Trial, Tried};
 
 /// Parts of one refused resource that are tried alone, at most; of more the first by object.
@@ -331,6 +332,7 @@ impl Line {
     /// A refused route configuration of the fleet: who can be at fault goes back to last valid, and is taken in again.
     pub(crate) fn blame(&mut self, name: &Arc<str>, version: Version, message: &str, around: &mut Around<'_>) {
         let suspects = self.suspects(name, &version).map_or_else(Suspects::new, |(suspects, _)| suspects);
+        let suspects = suspects::without_plain_answers(suspects);
         self.stage = Stage::Settled;
         self.remember_refused(ResourceType::Route, name, version, around);
         if !around.settings.fallback.isolate {
@@ -367,6 +369,7 @@ impl Line {
                 let desired = plan.map(|plan| around.translator.contents(gateway, plan)).unwrap_or_default();
                 let made = around.translator.contents_under(gateway, key, overlay, around.objects);
                 desired.iter().chain(&made).any(|(content, _)| subject.contents.contains_key(content))
+                    || stands_in(gateway, subject, around)
             });
             if readmission.testing().is_none() {
                 self.trial = None;
@@ -517,6 +520,20 @@ impl Line {
         self.quarantine.acquit(content);
         self.record(Change::Acquit(self.scope(), content.0));
     }
+}
+
+/// Is it an answer that may stand in for a unit that is desired?
+fn stands_in(gateway: &ObjectKey, subject: &Subject, around: &Around<'_>) -> bool {
+    subject.contents.iter().any(|(content, node)| {
+        [Manner::AsWritten, Manner::Narrowed].into_iter().any(|how| {
+            let closed = BTreeMap::from([(node.section.clone(), Closing { how, message: "".into() })]);
+            let over = Overlay { closed: BTreeMap::from([(node.key.clone(), closed)]), ..Overlay::default() };
+            let plan = around.translator.try_route(&node.key, &over, around.objects);
+            plan.is_some_and(|plan| {
+                around.translator.contents(gateway, &plan).iter().any(|(made, of)| made == content && of == node)
+            })
+        })
+    })
 }
 
 /// Suspects as they are taken in or left out together.

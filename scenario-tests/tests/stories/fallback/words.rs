@@ -5,10 +5,10 @@ use holdfast_scenario_tests::fleet::FleetEnvoy;
 use holdfast_scenario_tests::hammer::Shot;
 use holdfast_scenario_tests::{Hammer, Story, World, stories, until};
 
-use super::{BACKFILL, ask, comes_to_blame, comes_to_serve, good, serves, unprobed};
+use super::{BACKFILL, REPLACE, ask, comes_to_blame, comes_to_serve, good, serves, unprobed};
 
 pub(crate) fn stories() -> Vec<Story> {
-    stories!("fallback::words", true, [that_imitate_a_refusal_of_others])
+    stories!("fallback::words", true, [that_imitate_a_refusal_of_others, that_imitate_it_while_others_are_edited])
 }
 
 /// What Envoy says of others when it refuses them, in the value of a header that is matched.
@@ -70,4 +70,8 @@ async fn told(world: World, flags: &[&str], edited: bool) -> Result<()> {
 
 async fn that_imitate_a_refusal_of_others(world: World) -> Result<()> {
     told(world, &BACKFILL, false).await
+}
+
+async fn that_imitate_it_while_others_are_edited(world: World) -> Result<()> {
+    told(world, &REPLACE, true).await
 }
