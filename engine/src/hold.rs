@@ -105,6 +105,15 @@ impl Hold {
         }
     }
 
+    /// Forms that stand in for older ones are offered: an answer to them says nothing about what is wanted.
+    pub(crate) fn expect_meanwhile(&mut self, offered: &Snapshot, changed: &BTreeMap<Slot, Version>) {
+        for slot in changed.keys() {
+            if let Some(resource) = offered.get(slot.0, &slot.1) {
+                self.pending.entry(slot.clone()).or_default().insert(0, resource.clone());
+            }
+        }
+    }
+
     /// What was acknowledged, as a whole.
     pub(crate) fn acknowledged_snapshot(&self) -> Snapshot {
         let mut snapshot = Snapshot::default();
@@ -145,6 +154,13 @@ impl Hold {
     /// Why a form was refused, where it was.
     pub(crate) fn refusal_of(&self, kind: ResourceType, name: &Arc<str>, version: Version) -> Option<&Refusal> {
         self.refused.get(&((kind, name.clone()), version))
+    }
+
+    /// Is anything in a configuration refused?
+    pub(crate) fn refuses_any_of(&self, snapshot: &Snapshot) -> bool {
+        self.refused
+            .keys()
+            .any(|((kind, name), version)| snapshot.get(*kind, name).is_some_and(|r| r.version == *version))
     }
 
     /// Resources of a type whose wanted form is refused, with the version.

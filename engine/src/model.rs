@@ -53,6 +53,19 @@ pub struct Route {
     pub origins: Origins,
 }
 
+impl Route {
+    /// Is it an answer to a literal path and nothing more? Then there is nothing in it that an Envoy could refuse.
+    pub fn is_plain_answer(&self) -> bool {
+        let Match { path, method: _, headers, query, grpc: _ } = &self.matches;
+        let literal = !matches!(path, PathMatch::Regex(_)) && headers.is_empty() && query.is_empty();
+        let edits = [&self.request_headers, &self.response_headers];
+        literal
+            && matches!(self.action, Action::Respond(_))
+            && edits.into_iter().all(|edits| *edits == HeaderEdits::default())
+            && self.cors.is_none()
+    }
+}
+
 /// The order of routes in a host, as Gateway API asks; the first that matches wins.
 ///
 /// <https://gateway-api.sigs.k8s.io/reference/spec/#httproutematch>

@@ -51,6 +51,7 @@ impl Body {
         match self {
             Body::HttpRoute(route) => route.names_guard(rule),
             Body::GrpcRoute(route) => route.names_guard(rule),
+            Body::HttpProxy(proxy) => proxy.names_guard(),
             _ => false,
         }
     }

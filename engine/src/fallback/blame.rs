@@ -11,12 +11,13 @@ use holdfast_store::{Change, StoredVerdict};
 use holdfast_xds::{Answer, Outcome, ResourceType, Version};
 
 use super::ROUNDS_MAX;
-use super::interaction::{Found, Interaction};
+use super::interaction::{Found, Interaction, in_order};
 use super::line::{Around, Line};
-use super::readmission::{Finding, Subject};
+use super::readmission::{Finding, Readmission, Subject};
 use super::rollout::{Stage, Waiting, next};
 use super::suspects::{self, Suspects};
 use super::trials::{self, Item};
+use crate::translate::overlay::{Closing, Manner, Overlay};
 use crate::trial::{Outcome as TrialOutcome, Trial, Tried};
 
 /// Parts of one refused resource that are tried alone, at most; of more the first by object.
@@ -190,13 +191,11 @@ impl Line {
                     rendered: rendered.clone(),
                 })
             });
-            let (mut newer, mut items): (Vec<Item>, Vec<Item>) =
-                items.partition(|item| changed.contains(&item.content));
-            newer.sort_by(|a, b| {
-                (&a.rendered.route.precedence.age, &a.host).cmp(&(&b.rendered.route.precedence.age, &b.host))
-            });
-            let unchanged = items.len();
-            items.append(&mut newer);
+            let (items, unchanged) = in_order(
+                items,
+                |item| changed.contains(&item.content),
+                |item| (item.rendered.route.precedence.age.clone(), item.host.clone()),
+            );
             Some((name, version, Interaction::new(items, unchanged)?))
         })
     }
@@ -239,6 +238,9 @@ impl Line {
         self.silent.remove(&answer.node);
         if answer.kind == ResourceType::Route && answer.outcome == Outcome::Acknowledged {
             self.canary_filled(&answer.node);
+            if self.fresh.remove(&answer.node) {
+                self.start_trial(around);
+            }
         }
         for (name, version) in &answer.resources {
             let Some(version) = *version else { continue };
@@ -254,11 +256,34 @@ impl Line {
 
     fn acknowledge(&mut self, answer: &Answer, name: &Arc<str>, version: Version, around: &mut Around<'_>) {
         self.came_back(&answer.node, answer.kind, name, version);
-        if !self.hold.acknowledge((answer.kind, name.clone()), version) {
+        if self.hold.acknowledge((answer.kind, name.clone()), version) {
+            self.learn(answer.kind, name, version, around);
+        }
+        if self.hold.refusal_of(answer.kind, name, version).is_some() {
+            // The repeat of a refused certificate is acknowledged without being taken.
             return;
         }
+        if let Some(trial) = &mut self.trial
+            && *trial.node == *answer.node
+        {
+            let slot = (answer.kind, name.clone());
+            if trial.waiting.get(&slot) == Some(&version) {
+                trial.waiting.remove(&slot);
+            }
+            if trial.waiting.is_empty() {
+                self.trial_accepted(around);
+            }
+        }
+        if self.canary_acknowledged(&answer.node, answer.kind, name, version) {
+            self.stage = Stage::Settled;
+            self.advance(around);
+        }
+    }
+
+    /// A form was acknowledged for the first time: what does that prove?
+    fn learn(&mut self, kind: ResourceType, name: &Arc<str>, version: Version, around: &Around<'_>) {
         let mut proven = BTreeSet::new();
-        match answer.kind {
+        match kind {
             ResourceType::Route => proven = self.prove(name, version),
             ResourceType::Endpoints => {}
             ResourceType::Secret => {
@@ -277,21 +302,6 @@ impl Line {
             ResourceType::Cluster => self.note_acknowledged(),
         }
         self.promote(&proven, around);
-        if let Some(trial) = &mut self.trial
-            && *trial.node == *answer.node
-        {
-            let slot = (answer.kind, name.clone());
-            if trial.waiting.get(&slot) == Some(&version) {
-                trial.waiting.remove(&slot);
-            }
-            if trial.waiting.is_empty() {
-                self.trial_accepted(around);
-            }
-        }
-        if self.canary_acknowledged(&answer.node, answer.kind, name, version) {
-            self.stage = Stage::Settled;
-            self.advance(around);
-        }
     }
 
     fn refuse(&mut self, answer: &Answer, name: &Arc<str>, version: Version, message: &str, around: &mut Around<'_>) {
@@ -322,19 +332,23 @@ impl Line {
     /// A refused route configuration of the fleet: who can be at fault goes back to last valid, and is taken in again.
     pub(crate) fn blame(&mut self, name: &Arc<str>, version: Version, message: &str, around: &mut Around<'_>) {
         let suspects = self.suspects(name, &version).map_or_else(Suspects::new, |(suspects, _)| suspects);
+        let suspects = suspects::without_plain_answers(suspects);
         self.stage = Stage::Settled;
+        self.remember_refused(ResourceType::Route, name, version, around);
         if !around.settings.fallback.isolate {
             self.hold_as_a_whole(around);
         } else if self.rounds <= ROUNDS_MAX {
             self.attribution.begin(around.now_ms);
             let subjects = subjects(suspects, around.settings.fallback.use_last_valid);
+            // Of an object with several units it is asked which of them.
+            let subjects = if let [only] = &subjects[..] { only.units() } else { subjects };
             match &subjects[..] {
                 [only] => self.convict_subject(only, message, around),
                 [] => {}
                 _ => {
                     for subject in &subjects {
-                        for content in &subject.contents {
-                            self.convict(*content, &subject.node, Detected::Suspected, message, Vec::new(), around);
+                        for (content, node) in &subject.contents {
+                            self.convict(*content, node, Detected::Suspected, message, Vec::new(), around);
                         }
                     }
                     // A search that is under way goes on: what stands in for its suspects may be refused as well.
@@ -345,8 +359,66 @@ impl Line {
         self.settle(around);
     }
 
+    /// Who was edited meanwhile is not tried again, and nobody stays suspected whom nobody is going to try.
+    pub(crate) fn drop_suspicions(&mut self, around: &Around<'_>) {
+        if let Some(readmission) = &mut self.readmission {
+            let (gateway, overlay) = (&self.gateway, &self.derived.overlay);
+            readmission.retain(|subject| {
+                let key = &subject.node.key;
+                let plan = around.translator.route(key);
+                let desired = plan.map(|plan| around.translator.contents(gateway, plan)).unwrap_or_default();
+                let made = around.translator.contents_under(gateway, key, overlay, around.objects);
+                desired.iter().chain(&made).any(|(content, _)| subject.contents.contains_key(content))
+                    || stands_in(gateway, subject, around)
+            });
+            if readmission.testing().is_none() {
+                self.trial = None;
+            }
+        }
+        let suspected = self.quarantine.iter().filter(|(_, verdict)| verdict.detected == Detected::Suspected);
+        let tried = self.readmission.as_ref().map(Readmission::contents).unwrap_or_default();
+        let dropped: Vec<Content> =
+            suspected.map(|(content, _)| content).filter(|content| !tried.contains(content)).collect();
+        for content in dropped {
+            self.acquit(&content);
+        }
+    }
+
+    /// What is wanted is known to be refused, and no verdict says why: the culprit is searched without sending it again.
+    /// True where that is so.
+    pub(crate) fn blame_what_is_known(&mut self, around: &mut Around<'_>) -> bool {
+        if !around.settings.fallback.isolate || self.readmission.is_some() || self.search.is_some() {
+            return false;
+        }
+        let Some(snapshot) = around.translator.snapshot(&self.fleet).cloned() else { return false };
+        let known = |(name, resource): (&Arc<str>, &Arc<holdfast_xds::Resource>)| {
+            let refusal = self.hold.refusal_of(ResourceType::Route, name, resource.version)?;
+            Some((name.clone(), resource.version, refusal.message.clone()))
+        };
+        let Some((name, version, message)) = snapshot.of(ResourceType::Route).iter().find_map(known) else {
+            return false;
+        };
+        self.note_forms(&self.fleet.clone(), &snapshot, around.translator);
+        let explained = self.suspects(&name, &version).is_none_or(|(suspects, _)| suspects.is_empty());
+        if explained || self.rounds > ROUNDS_MAX || !self.blamed.insert(version) {
+            return false;
+        }
+        if self.is_probed(around) {
+            let mut search = Search { rounds: 1, ..Search::default() };
+            self.look_into(&mut search, ResourceType::Route, &name, version, &message, around);
+            self.stage = Stage::Probing;
+            self.search_on(search, around);
+        } else {
+            self.blame(&name, version, &message, around);
+        }
+        true
+    }
+
     /// An Envoy is lost, or silent for too long, on what it was offered first.
     pub(crate) fn lost(&mut self, node: &str, message: &str, around: &mut Around<'_>) {
+        if self.trial_lost(node, message, around) {
+            return;
+        }
         let waiting = match &self.stage {
             Stage::Canary { waiting, .. } => waiting.clone(),
             _ => Waiting::new(),
@@ -364,9 +436,10 @@ impl Line {
     /// The Envoy took the suspects that were on trial.
     pub(crate) fn trial_accepted(&mut self, around: &mut Around<'_>) {
         self.trial = None;
+        self.trial_strikes = 0;
         let Some(readmission) = &mut self.readmission else { return };
         if let Finding::Cleared(subjects) = readmission.accepted() {
-            for content in subjects.iter().flat_map(|subject| &subject.contents) {
+            for content in subjects.iter().flat_map(|subject| subject.contents.keys()) {
                 self.acquit(content);
             }
         }
@@ -376,16 +449,20 @@ impl Line {
     /// The Envoy refused the suspects that were on trial.
     pub(crate) fn trial_refused(&mut self, message: &str, around: &mut Around<'_>) {
         self.trial = None;
+        self.trial_strikes = 0;
         let Some(readmission) = &mut self.readmission else { return };
         if let Finding::Convicted(subject) = readmission.refused() {
-            self.convict_subject(&subject, message, around);
+            match subject.units() {
+                units if units.len() > 1 => readmission.search_in(units),
+                _ => self.convict_subject(&subject, message, around),
+            }
         }
         self.settle(around);
     }
 
     fn convict_subject(&mut self, subject: &Subject, message: &str, around: &Around<'_>) {
-        for content in &subject.contents {
-            self.convict(*content, &subject.node, Detected::Nack, message, Vec::new(), around);
+        for (content, node) in &subject.contents {
+            self.convict(*content, node, Detected::Nack, message, Vec::new(), around);
         }
     }
 
@@ -400,11 +477,12 @@ impl Line {
         around: &Around<'_>,
     ) {
         if !around.settings.fallback.isolate {
+            self.remember_refused(kind, &name.into(), version, around);
             return self.hold_as_a_whole(around);
         }
         if kind != ResourceType::Secret {
             // Held at what was acknowledged.
-            return;
+            return self.remember_refused(kind, &name.into(), version, around);
         }
         let origin = self.wanted.get(kind, name).and_then(|resource| resource.origins.iter().next().cloned());
         if let Some(key) = origin {
@@ -444,14 +522,28 @@ impl Line {
     }
 }
 
+/// Is it an answer that may stand in for a unit that is desired?
+fn stands_in(gateway: &ObjectKey, subject: &Subject, around: &Around<'_>) -> bool {
+    subject.contents.iter().any(|(content, node)| {
+        [Manner::AsWritten, Manner::Narrowed].into_iter().any(|how| {
+            let closed = BTreeMap::from([(node.section.clone(), Closing { how, message: "".into() })]);
+            let over = Overlay { closed: BTreeMap::from([(node.key.clone(), closed)]), ..Overlay::default() };
+            let plan = around.translator.try_route(&node.key, &over, around.objects);
+            plan.is_some_and(|plan| {
+                around.translator.contents(gateway, &plan).iter().any(|(made, of)| made == content && of == node)
+            })
+        })
+    })
+}
+
 /// Suspects as they are taken in or left out together.
 fn subjects(suspects: Suspects, by_object: bool) -> Vec<Subject> {
-    let mut subjects: BTreeMap<Node, BTreeSet<Content>> = BTreeMap::new();
+    let mut subjects: BTreeMap<Node, BTreeMap<Content, Node>> = BTreeMap::new();
     for (node, parts) in suspects {
         // No other version of an HTTPProxy ever stands in, so that each of its routes is judged apart.
         let together = by_object && !crate::translate::proxy::is_proxy(&node.key);
-        let node = if together { Node::whole(node.key) } else { node };
-        subjects.entry(node).or_default().extend(parts.into_keys());
+        let whose = if together { Node::whole(node.key.clone()) } else { node.clone() };
+        subjects.entry(whose).or_default().extend(parts.into_keys().map(|content| (content, node.clone())));
     }
     subjects.into_iter().map(|(node, contents)| Subject { node, contents }).collect()
 }

@@ -2,6 +2,7 @@
 //!
 //! A hold keeps bytes, and bytes know nothing of deletions and revoked grants. So they are read again, and routes of
 //! objects that are gone, have left, may not use their back end any more or name a guard since become direct responses.
+//! The same where an Envoy keeps what it had, and where all others wait for the one that tries.
 //! Where even that is refused, the whole route configuration answers every request the same.
 
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use holdfast_xds::{Resource, ResourceType, Snapshot};
 use prost::Message;
 
 use super::line::{Around, Line};
-use super::rollout::Waiting;
+use super::rollout::{Stage, Waiting};
 use crate::apis::contour;
 use crate::apis::gateway::GROUP;
 use crate::apis::scheme;
@@ -34,7 +35,7 @@ impl Line {
         for (name, _) in self.hold.refused_now(ResourceType::Route) {
             let Some(resource) = wanted.get(ResourceType::Route, &name).cloned() else { continue };
             let response = Response { status: STATUS, body: around.settings.missing_backend_body.clone() };
-            let must_close = |route: &envoy::Route| self.must_close(route, around);
+            let must_close = |domain: &str, route: &envoy::Route| self.must_close(domain, route, around);
             let Some(body) = close(&resource.body, &response, must_close) else { continue };
             let mut instead = Resource::new(name.clone(), body, resource.origins.clone());
             if self.hold.refusal_of(ResourceType::Route, &name, instead.version).is_some() {
@@ -46,16 +47,62 @@ impl Line {
         self.hold.expect(wanted, &closed);
     }
 
+    /// While one Envoy tries what is new, the others keep nothing that must not be served any more. True where that
+    /// changed something.
+    pub(crate) fn close_while_waiting(&mut self, around: &Around<'_>) -> bool {
+        let Some(mut everyone) = self.everyone.clone().filter(|_| self.stage != Stage::Settled) else { return false };
+        let response = Response { status: STATUS, body: around.settings.missing_backend_body.clone() };
+        let routes = everyone.of(ResourceType::Route).values();
+        let differ = routes.filter(|held| self.wanted.get(ResourceType::Route, &held.name) != Some(held));
+        let mut closed = Waiting::new();
+        for resource in differ.cloned().collect::<Vec<_>>() {
+            let must_close = |domain: &str, route: &envoy::Route| self.must_close(domain, route, around);
+            let Some(body) = close(&resource.body, &response, must_close) else { continue };
+            let instead = Resource::new(resource.name.clone(), body, resource.origins.clone());
+            if self.hold.refusal_of(ResourceType::Route, &instead.name, instead.version).is_none() {
+                closed.insert((ResourceType::Route, instead.name.clone()), instead.version);
+                everyone.insert(ResourceType::Route, Arc::new(instead));
+            }
+        }
+        self.hold.expect_meanwhile(&everyone, &closed);
+        self.everyone = Some(everyone);
+        !closed.is_empty()
+    }
+
+    /// An Envoy that keeps what it had keeps nothing that must not be served any more.
+    pub(crate) fn close_in_strays(&mut self, around: &Around<'_>) {
+        let mut strays = std::mem::take(&mut self.strays);
+        for stray in strays.values_mut() {
+            let response = Response { status: STATUS, body: around.settings.missing_backend_body.clone() };
+            let held: Vec<Arc<Resource>> = stray.last.of(ResourceType::Route).values().cloned().collect();
+            for resource in held {
+                if let Some(body) =
+                    close(&resource.body, &response, |domain, route| self.must_close(domain, route, around))
+                {
+                    let instead = Resource::new(resource.name.clone(), body, resource.origins.clone());
+                    stray.last.insert(ResourceType::Route, Arc::new(instead));
+                }
+            }
+        }
+        self.strays = strays;
+    }
+
     /// Must a route be served no more, whatever the bytes that are held say?
-    fn must_close(&self, route: &envoy::Route, around: &Around<'_>) -> bool {
+    fn must_close(&self, domain: &str, route: &envoy::Route, around: &Around<'_>) -> bool {
         let Some(owner) = owner(&route.name) else { return false };
         if around.unusable.contains(&owner) {
             return false;
         }
         let Some(object) = around.objects.get(&owner) else { return true };
-        let stands = around.translator.route(&owner).is_some_and(|plan| plan.gateways().contains(&self.gateway));
+        let stands = around.translator.route(&owner).is_some_and(|plan| {
+            let mut places = plan.places.iter();
+            places.any(|(gateway, _, host)| *gateway == self.gateway && host.domain() == domain)
+        });
         let granted = || clusters(route).all(|cluster| self.is_granted(&owner, cluster, around));
-        !stands || object.body.names_guard(None) || !granted()
+        // Of an HTTPProxy the guard may stand in a root.
+        let roots = around.translator.roots_of(&owner).filter_map(|root| around.objects.get(root));
+        let guarded = object.body.names_guard(None) || roots.into_iter().any(|root| root.body.names_guard(None));
+        !stands || guarded || !granted()
     }
 
     /// May the route use the back end of this cluster today?
@@ -97,19 +144,21 @@ fn clusters(route: &envoy::Route) -> impl Iterator<Item = &str> {
 }
 
 /// The route configuration with these routes closed; none where nothing is to be closed in it.
-fn close(body: &[u8], response: &Response, must_close: impl Fn(&envoy::Route) -> bool) -> Option<Bytes> {
+fn close(body: &[u8], response: &Response, must_close: impl Fn(&str, &envoy::Route) -> bool) -> Option<Bytes> {
     let mut configuration = envoy::RouteConfiguration::decode(body).ok()?;
-    let routes = configuration.virtual_hosts.iter_mut().flat_map(|host| &mut host.routes);
-    let open = routes.filter(|route| !matches!(route.action, Some(Action::DirectResponse(_))));
     let mut any = false;
-    for route in open.filter(|route| must_close(route)) {
-        any = true;
-        *route = envoy::Route {
-            name: std::mem::take(&mut route.name),
-            r#match: route.r#match.take(),
-            action: Some(Action::DirectResponse(direct_response(response))),
-            ..Default::default()
-        };
+    for host in &mut configuration.virtual_hosts {
+        let domain = host.domains.first().map_or("", String::as_str);
+        let open = host.routes.iter_mut().filter(|route| !matches!(route.action, Some(Action::DirectResponse(_))));
+        for route in open.filter(|route| must_close(domain, route)) {
+            any = true;
+            *route = envoy::Route {
+                name: std::mem::take(&mut route.name),
+                r#match: route.r#match.take(),
+                action: Some(Action::DirectResponse(direct_response(response))),
+                ..Default::default()
+            };
+        }
     }
     any.then(|| configuration.encode_to_vec().into())
 }

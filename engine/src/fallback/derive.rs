@@ -12,6 +12,8 @@ use super::world::World;
 use crate::fault::Class;
 use crate::translate::overlay::{Closing, Manner, Overlay};
 
+/// How often a plan is derived anew because what is made with stand-ins is refused too.
+const STAND_INS_MAX: usize = 8;
 /// What is said of what changed while everything is held.
 const HELD: &str = "held together with everything that changed since the last valid configuration";
 /// What is said of an object that was refused again and again.
@@ -73,10 +75,34 @@ pub(crate) fn derive(world: &World<'_>, graph: &Graph) -> Derived {
     if derived.broken.is_empty() {
         return derived;
     }
-    let nodes: BTreeSet<Node> = derived.broken.keys().cloned().collect();
-    derived.plan = Plan::derive(&nodes, graph, world, &gates);
-    lay_over(&mut derived, &refused, world);
+    for _ in 0..STAND_INS_MAX {
+        let nodes: BTreeSet<Node> = derived.broken.keys().cloned().collect();
+        derived.plan = Plan::derive(&nodes, graph, world, &gates);
+        derived.overlay = Overlay::default();
+        derived.served.clear();
+        lay_over(&mut derived, &refused, world);
+        let more = refused_with_stand_ins(world, &derived);
+        if more.is_empty() {
+            break;
+        }
+        derived.broken.extend(more.iter().map(|(node, broken)| (node.clone(), broken.clone())));
+        refused.extend(more);
+    }
     derived
+}
+
+/// The units that are refused as they are made with what stands in for the objects that they read.
+fn refused_with_stand_ins(world: &World<'_>, derived: &Derived) -> BTreeMap<Node, Broken> {
+    let mut broken = BTreeMap::new();
+    let keys: BTreeSet<&ObjectKey> = world.quarantine.iter().map(|(_, verdict)| &verdict.node.key).collect();
+    for key in keys.into_iter().filter(|key| !derived.overlay.objects.contains_key(*key)) {
+        for (content, node) in world.translator.contents_under(world.gateway, key, &derived.overlay, world.objects) {
+            if world.refuses(&content) && !derived.broken.contains_key(&node) {
+                broken.extend(world.quarantine.get(&content).map(|verdict| (node, of(verdict))));
+            }
+        }
+    }
+    broken
 }
 
 /// What translation says is invalid, of what stands at the Gateway.

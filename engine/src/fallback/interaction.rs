@@ -6,6 +6,20 @@
 
 use super::trials::Item;
 
+/// The order in which parts are searched, and how many of them did not change: those first, then the changed ones, the
+/// older before the younger.
+pub(crate) fn in_order<T, A: Ord>(
+    items: impl Iterator<Item = T>,
+    changed: impl Fn(&T) -> bool,
+    age: impl Fn(&T) -> A,
+) -> (Vec<T>, usize) {
+    let (mut newer, mut ordered): (Vec<T>, Vec<T>) = items.partition(changed);
+    newer.sort_by_key(age);
+    let unchanged = ordered.len();
+    ordered.append(&mut newer);
+    (ordered, unchanged)
+}
+
 /// What the search is at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
@@ -17,17 +31,17 @@ enum Phase {
 
 /// What was found.
 #[derive(Clone, Debug)]
-pub(crate) enum Found {
+pub(crate) enum Found<T> {
     /// Try this set next.
-    Try(Vec<Item>),
+    Try(Vec<T>),
     /// The later is refused together with the earlier; without an earlier one, together with what does not change.
-    Blamed(Box<Item>, Option<Box<Item>>),
+    Blamed(Box<T>, Option<Box<T>>),
 }
 
 /// The search. Parts are in the order of their age, those that did not change first.
 #[derive(Clone, Debug)]
-pub(crate) struct Interaction {
-    items: Vec<Item>,
+pub(crate) struct Interaction<T = Item> {
+    items: Vec<T>,
     /// A prefix of this length is taken.
     low: usize,
     /// A prefix of this length is refused.
@@ -35,16 +49,16 @@ pub(crate) struct Interaction {
     phase: Phase,
 }
 
-impl Interaction {
+impl<T: Clone> Interaction<T> {
     /// Begins with parts that are refused together, of which the first `unchanged` are acknowledged. None where nothing
     /// has changed: then nobody can be blamed.
-    pub(crate) fn new(items: Vec<Item>, unchanged: usize) -> Option<Self> {
+    pub(crate) fn new(items: Vec<T>, unchanged: usize) -> Option<Self> {
         let high = items.len();
         (unchanged < high).then_some(Self { items, low: unchanged, high, phase: Phase::Culprit })
     }
 
     /// What to try, or who is blamed.
-    pub(crate) fn next(&mut self) -> Option<Found> {
+    pub(crate) fn next(&mut self) -> Option<Found<T>> {
         if self.high - self.low > 1 {
             return Some(Found::Try(self.trial()));
         }
@@ -64,9 +78,9 @@ impl Interaction {
         }
     }
 
-    fn trial(&self) -> Vec<Item> {
+    fn trial(&self) -> Vec<T> {
         let middle = self.middle();
-        let mut items: Vec<Item> = self.items.get(..middle).unwrap_or_default().to_vec();
+        let mut items: Vec<T> = self.items.get(..middle).unwrap_or_default().to_vec();
         if let Phase::Witness { culprit } = self.phase {
             items.extend(self.items.get(culprit).cloned());
         }
@@ -85,5 +99,86 @@ impl Interaction {
     /// The set was refused.
     pub(crate) fn refused(&mut self) {
         self.high = self.middle();
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic)]
+mod tests {
+    use super::*;
+
+    /// Runs a search among `count` parts where these pairs do not go together; says who is blamed, who is the witness,
+    /// and how many trials it took.
+    fn search(count: usize, unchanged: usize, pairs: &[(usize, usize)]) -> (usize, Option<usize>, u32) {
+        let mut search = Interaction::new((0..count).collect(), unchanged).unwrap();
+        let mut trials = 0;
+        loop {
+            match search.next().unwrap() {
+                Found::Try(parts) => {
+                    trials += 1;
+                    let bad = pairs.iter().any(|(one, other)| parts.contains(one) && parts.contains(other));
+                    if bad { search.refused() } else { search.accepted() }
+                }
+                Found::Blamed(culprit, witness) => return (*culprit, witness.map(|witness| *witness), trials),
+            }
+        }
+    }
+
+    /// Two parts are looked for, and each takes 2 + log2 of all.
+    fn bound(count: usize) -> u32 {
+        2 * (2 + count.ilog2())
+    }
+
+    #[test]
+    fn the_later_of_two_is_blamed_and_the_earlier_is_the_witness() {
+        for count in [2, 3, 7, 8, 9, 64] {
+            for later in 1..count {
+                for earlier in 0..later {
+                    let (culprit, witness, trials) = search(count, 1, &[(earlier, later)]);
+                    assert_eq!((culprit, witness), (later, Some(earlier)), "of {count}");
+                    assert!(trials <= bound(count), "{trials} trials for {count} parts");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_has_not_changed_is_never_blamed() {
+        for later in 40..50 {
+            let (culprit, witness, _) = search(50, 40, &[(7, later)]);
+            assert_eq!((culprit, witness), (later, Some(7)));
+        }
+        assert!(Interaction::new(vec![1, 2, 3], 3).is_none(), "where nothing has changed nobody can be blamed");
+    }
+
+    #[test]
+    fn of_several_pairs_each_is_found_within_its_bound() {
+        let count = 10_000;
+        let mut pairs: Vec<(usize, usize)> = (0..20).map(|i| (i * 37, 5_000 + i * 211)).collect();
+        let mut blamed = Vec::new();
+        while !pairs.is_empty() {
+            let (culprit, witness, trials) = search(count, 5_000, &pairs);
+            assert!(trials <= bound(count), "{trials} trials");
+            let at = pairs.iter().position(|pair| *pair == (witness.unwrap(), culprit)).unwrap();
+            // Who is blamed is taken out before the next search.
+            pairs.remove(at);
+            blamed.push(culprit);
+        }
+        assert!(blamed.is_sorted(), "the first of them comes first: {blamed:?}");
+    }
+
+    #[test]
+    fn a_part_that_is_refused_alone_has_no_witness() {
+        let mut search = Interaction::new(vec!['a'], 0).unwrap();
+        assert!(matches!(search.next(), Some(Found::Blamed(culprit, None)) if *culprit == 'a'));
+    }
+
+    #[test]
+    fn unchanged_parts_come_first_and_older_changed_ones_before_younger() {
+        let parts = [("new", 9), ("old", 5), ("newer", 12), ("older", 1), ("newest", 30), ("edited", 3)];
+        let changed = |part: &(&str, i32)| part.0.starts_with("new") || part.0 == "edited";
+        let (order, unchanged) = in_order(parts.into_iter(), changed, |part| part.1);
+        let names: Vec<&str> = order.into_iter().map(|part| part.0).collect();
+        assert_eq!((names, unchanged), (vec!["old", "older", "edited", "new", "newer", "newest"], 2));
     }
 }

@@ -1,7 +1,7 @@
 //! A line: one Gateway's Envoys of one build, and everything that is known of them.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use holdfast_graph::{Content, Graph, ObjectKey, Quarantine};
@@ -15,7 +15,8 @@ use super::derive::{Derived, derive};
 use super::last_valid::LastValid;
 use super::proof::Proof;
 use super::readmission::Readmission;
-use super::rollout::{Stage, Stray, TrialRun};
+use super::rollout::{Stage, TrialRun};
+use super::strays::Stray;
 use super::whole::Whole;
 use super::world::World;
 use crate::fault::Fault;
@@ -112,12 +113,20 @@ pub(crate) struct Line {
     pub(crate) stage: Stage,
     pub(crate) readmission: Option<Readmission>,
     pub(crate) trial: Option<TrialRun>,
+    /// How often an Envoy was lost on the suspects that are on trial.
+    pub(crate) trial_strikes: u32,
+    /// Envoys that came with nothing and have taken nothing yet.
+    pub(crate) fresh: BTreeSet<Arc<str>>,
     pub(crate) search: Option<Search>,
     pub(crate) attribution: Attribution,
     /// Without the gate: is everything that changed since the last valid configuration held back?
     pub(crate) whole: Whole,
+    /// Refused resources that are stored, the oldest first.
+    pub(crate) remembered: VecDeque<Version>,
     /// Fallbacks since the last edit.
     pub(crate) rounds: usize,
+    /// Refused forms for which somebody was searched since the last edit, without sending them again.
+    pub(crate) blamed: BTreeSet<Version>,
     /// Envoys that refuse what others of their build take, with their words.
     pub(crate) alone: BTreeMap<Arc<str>, String>,
     /// What they refused, and what they have meanwhile.
@@ -158,10 +167,14 @@ impl Line {
             stage: Stage::Settled,
             readmission: None,
             trial: None,
+            trial_strikes: 0,
+            fresh: BTreeSet::new(),
             search: None,
             attribution: Attribution::default(),
             whole: Whole::default(),
+            remembered: VecDeque::new(),
             rounds: 0,
+            blamed: BTreeSet::new(),
             alone: BTreeMap::new(),
             strays: BTreeMap::new(),
             silent: BTreeSet::new(),
@@ -220,32 +233,25 @@ impl Line {
 
     /// Derives the plan anew, and takes what comes of it on its way to the Envoys.
     pub(crate) fn settle(&mut self, around: &mut Around<'_>) {
-        if let Some(readmission) = &mut self.readmission {
-            let gateway = &self.gateway;
-            readmission.retain(|subject| {
-                let plan = around.translator.route(&subject.node.key);
-                let desired = plan.map(|plan| around.translator.contents(gateway, plan)).unwrap_or_default();
-                desired.iter().any(|(content, _)| subject.contents.contains(content))
-            });
-            if readmission.testing().is_none() {
-                self.trial = None;
-            }
-        }
-        let goes = self.let_go(around);
+        self.drop_suspicions(around);
+        self.let_go(around);
         self.replan(around);
-        if goes && self.is_refused_already(around) {
-            // The change was none of what was refused.
+        let isolate = around.settings.fallback.isolate;
+        if !isolate && !self.whole.held && self.hold.has_acknowledged_routes() && self.is_refused_already(around) {
+            // What changed was none of what was refused.
             self.whole.held = true;
             self.replan(around);
         }
-        self.carry_on(around);
+        if !self.blame_what_is_known(around) {
+            self.carry_on(around);
+        }
         if self.search.is_none() && self.readmission.is_none() {
             self.attribution.end(around.now_ms);
         }
     }
 
     fn replan(&mut self, around: &mut Around<'_>) {
-        let derived = self.derive(around, &BTreeSet::new());
+        let derived = self.derive(around, &BTreeSet::new(), &BTreeSet::new());
         let now = around.now();
         let mut broken: BTreeSet<ObjectKey> = derived.broken.keys().map(|node| node.key.clone()).collect();
         broken.extend(self.held().into_iter().map(|(key, _)| key));
@@ -272,14 +278,20 @@ impl Line {
         self.note_forms(&self.fleet.clone(), &snapshot, around.translator);
         let mut wanted = self.hold.desire(snapshot);
         self.close_in_hold(&mut wanted, around);
+        self.close_in_strays(around);
         self.wanted = wanted;
         let edited = std::mem::take(&mut self.edited);
         self.promote(&edited, around);
         self.advance(around);
     }
 
-    /// The plan for what is broken now; contents on trial count as good.
-    pub(crate) fn derive(&self, around: &Around<'_>, on_trial: &BTreeSet<Content>) -> Derived {
+    /// The plan for what is broken now; contents on trial count as good, and nothing stands in for what is tried apart.
+    pub(crate) fn derive(
+        &self,
+        around: &Around<'_>,
+        on_trial: &BTreeSet<Content>,
+        apart: &BTreeSet<ObjectKey>,
+    ) -> Derived {
         let held;
         let settings = if self.whole.held {
             // Everything that changed goes back to what was last valid, whatever the gates say.
@@ -303,6 +315,7 @@ impl Line {
             held: self.whole.held.then_some(&self.unpromoted),
             proof: &self.proof,
             on_trial,
+            apart: Some(apart),
             since: &self.since,
             now_ms: around.now_ms,
             candidates: RefCell::default(),

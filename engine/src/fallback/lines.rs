@@ -149,6 +149,7 @@ impl Lines {
                 }
                 line.edited(&changes.routes, around.translator);
                 line.rounds = 0;
+                line.blamed.clear();
                 line.settle(around);
             }
         }
@@ -270,6 +271,9 @@ impl Lines {
         if let Some(line) = self.line(&envoy.fleet, &envoy.build) {
             *line.envoys.entry(envoy.node.clone()).or_insert(0) += 1;
             line.canary_connected(&envoy.node, resumes);
+            if !resumes {
+                line.fresh.insert(envoy.node.clone());
+            }
             line.start_trial(around);
         }
     }
@@ -290,6 +294,7 @@ impl Lines {
             return;
         }
         line.envoys.remove(&envoy.node);
+        line.fresh.remove(&envoy.node);
         line.alone.remove(&envoy.node);
         line.strays.remove(&envoy.node);
         line.silent.remove(&envoy.node);
@@ -303,8 +308,13 @@ impl Lines {
                 Stage::Canary { node, deadline, waiting, .. } if *deadline <= around.now_ms && !waiting.is_empty() => {
                     Some(node.clone())
                 }
-                _ => None,
+                _ => {
+                    line.trial.as_ref().filter(|trial| trial.deadline <= around.now_ms).map(|trial| trial.node.clone())
+                }
             };
+            if line.close_while_waiting(around) {
+                self.touched.insert(line.name.clone());
+            }
             if let Some(node) = late {
                 if line.envoys.contains_key(&node) {
                     line.silent.insert(node.clone());

@@ -22,6 +22,7 @@ pub(crate) mod protection;
 pub(crate) mod readmission;
 pub mod restored;
 pub(crate) mod rollout;
+pub(crate) mod strays;
 pub(crate) mod survey;
 pub(crate) mod suspects;
 pub(crate) mod trials;

@@ -2,7 +2,7 @@
 //!
 //! Of n suspects with k culprits it takes at most k·(2 + log2 n) trials. Production as a whole is never part of it.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 
 use holdfast_graph::{Content, Node};
 
@@ -11,8 +11,19 @@ use holdfast_graph::{Content, Node};
 pub(crate) struct Subject {
     /// Whose parts they are.
     pub(crate) node: Node,
-    /// The parts.
-    pub(crate) contents: BTreeSet<Content>,
+    /// The parts, and the unit of each.
+    pub(crate) contents: BTreeMap<Content, Node>,
+}
+
+impl Subject {
+    /// Its units, each for itself.
+    pub(crate) fn units(&self) -> Vec<Subject> {
+        let mut units: BTreeMap<&Node, BTreeMap<Content, Node>> = BTreeMap::new();
+        for (content, node) in &self.contents {
+            units.entry(node).or_default().insert(*content, node.clone());
+        }
+        units.into_iter().map(|(node, contents)| Subject { node: node.clone(), contents }).collect()
+    }
 }
 
 /// What a trial showed.
@@ -49,12 +60,23 @@ impl Readmission {
         }
     }
 
+    /// A group that was refused as a whole is searched next.
+    pub(crate) fn search_in(&mut self, subjects: Vec<Subject>) {
+        self.split(subjects);
+    }
+
     /// Who is to be taken in next, for a trial; the same again while its outcome is not known.
     pub(crate) fn next(&mut self) -> Option<&[Subject]> {
         if self.testing.is_none() {
             self.testing = self.waiting.pop_front();
         }
         self.testing.as_deref()
+    }
+
+    /// The parts that wait or are on trial.
+    pub(crate) fn contents(&self) -> HashSet<Content> {
+        let subjects = self.waiting.iter().chain(&self.testing).flatten();
+        subjects.flat_map(|subject| subject.contents.keys().copied()).collect()
     }
 
     /// Who is on trial.
@@ -100,12 +122,17 @@ impl Readmission {
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
+
     use holdfast_graph::ObjectKey;
 
     fn subjects(count: usize) -> Vec<Subject> {
         let subject = |index: usize| Subject {
             node: Node::whole(ObjectKey::new("g", "K", "n", format!("s{index:04}"))),
-            contents: BTreeSet::from([Content((index as u128).to_be_bytes())]),
+            contents: BTreeMap::from([(
+                Content((index as u128).to_be_bytes()),
+                Node::whole(ObjectKey::new("", "", "", "")),
+            )]),
         };
         (0..count).map(subject).collect()
     }

@@ -100,6 +100,9 @@ impl RestoredLine {
             line.record(holdfast_store::Change::Forget(key));
         }
         for (content, verdict) in self.verdicts {
+            if line.restore_refused(&content, &verdict) {
+                continue;
+            }
             line.since.entry(verdict.node.key.clone()).or_insert(verdict.since);
             line.quarantine.convict(content, verdict);
         }

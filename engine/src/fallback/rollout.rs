@@ -55,44 +55,11 @@ pub(crate) struct TrialRun {
     pub(crate) snapshot: Snapshot,
     /// What it has not answered yet.
     pub(crate) waiting: Waiting,
-}
-
-/// An Envoy that refuses what others of its build take.
-#[derive(Clone, Debug)]
-pub(crate) struct Stray {
-    /// What it refused.
-    slot: (ResourceType, Arc<str>),
-    version: Version,
-    /// What it took before, and keeps until something else is wanted.
-    last: Snapshot,
+    /// When it counts as silent, in milliseconds of Unix time.
+    pub(crate) deadline: u64,
 }
 
 impl Line {
-    /// An Envoy refused what others of its build took: its own trouble. It keeps what it had.
-    pub(crate) fn went_astray(
-        &mut self,
-        node: &Arc<str>,
-        slot: (ResourceType, Arc<str>),
-        version: Version,
-        message: &str,
-    ) {
-        self.alone.insert(node.clone(), message.to_owned());
-        let last = self.strays.remove(node).map_or_else(|| self.previous.clone(), |stray| stray.last);
-        self.strays.insert(node.clone(), Stray { slot, version, last });
-    }
-
-    /// An Envoy took something: where that is what it refused in another version, its trouble is over.
-    pub(crate) fn came_back(&mut self, node: &str, kind: ResourceType, name: &Arc<str>, version: Version) {
-        let newest = self.everyone.as_ref().and_then(|everyone| everyone.get(kind, name));
-        let back = |stray: &Stray| {
-            stray.slot.0 == kind && stray.slot.1 == *name && newest.is_some_and(|newest| newest.version == version)
-        };
-        if self.strays.get(node).is_some_and(back) {
-            self.strays.remove(node);
-            self.alone.remove(node);
-        }
-    }
-
     /// Takes what is wanted a step further on its way.
     pub(crate) fn advance(&mut self, around: &mut Around<'_>) {
         if matches!(self.stage, Stage::Probing) {
@@ -102,7 +69,7 @@ impl Line {
         if unproven.is_empty() {
             return self.release(around);
         }
-        if around.probe.is_some_and(|build| self.build.is_empty() || **build == *self.build) {
+        if self.is_probed(around) {
             self.trial = None;
             return self.probe(&unproven, around);
         }
@@ -133,6 +100,11 @@ impl Line {
     fn trier(&self) -> Option<Arc<str>> {
         let fit = self.envoys.keys().filter(|node| !self.alone.contains_key(*node));
         fit.min_by_key(|node| self.silent.contains(*node)).cloned()
+    }
+
+    /// Is there a probe of its build?
+    pub(crate) fn is_probed(&self, around: &Around<'_>) -> bool {
+        around.probe.is_some_and(|build| self.build.is_empty() || **build == *self.build)
     }
 
     /// Everybody is offered what is wanted.
@@ -217,9 +189,6 @@ impl Line {
     /// An Envoy is lost. Twice on the same content, while others stay, is a refusal without a word.
     pub(crate) fn canary_lost(&mut self, node: &str) -> bool {
         let others = self.envoys.keys().any(|known| **known != *node);
-        if let Some(trial) = self.trial.take_if(|trial| *trial.node == *node) {
-            drop(trial);
-        }
         let Stage::Canary { node: canary, strikes, waiting, .. } = &mut self.stage else { return false };
         if **canary != *node || waiting.is_empty() {
             return false;
@@ -233,7 +202,7 @@ impl Line {
         if self.trial.is_some() || !matches!(self.stage, Stage::Settled) {
             return;
         }
-        let Some(node) = self.trier() else { return };
+        let Some(node) = self.trial_node() else { return };
         let Some(readmission) = &mut self.readmission else { return };
         let Some(subjects) = readmission.next().map(<[Subject]>::to_vec) else {
             self.readmission = None;
@@ -241,10 +210,13 @@ impl Line {
             self.attribution.end(around.now_ms);
             return;
         };
-        let on_trial: BTreeSet<_> = subjects.iter().flat_map(|subject| subject.contents.iter().copied()).collect();
+        let on_trial: BTreeSet<_> = subjects.iter().flat_map(|subject| subject.contents.keys().copied()).collect();
         let fleet = self.trial_fleet();
         around.translator.open(&fleet, &self.fleet);
-        let derived = self.derive(around, &on_trial);
+        // A unit is tried apart from the rest of its object, which is closed meanwhile.
+        let apart = subjects.iter().filter(|subject| !subject.node.section.is_empty());
+        let apart: BTreeSet<_> = apart.map(|subject| subject.node.key.clone()).collect();
+        let derived = self.derive(around, &on_trial, &apart);
         around.translator.lay_over(&fleet, derived.overlay);
         around.translator.translate(around.objects, around.graph);
         let Some(snapshot) = around.translator.snapshot(&fleet).cloned() else { return };
@@ -263,11 +235,34 @@ impl Line {
         self.attribution.round();
         self.hold.expect(&snapshot, &waiting);
         let nothing_to_learn = waiting.is_empty();
-        self.trial = Some(TrialRun { node, snapshot, waiting });
+        let deadline = around.now_ms.saturating_add(around.settings.fallback.ack_timeout_ms);
+        self.trial = Some(TrialRun { node, snapshot, waiting, deadline });
         if nothing_to_learn {
             // Their content is served already, or not at all.
             self.trial_accepted(around);
         }
+    }
+
+    /// Who tries: an Envoy that has what is proven, where anything is.
+    fn trial_node(&self) -> Option<Arc<str>> {
+        let anything = self.hold.has_acknowledged_routes();
+        let fit = self.envoys.keys().filter(|node| !self.alone.contains_key(*node));
+        let fit = fit.filter(|node| !anything || !self.fresh.contains(*node));
+        fit.min_by_key(|node| self.silent.contains(*node)).cloned()
+    }
+
+    /// The Envoy that tries suspects is lost or silent. Twice, while others stay, is a refusal without a word.
+    pub(crate) fn trial_lost(&mut self, node: &str, message: &str, around: &mut Around<'_>) -> bool {
+        let Some(trial) = self.trial.take_if(|trial| *trial.node == *node) else { return false };
+        self.trial_strikes += 1;
+        if self.trial_strikes < STRIKES_MAX || !self.envoys.keys().any(|known| **known != *node) {
+            return false;
+        }
+        for ((kind, name), version) in trial.waiting {
+            self.hold.refuse_version(kind, &name, version, &self.build.clone(), message);
+        }
+        self.trial_refused(message, around);
+        true
     }
 
     fn trial_fleet(&self) -> crate::translate::fleet::FleetId {
@@ -290,10 +285,8 @@ impl Line {
         }
         let everyone = self.everyone.as_ref();
         for (node, stray) in &self.strays {
-            let newest = everyone.and_then(|everyone| everyone.get(stray.slot.0, &stray.slot.1));
-            // What is newer than what it refused it may try.
-            if newest.is_some_and(|newest| newest.version == stray.version) {
-                nodes.entry(node.clone()).or_insert_with(|| current(&stray.last));
+            if let Some(snapshot) = everyone.and_then(|everyone| stray.offered(everyone)) {
+                nodes.entry(node.clone()).or_insert_with(|| current(&snapshot));
             }
         }
         (self.everyone.as_ref().map(current), nodes)

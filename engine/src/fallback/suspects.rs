@@ -44,6 +44,19 @@ pub(crate) fn changed(acknowledged: Option<&Composition>, refused: &Composition,
     suspects
 }
 
+/// Without the answers to literal paths, as long as others are left: nothing in them could be refused.
+pub(crate) fn without_plain_answers(suspects: Suspects) -> Suspects {
+    let is_plain = |suspect: &Suspect| suspect.rendered.route.is_plain_answer();
+    if suspects.values().flat_map(BTreeMap::values).all(is_plain) {
+        return suspects;
+    }
+    let others = suspects.into_iter().map(|(node, mut parts)| {
+        parts.retain(|_, suspect| !is_plain(suspect));
+        (node, parts)
+    });
+    others.filter(|(_, parts)| !parts.is_empty()).collect()
+}
+
 /// Is every part known to be good?
 pub(crate) fn all_known_good(acknowledged: Option<&Composition>, wanted: &Composition, proof: &Proof) -> bool {
     let nothing = Composition::new();

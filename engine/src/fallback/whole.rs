@@ -1,8 +1,15 @@
 //! With the gate off: what Envoys refuse takes the whole Gateway back to what was last valid, until something changes.
 
-use holdfast_xds::ResourceType;
+use std::sync::Arc;
+
+use holdfast_graph::{Content, Detected, Verdict};
+use holdfast_store::{Change, StoredVerdict};
+use holdfast_xds::{ResourceType, Version};
 
 use super::line::{Around, Line};
+
+/// Refused resources of one line that are remembered beyond a run; beyond it the oldest may be tried again.
+const REMEMBERED_MAX: usize = 64;
 
 /// How a Gateway stands that is held as a whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,29 +23,69 @@ pub(crate) struct Whole {
 impl Line {
     /// Everything that was not acknowledged is held back from now on, where anything was acknowledged at all.
     pub(crate) fn hold_as_a_whole(&mut self, around: &Around<'_>) {
+        let gateway = self.gateway.clone();
+        self.quarantine.note_refusal(&gateway, around.now_ms);
         if self.hold.has_acknowledged_routes() {
             self.whole = Whole { held: true, changed: false };
-            let gateway = self.gateway.clone();
-            self.quarantine.note_refusal(&gateway, around.now_ms);
         }
     }
 
-    /// Something that was held has changed, and need not wait: everything is tried once more. True where that is so.
-    pub(crate) fn let_go(&mut self, around: &Around<'_>) -> bool {
+    /// Refused resources as a whole, of which nobody can be blamed: they are remembered beyond this run.
+    pub(crate) fn remember_refused(
+        &mut self,
+        kind: ResourceType,
+        name: &Arc<str>,
+        version: Version,
+        around: &Around<'_>,
+    ) {
+        let Some(refusal) = self.hold.refusal_of(kind, name, version) else { return };
+        let verdict = StoredVerdict {
+            content: *version.as_bytes(),
+            key: self.gateway.clone(),
+            section: format!("{}/{name}", kind.short_name()).into(),
+            generation: 0,
+            detected_by: Detected::Nack.to_string().into(),
+            field: "".into(),
+            message: refusal.message.clone().into(),
+            since: around.now(),
+            witnesses: Vec::new(),
+        };
+        self.record(Change::Convict(self.scope(), verdict));
+        self.remembered.push_back(version);
+        if self.remembered.len() > REMEMBERED_MAX
+            && let Some(oldest) = self.remembered.pop_front()
+        {
+            self.record(Change::Acquit(self.scope(), *oldest.as_bytes()));
+        }
+    }
+
+    /// Takes in what an earlier run remembered so; false where it is a verdict about something else.
+    pub(crate) fn restore_refused(&mut self, content: &Content, verdict: &Verdict) -> bool {
+        if verdict.node.key != self.gateway {
+            return false;
+        }
+        let known = |kind: &ResourceType| {
+            let rest = verdict.node.section.strip_prefix(kind.short_name())?;
+            Some((*kind, rest.strip_prefix('/')?.to_owned()))
+        };
+        if let Some((kind, name)) = ResourceType::ALL.iter().find_map(known) {
+            let version = Version::from_bytes(content.0);
+            self.hold.refuse_version(kind, &name.into(), version, &self.build.clone(), &verdict.message);
+            self.remembered.push_back(version);
+        }
+        true
+    }
+
+    /// Something that was held has changed, and need not wait: everything is tried once more.
+    pub(crate) fn let_go(&mut self, around: &Around<'_>) {
         let waits = self.quarantine.wait_until(&self.gateway, around.now_ms).is_some();
-        let goes = self.whole.held && self.whole.changed && !waits;
-        if goes {
+        if self.whole.held && self.whole.changed && !waits {
             self.whole = Whole::default();
         }
-        goes
     }
 
     /// Is what its fleet should have now what was refused before?
     pub(crate) fn is_refused_already(&self, around: &Around<'_>) -> bool {
-        let snapshot = around.translator.snapshot(&self.fleet);
-        let resources = snapshot.into_iter().flat_map(|snapshot| {
-            ResourceType::ALL.into_iter().flat_map(|kind| snapshot.of(kind).values().map(move |one| (kind, one)))
-        });
-        resources.into_iter().any(|(kind, one)| self.hold.refusal_of(kind, &one.name, one.version).is_some())
+        around.translator.snapshot(&self.fleet).is_some_and(|snapshot| self.hold.refuses_any_of(snapshot))
     }
 }

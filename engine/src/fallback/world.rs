@@ -40,6 +40,8 @@ pub(crate) struct World<'a> {
     pub(crate) proof: &'a Proof,
     /// Contents that are on trial: their verdicts do not count.
     pub(crate) on_trial: &'a BTreeSet<Content>,
+    /// Objects of which units are tried apart: their last valid versions do not stand in for them.
+    pub(crate) apart: Option<&'a BTreeSet<ObjectKey>>,
     /// When each broken object began to be, in seconds of Unix time.
     pub(crate) since: &'a BTreeMap<ObjectKey, i64>,
     /// Now, in milliseconds of Unix time.
@@ -93,7 +95,11 @@ impl World<'_> {
         let guarded = desired.is_some_and(|desired| desired.body.names_guard(None));
         let began = self.since.get(key).copied().unwrap_or(self.now());
         let max_age = self.settings.fallback.max_backfill_age;
-        if guarded || desired.is_some_and(never) || max_age.is_some_and(|age| self.now().saturating_sub(began) > age) {
+        if guarded
+            || self.apart.is_some_and(|apart| apart.contains(key))
+            || desired.is_some_and(never)
+            || max_age.is_some_and(|age| self.now().saturating_sub(began) > age)
+        {
             return None;
         }
         let uid = desired.map(|object| &*object.metadata.uid);

@@ -33,6 +33,8 @@ pub struct LineSeen {
     pub verdicts: usize,
     /// The generation of each object that is last valid.
     pub last_valid: BTreeMap<ObjectKey, i64>,
+    /// The UID of each of them.
+    pub last_valid_uids: BTreeMap<ObjectKey, Arc<str>>,
     /// Resources that are held at what was acknowledged.
     pub held: BTreeSet<String>,
     /// Is everything held?
@@ -52,10 +54,11 @@ pub fn lines(engine: &Engine) -> Vec<LineSeen> {
             (node.clone(), Decided { step: decision.step, causes: decision.causes.clone(), generation })
         });
         let broken = line.derived.broken.iter();
-        let mut last_valid = BTreeMap::new();
+        let (mut last_valid, mut last_valid_uids) = (BTreeMap::new(), BTreeMap::new());
         for version in line.last_valid.iter() {
             // The newest comes last.
             last_valid.insert(version.object.key.clone(), version.object.metadata.generation);
+            last_valid_uids.insert(version.object.key.clone(), version.object.metadata.uid.clone());
         }
         LineSeen {
             gateway: line.name.clone(),
@@ -64,6 +67,7 @@ pub fn lines(engine: &Engine) -> Vec<LineSeen> {
             decided: decided.collect(),
             verdicts: line.quarantine.len(),
             last_valid,
+            last_valid_uids,
             held: line.hold.refusals().map(|refusal| refusal.resource.to_string()).collect(),
             held_as_a_whole: line.whole.held,
             alone: line.alone.keys().cloned().collect(),

@@ -244,6 +244,25 @@ impl Translator {
         guard::guarded(|| plan_over(key, over, &self.settings, &mut reader)).flatten()
     }
 
+    /// The parts of a route as it is made under an overlay; none where the overlay changes nothing that it reads.
+    pub(crate) fn contents_under(
+        &self,
+        gateway: &ObjectKey,
+        key: &ObjectKey,
+        overlay: &Overlay,
+        objects: &ObjectSnapshot,
+    ) -> Vec<(Content, Node)> {
+        let reads = [Unit::Claims(key.clone()), Unit::Route(key.clone())];
+        let mut reads = reads.iter().filter_map(|unit| self.reads.get(unit)).flatten();
+        let altered = |input: &Input| matches!(input, Input::Object(key) if overlay.alters(key));
+        if !reads.any(altered) {
+            return Vec::new();
+        }
+        let over = Overlay { closed: BTreeMap::new(), ..overlay.clone() };
+        let plan = self.try_route(key, &over, objects);
+        plan.map(|plan| self.contents(gateway, &plan)).unwrap_or_default()
+    }
+
     /// May an object use another one today?
     pub(crate) fn is_granted(&self, from: &ObjectKey, to: &ObjectKey, objects: &ObjectSnapshot) -> bool {
         self.reader(None, objects).granted((&from.group, &from.kind, &from.namespace), to)

@@ -4,8 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
-use envoy_types::pb::envoy::config::route::v3::route::Action;
-use envoy_types::pb::envoy::config::route::v3::{Route, RouteConfiguration};
+use envoy_types::pb::envoy::config::route::v3::RouteConfiguration;
 use holdfast_engine::engine::Engine;
 use holdfast_engine::testing::lines::{LineSeen, lines};
 use holdfast_graph::Step;
@@ -14,6 +13,7 @@ use prost::Message;
 
 use super::envoy::Envoy;
 use super::expect::{name, state};
+use super::never;
 use super::stage::Stage;
 
 /// What an engine wants that reads the same objects anew, and of which nothing is refused.
@@ -65,10 +65,14 @@ pub fn check(stage: &Stage) -> Result<()> {
         let empty = Snapshot::default();
         let wanted = new.fleet(&envoy.id.fleet).unwrap_or(&empty);
         endpoints(envoy, wanted, &mut wrong);
-        accounted(envoy, line, wanted, &new, &mut wrong);
+        accounted(envoy, line, wanted, &mut wrong);
+        if !line.busy {
+            never::served(stage, envoy, wanted, &mut wrong);
+        }
     }
     for line in &all {
         decisions(stage, line, &mut wrong);
+        never::kept(stage, line, &mut wrong);
     }
     if wrong.is_empty() {
         return Ok(());
@@ -97,7 +101,7 @@ fn endpoints(envoy: &Envoy, wanted: &Snapshot, wrong: &mut Vec<String>) {
 }
 
 /// Whatever is not served as desired is told of: as a step of its object, as a held resource, as an Envoy that is alone.
-fn accounted(envoy: &Envoy, line: &LineSeen, wanted: &Snapshot, new: &Engine, wrong: &mut Vec<String>) {
+fn accounted(envoy: &Envoy, line: &LineSeen, wanted: &Snapshot, wrong: &mut Vec<String>) {
     let held = line.held_as_a_whole || line.alone.contains(&envoy.id.node) || line.busy;
     for (name, resource) in wanted.of(ResourceType::Route) {
         if held || line.held.contains(&**name) {
@@ -121,33 +125,6 @@ fn accounted(envoy: &Envoy, line: &LineSeen, wanted: &Snapshot, new: &Engine, wr
             }
         }
     }
-    for (_, resource) in envoy.taken.iter().filter(|((kind, _), _)| *kind == ResourceType::Route) {
-        for (route, _) in routes(&resource.body).iter().filter(|(_, body)| !is_closed(body)) {
-            let Some((owner, _)) = new_owner(route) else { continue };
-            let exists = new.objects().sorted().iter().any(|object| {
-                format!("{}/{}", object.key.kind.to_ascii_lowercase(), object.key.namespaced_name()) == owner
-            });
-            let unusable = line
-                .decided
-                .keys()
-                .any(|node| format!("{}/{}", node.key.kind.to_ascii_lowercase(), node.key.namespaced_name()) == owner);
-            if !exists && !unusable {
-                wrong.push(format!("{} serves {route}, whose object is gone", envoy.id.node));
-            }
-        }
-    }
-}
-
-/// `kind/namespace/name` of a route's object, and the rest of its name.
-fn new_owner(route: &str) -> Option<(String, String)> {
-    let parts: Vec<&str> = route.splitn(4, '/').collect();
-    let [kind, namespace, name, rest] = parts[..] else { return None };
-    Some((format!("{kind}/{namespace}/{name}"), rest.to_owned()))
-}
-
-/// Does a direct response stand there?
-fn is_closed(route: &[u8]) -> bool {
-    Route::decode(route).is_ok_and(|route| matches!(route.action, Some(Action::DirectResponse(_))))
 }
 
 fn routes(body: &[u8]) -> BTreeMap<String, Vec<u8>> {
@@ -171,8 +148,5 @@ fn decisions(stage: &Stage, line: &LineSeen, wrong: &mut Vec<String>) {
         if decided.causes.is_empty() || decided.causes.iter().any(|cause| !broken.contains(cause)) {
             wrong.push(format!("{} is {} because of somebody who is not broken", name(&node.key), decided.step));
         }
-    }
-    for key in line.last_valid.keys().filter(|key| !stage.objects.contains_key(*key)) {
-        wrong.push(format!("{} is gone, and a version of it is kept", name(key)));
     }
 }

@@ -5,10 +5,12 @@
 //! more to say; a story in which that never happens fails.
 
 pub mod answer;
+pub mod dice;
 pub mod envoy;
 pub mod expect;
 pub mod invariants;
 pub mod language;
+pub mod never;
 pub mod oracle;
 pub mod random;
 pub mod short;

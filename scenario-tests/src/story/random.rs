@@ -1,8 +1,214 @@
 //! Stories that nobody wrote: objects, Envoys and refusals at random, by a seed.
+//!
+//! After each step holds what always holds; at the end everything is mended, and then everybody must have exactly what
+//! is desired. The same seed tells the same story. A story that fails prints its seed and its steps.
 
-use libtest_mimic::Trial;
+use std::fmt::Write;
+
+use anyhow::{Context, Result};
+use libtest_mimic::{Failed, Trial};
+
+use super::dice::Dice;
+use super::language::{Expect, How, Refuse, Set, Step};
+use super::stage::Stage;
+use super::{expect, invariants, tell};
+
+/// Set to a number: so many seeds instead of [`SEEDS`].
+const SEEDS_VARIABLE: &str = "HOLDFAST_STORY_SEEDS";
+/// Set to a number: this seed alone.
+const SEED_VARIABLE: &str = "HOLDFAST_STORY_SEED";
+/// Seeds of an ordinary run.
+const SEEDS: u64 = 16;
+/// Steps of a story.
+const STEPS: usize = 30;
+/// Names of routes.
+const ROUTES: u64 = 6;
+/// Builds of Envoys.
+const BUILDS: [&str; 2] = ["1.36.0", "1.30.0"];
 
 /// The random stories.
 pub fn trials() -> Vec<Trial> {
-    Vec::new()
+    let number = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();
+    let seeds = match number(SEED_VARIABLE) {
+        Some(seed) => seed..seed + 1,
+        None => 0..number(SEEDS_VARIABLE).unwrap_or(SEEDS),
+    };
+    let trial = |seed: u64| {
+        Trial::test(format!("random::seed_{seed:04}"), move || {
+            story(seed).map_err(|error| Failed::from(format!("{SEED_VARIABLE}={seed}: {error:#}")))
+        })
+    };
+    seeds.map(trial).collect()
+}
+
+fn story(seed: u64) -> Result<()> {
+    let mut dice = Dice::new(seed);
+    let set = settings(&mut dice);
+    let mut stage = Stage::new(set.settings(), set.probe.clone());
+    let mut told = format!("settings {set:?}");
+    let result = play(&mut stage, &mut dice, &mut told);
+    result.with_context(|| format!("the story so far:\n{told}\n"))
+}
+
+fn play(stage: &mut Stage, dice: &mut Dice, told: &mut String) -> Result<()> {
+    // Two of each build: of an Envoy that dies alone nothing can be learnt.
+    let count = 2 + 2 * dice.below(2);
+    let envoys: Vec<String> = (0..count).map(|index| format!("e{index}")).collect();
+    for (index, node) in envoys.iter().enumerate() {
+        let build = BUILDS[index / 2 % BUILDS.len()];
+        stage.add_envoy(node, build, "infra/public");
+        let _ = write!(told, ", {node} {build}");
+    }
+    // What a build refuses it refuses from the beginning.
+    for oracle in oracles() {
+        step(stage, Step::Refuse(oracle), told)?;
+    }
+    let good = dice.one_in(2);
+    let first =
+        (0..ROUTES).map(|index| route(index, dice, good).replace("CRASH", "good")).collect::<Vec<_>>().join("\n---\n");
+    let basics = "{basics: 'yes'}\n---\n{service: other/c}\n---\n{grant: other, from: shop}\n---\n";
+    step(stage, Step::Apply(format!("{basics}{first}")), told)?;
+    step(stage, Step::Connect(envoys.clone()), told)?;
+    for _ in 0..STEPS {
+        for next in any_steps(stage, dice, &envoys) {
+            step(stage, next, told)?;
+        }
+    }
+    mend(stage, dice, &envoys, told)
+}
+
+/// Nothing is refused any more, everything is written well, everybody is there: then nothing may be left of it all.
+fn mend(stage: &mut Stage, dice: &mut Dice, envoys: &[String], told: &mut String) -> Result<()> {
+    for oracle in oracles() {
+        step(stage, Step::Accept(oracle.name), told)?;
+    }
+    step(stage, Step::Speak(envoys.to_vec()), told)?;
+    let away = envoys.iter().filter(|node| stage.envoys.get(*node).is_some_and(|envoy| !envoy.connected));
+    step(stage, Step::Connect(away.cloned().collect()), told)?;
+    step(
+        stage,
+        Step::Apply("{service: shop/a}\n---\n{service: shop/b}\n---\n{grant: other, from: shop}".into()),
+        told,
+    )?;
+    let all = (0..ROUTES).map(|index| route(index, dice, true)).collect::<Vec<_>>().join("\n---\n");
+    step(stage, Step::Apply(all), told)?;
+    step(stage, Step::Clock(70), told)?;
+    // An Envoy that was alone with its trouble tries again what is newer.
+    let again = (0..ROUTES).map(|index| route(index, dice, true)).collect::<Vec<_>>().join("\n---\n");
+    step(stage, Step::Apply(again), told)?;
+    step(stage, Step::Clock(70), told)?;
+    let all_well = Expect {
+        steps: Some(Default::default()),
+        broken: Some(Default::default()),
+        held_as_a_whole: Some(false),
+        alone: Some(vec![]),
+        as_new: Some(true),
+        ..Expect::default()
+    };
+    for build in BUILDS.iter().filter(|build| stage.envoys.values().any(|envoy| *envoy.id.build == ***build)) {
+        let expected = Expect { build: Some((*build).into()), ..all_well.clone() };
+        expect::check(stage, &expected).with_context(|| format!("{build}, when everything is mended"))?;
+    }
+    Ok(())
+}
+
+fn step(stage: &mut Stage, step: Step, told: &mut String) -> Result<()> {
+    let _ = write!(told, "\n- {step:?}");
+    tell::take(stage, &step)?;
+    invariants::check(stage)?;
+    Ok(())
+}
+
+fn settings(dice: &mut Dice) -> Set {
+    Set {
+        fallback_configuration: !dice.one_in(4),
+        use_last_valid: !dice.one_in(3),
+        backfill_dependants: !dice.one_in(3),
+        invalid_route_replacement: !dice.one_in(3),
+        backfill_unresolved_references: dice.one_in(4),
+        max_backfill_age: dice.one_in(4).then_some(60),
+        probe: dice.one_in(3).then(|| BUILDS[0].into()),
+    }
+}
+
+/// What Envoys refuse, whatever the story.
+fn oracles() -> Vec<Refuse> {
+    let text = |text: &str| vec![text.to_owned()];
+    vec![
+        Refuse { name: "all".into(), route: text("BAD"), ..Refuse::default() },
+        Refuse { name: "one build".into(), builds: text(BUILDS[1]), route: text("ODD"), ..Refuse::default() },
+        Refuse { name: "pair".into(), together: vec!["LEFT".into(), "RIGHT".into()], ..Refuse::default() },
+        Refuse { name: "crash".into(), route: text("CRASH"), how: How::Die, ..Refuse::default() },
+    ]
+}
+
+/// A route at random; a good one has nothing that anybody refuses.
+fn route(index: u64, dice: &mut Dice, good: bool) -> String {
+    let mark = match dice.below(12) {
+        _ if good => format!("good{}", dice.below(1000)),
+        0 | 1 => format!("BAD{}", dice.below(4)),
+        2 => "ODD".into(),
+        3 => "LEFT".into(),
+        4 => "RIGHT".into(),
+        5 if dice.one_in(3) => "CRASH".into(),
+        _ => format!("good{}", dice.below(6)),
+    };
+    let to = ["a", "b", "other/c", "nowhere"][dice.index(if good { 3 } else { 4 })];
+    let matching = if !good && dice.one_in(8) { "regex: '/bad['".into() } else { format!("path: /r{index}") };
+    let host = ["shop.test", "new.test"][dice.index(2)];
+    let guard = if !good && dice.one_in(12) { ", guard: login" } else { "" };
+    let first = format!("{{{matching}, to: {to}, add: {{x-mark: {mark}}}{guard}}}");
+    let mark = if good { mark } else { format!("good{}", dice.below(3)) };
+    let second =
+        if dice.one_in(3) { format!(", {{path: /s{index}, to: b, add: {{x-mark: {mark}}}}}") } else { String::new() };
+    let created = format!("2026-01-0{}T00:00:00Z", 1 + index % 4);
+    let never = if dice.one_in(10) { ", annotations: {holdfast.dev/fallback: never}" } else { "" };
+    format!("{{route: shop/r{index}, host: [{host}], rules: [{first}{second}], created: '{created}'{never}}}")
+}
+
+/// What happens next; what belongs together comes together.
+fn any_steps(stage: &Stage, dice: &mut Dice, envoys: &[String]) -> Vec<Step> {
+    let envoy = envoys.get(dice.index(envoys.len())).cloned().unwrap_or_default();
+    let name = format!("HTTPRoute/shop/r{}", dice.below(ROUTES));
+    let there = stage.objects.keys().any(|key| expect::name(key) == name);
+    match dice.below(18) {
+        0 if there => vec![Step::Delete(vec![name])],
+        1 if there => {
+            let index = dice.below(ROUTES);
+            let again = format!("HTTPRoute/shop/r{index}");
+            let exists = stage.objects.keys().any(|key| expect::name(key) == again);
+            let text = route(index, dice, false);
+            vec![if exists { Step::Recreate(text) } else { Step::Apply(text) }]
+        }
+        2 if there => vec![Step::Unusable(vec![name])],
+        3 => vec![Step::Unusable(vec!["Service/shop/a".into()])],
+        4 => vec![Step::Apply(format!("{{service: shop/a, addresses: [10.0.0.{}]}}", 1 + dice.below(200)))],
+        5 => vec![Step::Apply(format!("{{endpoints: shop/b, addresses: [10.0.1.{}]}}", 1 + dice.below(200)))],
+        6 => vec![Step::Clock(1 + dice.below(40))],
+        7 => vec![Step::Disconnect(vec![envoy.clone()]), Step::Connect(vec![envoy])],
+        8 => vec![Step::Disconnect(vec![envoy.clone()]), Step::Fresh(vec![envoy.clone()]), Step::Connect(vec![envoy])],
+        9 => vec![Step::Restart],
+        10 if dice.one_in(2) => vec![Step::Set(Box::new(settings(dice))), Step::Restart],
+        11 => {
+            let exists = stage.objects.keys().any(|key| &*key.kind == "ReferenceGrant");
+            match exists {
+                true => vec![Step::Delete(vec!["ReferenceGrant/other/shop".into()])],
+                false => vec![Step::Apply("{grant: other, from: shop}".into())],
+            }
+        }
+        12 => {
+            let silence = Step::Silence(vec![envoy.clone()]);
+            let index = dice.below(ROUTES);
+            let edit = Step::Apply(route(index, dice, false));
+            vec![silence, edit, Step::Clock(dice.below(40)), Step::Speak(vec![envoy])]
+        }
+        _ => {
+            let count = 1 + dice.below(3);
+            let routes = (0..count).map(|_| {
+                let index = dice.below(ROUTES);
+                route(index, dice, false)
+            });
+            vec![Step::Apply(routes.collect::<Vec<_>>().join("\n---\n"))]
+        }
+    }
 }

@@ -91,6 +91,7 @@ pub fn take(stage: &mut Stage, step: &Step) -> Result<()> {
         }
         Step::Set(set) => {
             stage.settings = set.settings();
+            stage.probe.clone_from(&set.probe);
             Ok(())
         }
         Step::Count => {

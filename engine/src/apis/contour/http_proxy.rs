@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::condition::MatchCondition;
+use super::policy::IpFilterPolicy;
 use super::route::Route;
 use super::virtual_host::{TcpProxy, VirtualHost};
 use crate::apis::Body;
@@ -36,6 +37,32 @@ pub struct HttpProxy {
     pub tcp_proxy: Option<TcpProxyEntry>,
     /// `spec.ingressClassName`.
     pub ingress_class_name: Option<Arc<str>>,
+}
+
+impl HttpProxy {
+    /// Does it say who may come in, for its host or one of its routes?
+    pub(crate) fn names_guard(&self) -> bool {
+        let some = |list: &Option<Vec<IpFilterPolicy>>| list.as_ref().is_some_and(|list| !list.is_empty());
+        let host = self.virtual_host.as_ref().and_then(|host| host.written.as_ref());
+        let of_host = host.is_some_and(|host| {
+            some(&host.ip_allow_policy)
+                || some(&host.ip_deny_policy)
+                || host.authorization.is_some()
+                || host.jwt_providers.is_some()
+                || host.rate_limit_policy.is_some()
+                || host.tls.as_ref().is_some_and(|tls| tls.client_validation.is_some())
+        });
+        of_host
+            || self.routes.iter().any(|entry| match entry {
+                Entry::Decoded(route) => {
+                    some(&route.ip_allow_policy)
+                        || some(&route.ip_deny_policy)
+                        || route.rate_limit_policy.is_some()
+                        || route.jwt_verification_policy.is_some()
+                }
+                Entry::Broken { .. } => false,
+            })
+    }
 }
 
 /// The host of a root.

@@ -293,8 +293,7 @@ impl Core {
 impl Core {
     fn tell_of_the_fallback(&mut self) {
         let report = self.engine.fallback().after(&self.report);
-        let exists = |key: &ObjectKey| self.engine.objects().get(key).is_some() || self.engine.is_unreadable(key);
-        self.recorder.record(&events(&self.report, &report, exists));
+        self.recorder.record(&events(&self.report, &report, |key| self.engine.is_there(key)));
         self.metrics.fallback.fallback(&report);
         self.engine.take_attributed().iter().for_each(|attributed| self.metrics.fallback.attributed(attributed));
         self.report = report;

@@ -151,6 +151,7 @@ impl Plans {
             held: None,
             proof: &self.proof,
             on_trial: &self.nothing,
+            apart: None,
             since: &self.since,
             now_ms: u64::try_from(self.now).unwrap_or_default() * 1000,
             candidates: RefCell::default(),

@@ -134,6 +134,11 @@ impl Translator {
         plans.filter_map(|plan| shares(&plan).remove(key)).reduce(together)
     }
 
+    /// The roots that an HTTPProxy takes part in.
+    pub(crate) fn roots_of(&self, key: &ObjectKey) -> impl Iterator<Item = &ObjectKey> {
+        self.included.get(key).into_iter().flatten()
+    }
+
     /// The plans in which an object has routes: its own, or those of the roots that include it.
     fn plans_of(&self, key: &ObjectKey) -> Vec<(&ObjectKey, &Arc<RoutePlan>)> {
         match self.included.get(key) {

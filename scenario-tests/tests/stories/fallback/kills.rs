@@ -3,12 +3,14 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use holdfast_scenario_tests::fleet::{FleetEnvoy, Running};
+use holdfast_scenario_tests::fleet::{FleetEnvoy, Running, connected};
 use holdfast_scenario_tests::hammer::Shot;
 use holdfast_scenario_tests::process::Process;
 use holdfast_scenario_tests::{Hammer, Holdfast, HoldfastOptions, Story, World, binary, stories, until};
@@ -16,7 +18,11 @@ use holdfast_scenario_tests::{Hammer, Holdfast, HoldfastOptions, Story, World, b
 use super::{BACKFILL, ask, comes_to_serve, good, refused, serves, stored, unprobed};
 
 pub(crate) fn stories() -> Vec<Story> {
-    stories!("fallback::kills", true, [at_twenty_moments, at_ten_moments_of_blame, with_a_full_disk])
+    stories!(
+        "fallback::kills",
+        true,
+        [at_twenty_moments, at_ten_moments_of_blame, a_store_of_yesterday_takes_nobody_back, with_a_full_disk]
+    )
 }
 
 /// Asks without pause for the version of a path; fails where an older one follows a newer one, or where there is no answer.
@@ -127,6 +133,52 @@ async fn killed(
         }
     }
     Ok((options, version))
+}
+
+/// The store is older than what Envoys have, and manifests take long to be read: until they are, an Envoy that has something
+/// is sent nothing.
+async fn a_store_of_yesterday_takes_nobody_back(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let (port, holdfast, _envoy) = three_routes(&world).await?;
+    stored(&world, port).await?;
+    let options = holdfast.options.clone();
+    holdfast.terminate().await?.expect_code(0)?;
+    let yesterday = world.folder().join("yesterday");
+    copy(&options.data, &yesterday)?;
+    let mut holdfast = world.run_with(options.clone()).await?;
+    world.route("other", &good("/other", "2"))?;
+    comes_to_serve(port, "/other", "2").await?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let watched = tokio::spawn(never_goes_back(port, "/other", stop.clone()));
+    // Of a kind that nobody looks at, and longer until it takes longer than the Envoy to come back.
+    let mut lines = 100_000;
+    loop {
+        let data: String = (0..lines).map(|line| format!("  key-{line}: value {line}\n")).collect();
+        let long = format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: long}}\ndata:\n{data}");
+        world.write("long.yaml", long)?;
+        holdfast.kill()?;
+        fs::remove_dir_all(&options.data)?;
+        copy(&yesterday, &options.data)?;
+        holdfast = Holdfast::start(&world, options.clone())?;
+        holdfast.comes_to_be_ready().await?;
+        connected(&holdfast, 1).await?;
+        comes_to_serve(port, "/other", "2").await?;
+        let said = holdfast.said();
+        if said.find("Envoy connected") < said.find("read all manifests") {
+            break;
+        }
+        ensure!(lines < 1_000_000, "the Envoy never comes before manifests are read");
+        lines *= 2;
+    }
+    stop.store(true, Ordering::Relaxed);
+    ensure!(watched.await?? == 2, "another version");
+    Ok(())
+}
+
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    let status = Command::new("cp").arg("-a").arg(from).arg(to).status()?;
+    ensure!(status.success(), "cannot copy {}", from.display());
+    Ok(())
 }
 
 /// Files that Holdfast may write are short all at once: what is stored stays, and everything else goes on.

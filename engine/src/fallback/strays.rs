@@ -1,0 +1,122 @@
+//! Envoys that refuse what others of their build take: their own trouble, about which nobody's object is judged.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use holdfast_xds::{ResourceType, Snapshot, Version};
+
+use super::line::Line;
+
+/// What one such Envoy refused, and what it had.
+#[derive(Clone, Debug)]
+pub(crate) struct Stray {
+    refused: BTreeMap<(ResourceType, Arc<str>), Version>,
+    /// What it took before.
+    pub(crate) last: Snapshot,
+}
+
+impl Stray {
+    /// What it is offered in the place of what all others have; `None` where that is the same again.
+    ///
+    /// Routes need the clusters of their time, so that the Envoy keeps all that it had. Anything else stands alone: a
+    /// listener whose port is taken on its machine must not keep route changes from it.
+    pub(crate) fn offered(&self, everyone: &Snapshot) -> Option<Snapshot> {
+        // What is newer than what it refused it may try.
+        let is_newest = |((kind, name), version): &(&(ResourceType, Arc<str>), &Version)| {
+            everyone.get(*kind, name).is_some_and(|newest| newest.version == **version)
+        };
+        let refused: Vec<_> = self.refused.iter().filter(is_newest).map(|(slot, _)| slot).collect();
+        if refused.is_empty() {
+            return None;
+        }
+        if refused.iter().any(|(kind, _)| *kind == ResourceType::Route) && !self.last.is_empty() {
+            return Some(self.last.clone());
+        }
+        let mut offered = everyone.clone();
+        for (kind, name) in refused {
+            match self.last.get(*kind, name) {
+                Some(resource) => offered.insert(*kind, resource.clone()),
+                None => offered.remove(*kind, name),
+            }
+        }
+        Some(offered)
+    }
+}
+
+impl Line {
+    /// An Envoy refused what others of its build took. It keeps what it had.
+    pub(crate) fn went_astray(
+        &mut self,
+        node: &Arc<str>,
+        slot: (ResourceType, Arc<str>),
+        version: Version,
+        message: &str,
+    ) {
+        self.alone.insert(node.clone(), message.to_owned());
+        let fresh = || Stray { refused: BTreeMap::new(), last: self.previous.clone() };
+        self.strays.entry(node.clone()).or_insert_with(fresh).refused.insert(slot, version);
+    }
+
+    /// An Envoy took something: where that is what it refused in another version, its trouble is over.
+    pub(crate) fn came_back(&mut self, node: &str, kind: ResourceType, name: &Arc<str>, version: Version) {
+        let Some(stray) = self.strays.get_mut(node) else { return };
+        let everyone = self.everyone.as_ref();
+        let newest = |kind: ResourceType, name: &str| everyone.and_then(|everyone| everyone.get(kind, name));
+        if newest(kind, name).is_some_and(|newest| newest.version == version) {
+            stray.refused.remove(&(kind, name.clone()));
+        }
+        stray.refused.retain(|(kind, name), _| newest(*kind, name).is_some());
+        if stray.refused.is_empty() {
+            self.strays.remove(node);
+            self.alone.remove(node);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use holdfast_graph::Origins;
+    use holdfast_xds::Resource;
+
+    use super::*;
+
+    fn snapshot(resources: &[(ResourceType, &str, &'static str)]) -> Snapshot {
+        let mut snapshot = Snapshot::default();
+        for (kind, name, body) in resources {
+            snapshot.insert(*kind, Arc::new(Resource::new(*name, body.as_bytes(), Origins::default())));
+        }
+        snapshot
+    }
+
+    fn stray(refused: &[(ResourceType, &str, &'static str)], last: Snapshot) -> Stray {
+        let of = snapshot(refused);
+        let version = |(kind, name, _): &(ResourceType, &str, &str)| {
+            of.get(*kind, name).map(|resource| ((*kind, resource.name.clone()), resource.version))
+        };
+        Stray { refused: refused.iter().filter_map(version).collect(), last }
+    }
+
+    #[test]
+    fn a_listener_that_is_refused_alone_holds_nothing_else_back() {
+        use ResourceType::{Listener, Route};
+        let everyone = snapshot(&[(Listener, "taken", "2"), (Listener, "free", "2"), (Route, "r", "2")]);
+        let fresh = stray(&[(Listener, "taken", "2")], Snapshot::default());
+        assert_eq!(fresh.offered(&everyone), Some(snapshot(&[(Listener, "free", "2"), (Route, "r", "2")])));
+        let known = stray(&[(Listener, "taken", "2")], snapshot(&[(Listener, "taken", "1"), (Route, "r", "1")]));
+        assert_eq!(
+            known.offered(&everyone),
+            Some(snapshot(&[(Listener, "taken", "1"), (Listener, "free", "2"), (Route, "r", "2")]))
+        );
+    }
+
+    #[test]
+    fn routes_that_are_refused_alone_keep_all_of_their_time_and_an_envoy_that_had_nothing_gets_the_rest() {
+        use ResourceType::{Cluster, Route};
+        let everyone = snapshot(&[(Cluster, "new", "2"), (Route, "r", "2")]);
+        let last = snapshot(&[(Cluster, "old", "1"), (Route, "r", "1")]);
+        assert_eq!(stray(&[(Route, "r", "2")], last.clone()).offered(&everyone), Some(last.clone()));
+        let fresh = stray(&[(Route, "r", "2")], Snapshot::default());
+        assert_eq!(fresh.offered(&everyone), Some(snapshot(&[(Cluster, "new", "2")])));
+        assert_eq!(stray(&[(Route, "r", "1")], last).offered(&everyone), None, "what is newer may be tried");
+    }
+}

@@ -1,0 +1,104 @@
+//! What must never be served, whatever else is: checked in the bytes that Envoys have, after every step.
+
+use envoy_types::pb::envoy::config::route::v3::route::Action;
+use envoy_types::pb::envoy::config::route::v3::route_action::ClusterSpecifier;
+use envoy_types::pb::envoy::config::route::v3::{Route, RouteConfiguration};
+use holdfast_engine::apis::Body;
+use holdfast_engine::engine::Event;
+use holdfast_engine::object::Object;
+use holdfast_engine::testing::lines::LineSeen;
+use holdfast_graph::ObjectKey;
+use holdfast_xds::{ResourceType, Snapshot};
+use prost::Message;
+
+use super::envoy::Envoy;
+use super::expect::name;
+use super::stage::Stage;
+
+/// Looks at one Envoy.
+pub fn served(stage: &Stage, envoy: &Envoy, wanted: &Snapshot, wrong: &mut Vec<String>) {
+    for ((kind, _), resource) in &envoy.taken {
+        if *kind != ResourceType::Route {
+            continue;
+        }
+        let configuration = RouteConfiguration::decode(&*resource.body).unwrap_or_default();
+        if configuration.virtual_hosts.is_empty() {
+            wrong.push(format!("{} has an empty route configuration", envoy.id.node));
+        }
+        for host in &configuration.virtual_hosts {
+            for route in host.routes.iter().filter(|route| !is_closed(route)) {
+                one(stage, envoy, &host.domains, route, wrong);
+            }
+        }
+    }
+    let listens = envoy.taken.keys().any(|(kind, _)| *kind == ResourceType::Listener);
+    if !listens && !wanted.of(ResourceType::Listener).is_empty() {
+        wrong.push(format!("{} has no listeners", envoy.id.node));
+    }
+}
+
+fn is_closed(route: &Route) -> bool {
+    matches!(route.action, Some(Action::DirectResponse(_)))
+}
+
+/// A route that forwards or redirects.
+fn one(stage: &Stage, envoy: &Envoy, domains: &[String], route: &Route, wrong: &mut Vec<String>) {
+    let parts: Vec<&str> = route.name.split('/').collect();
+    let [kind, namespace, own, rule, ..] = parts[..] else { return };
+    let is_owner =
+        |key: &&ObjectKey| key.kind.eq_ignore_ascii_case(kind) && *key.namespace == *namespace && *key.name == *own;
+    let node = &envoy.id.node;
+    let Some(key) = stage.objects.keys().find(is_owner) else {
+        wrong.push(format!("{node} serves {}, whose object is gone", route.name));
+        return;
+    };
+    for cluster in clusters(route) {
+        let Some(service) = cluster.strip_prefix("service/") else { continue };
+        let to = service.split('/').next().unwrap_or_default();
+        if to != namespace && !is_granted(stage, namespace, to) {
+            wrong.push(format!("{node} serves {} to {cluster} without a grant", route.name));
+        }
+    }
+    let Some(Event::Applied(object, _)) = stage.objects.get(key) else { return };
+    let Object { body: Body::HttpRoute(desired), .. } = &**object else { return };
+    let claimed = |domain: &String| desired.hostnames.iter().any(|hostname| **hostname == **domain);
+    if !desired.hostnames.is_empty() && !domains.iter().all(claimed) {
+        wrong.push(format!("{node} serves {} for {domains:?}, which it does not claim", route.name));
+    }
+    let index = rule.parse().unwrap_or(usize::MAX);
+    if desired.rules.get(index).is_some_and(|rule| format!("{rule:?}").contains("ExtensionRef")) {
+        wrong.push(format!("{node} serves {} without its guard", route.name));
+    }
+}
+
+fn clusters(route: &Route) -> Vec<&str> {
+    let Some(Action::Route(action)) = &route.action else { return Vec::new() };
+    match &action.cluster_specifier {
+        Some(ClusterSpecifier::Cluster(name)) => vec![name],
+        Some(ClusterSpecifier::WeightedClusters(weighted)) => weighted.clusters.iter().map(|c| &*c.name).collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn is_granted(stage: &Stage, from: &str, to: &str) -> bool {
+    stage.objects.values().any(|event| match event {
+        Event::Applied(object, _) => match &object.body {
+            Body::ReferenceGrant(_) => *object.key.namespace == *to && *object.key.name == *from,
+            _ => false,
+        },
+        _ => false,
+    })
+}
+
+/// Nothing is kept of an object that is gone, or of another one of its name.
+pub fn kept(stage: &Stage, line: &LineSeen, wrong: &mut Vec<String>) {
+    for (key, uid) in &line.last_valid_uids {
+        match stage.objects.get(key) {
+            None => wrong.push(format!("{} is gone, and a version of it is kept", name(key))),
+            Some(Event::Applied(object, _)) if object.metadata.uid != *uid => {
+                wrong.push(format!("{} is another one, and a version of the old one is kept", name(key)));
+            }
+            Some(_) => {}
+        }
+    }
+}
