@@ -73,6 +73,8 @@ pub(crate) fn select(entries: &[ReplacePrefix], path: &Path) -> Result<Selected,
 pub(crate) struct Served<'a> {
     /// What was read.
     pub(crate) leaf: &'a Leaf,
+    /// Its place among what was read.
+    pub(crate) index: usize,
     /// Which requests it is for.
     pub(crate) conditions: Conditions,
     /// How it ranks.
@@ -89,9 +91,10 @@ pub(crate) struct Served<'a> {
 pub(crate) fn expand<'a>(leaves: &'a [Leaf], replacements: &[Option<Arc<str>>]) -> Vec<Served<'a>> {
     let written: std::collections::HashSet<&Conditions> = leaves.iter().map(|leaf| &leaf.conditions).collect();
     let mut served = Vec::new();
-    for (leaf, replacement) in leaves.iter().zip(replacements) {
+    for (index, (leaf, replacement)) in leaves.iter().zip(replacements).enumerate() {
         let plain = |replacement: Option<Arc<str>>| Served {
             leaf,
+            index,
             conditions: leaf.conditions.clone(),
             standing: leaf.standing,
             replacement,
@@ -120,7 +123,7 @@ pub(crate) fn expand<'a>(leaves: &'a [Leaf], replacements: &[Option<Arc<str>>]) 
         served.push(plain(Some(own)));
         if !written.contains(&implicit) {
             let standing = Standing::Implicit;
-            served.push(Served { leaf, conditions: implicit, standing, replacement: Some(theirs) });
+            served.push(Served { leaf, index, conditions: implicit, standing, replacement: Some(theirs) });
         }
     }
     served

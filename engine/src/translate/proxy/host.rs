@@ -6,7 +6,6 @@ use holdfast_graph::{Edge, ObjectKey, Role};
 
 use super::{is_ours, listeners};
 use crate::apis::Body;
-use crate::apis::contour::GROUP;
 use crate::apis::contour::http_proxy::HttpProxy;
 use crate::apis::contour::virtual_host::Tls;
 use crate::apis::scheme;
@@ -259,6 +258,5 @@ pub(super) fn secret(namespace: &str, name: &str) -> ObjectKey {
 
 /// May a proxy use this Secret?
 pub(super) fn delegated(proxy: &ObjectKey, secret: &ObjectKey, reader: &mut Reader<'_>) -> bool {
-    debug_assert_eq!(&*proxy.group, GROUP);
     proxy.namespace == secret.namespace || reader.delegated(&proxy.namespace, secret)
 }

@@ -102,15 +102,13 @@ pub(in crate::translate) fn plan(
     }
     let mut served = rewrite::expand(&leaves, &replacements);
     served.sort_by(|a, b| rank(a).cmp(&rank(b)));
-    let outcomes: BTreeMap<*const Leaf, &Result<Made, Trouble>> =
-        leaves.iter().map(std::ptr::from_ref).zip(&made).collect();
     let host = Host { key, object, settings, claim, wildcard: one_label(proxy) };
     let shut = claim.closed || guard.is_err() || closed.get(key).is_some_and(|units| units.contains_key(HOST));
     if shut {
         host.close(&mut plan);
     }
     for (place, served) in served.iter().enumerate().filter(|_| !shut) {
-        let Some(made) = outcomes.get(&std::ptr::from_ref(served.leaf)) else { continue };
+        let Some(made) = made.get(served.index) else { continue };
         let owner = objects.get(&served.leaf.owner).unwrap_or(object);
         host.route(place, served, owner, made, &mut plan);
     }
