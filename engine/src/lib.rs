@@ -13,6 +13,7 @@ pub mod features;
 pub mod hold;
 pub mod model;
 pub mod object;
+mod proxies;
 pub mod report;
 pub mod run;
 pub mod settings;

@@ -9,11 +9,17 @@ use std::sync::Arc;
 use holdfast_graph::{ObjectKey, Origins};
 
 use crate::features::cors::Cors;
+use crate::features::hash::Hashed;
 use crate::features::headers::HeaderEdits;
+use crate::features::internal_redirect::InternalRedirect;
+use crate::features::ip_filter::IpFilter;
+use crate::features::local_rate_limit::LocalRateLimit;
 use crate::features::mirror::Mirror;
 use crate::features::redirect::Redirect;
+use crate::features::retry::Retry;
 use crate::features::rewrite::Rewrite;
 use crate::features::timeout::Timeouts;
+use crate::features::upstream::Tuned;
 use crate::object::Age;
 
 /// One route of a virtual host: one match of one rule.
@@ -35,6 +41,14 @@ pub struct Route {
     pub response_headers: HeaderEdits,
     /// Cross-origin requests.
     pub cors: Option<Cors>,
+    /// Who may come in, by address.
+    pub ip_filter: Option<IpFilter>,
+    /// How often requests may come to one Envoy.
+    pub rate_limit: Option<LocalRateLimit>,
+    /// Where requests without TLS are redirected to it: the port for it, as clients know it.
+    pub secure_port: Option<u16>,
+    /// The unit of its object that it came from, as `rules[1]`.
+    pub section: Arc<str>,
     /// The objects it was made from.
     pub origins: Origins,
 }
@@ -57,7 +71,7 @@ impl Route {
 /// <https://gateway-api.sigs.k8s.io/reference/spec/#httproutematch>
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Precedence {
-    /// Kind of path and its length.
+    /// Kind of path and its length, or a place that was worked out before.
     pub path: PathRank,
     /// Does it ask for no method?
     pub any_method: bool,
@@ -80,6 +94,8 @@ pub struct Precedence {
 /// Rank of a path match; smaller comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PathRank {
+    /// At this place among the routes of the host, all of which come from one source that orders them itself.
+    Placed(usize),
     /// The whole path.
     Exact,
     /// A gRPC call: characters of the service, then of the method.
@@ -123,28 +139,66 @@ pub enum PathMatch {
     Prefix(Arc<str>),
     /// RE2 on the whole path.
     Regex(Arc<str>),
-    /// Any path that begins with the text: what is left of a regular expression that does not compile.
+    /// Any path that begins with the text: as HTTPProxies have it, and what is left of a regular expression that does
+    /// not compile.
     Text(Arc<str>),
 }
 
 /// A header or query parameter with what its value must be.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NamedMatch {
     /// Name.
     pub name: Arc<str>,
     /// Value.
     pub value: ValueMatch,
+    /// Is it what must not be? Headers only.
+    pub inverted: bool,
+    /// Does a header that is not there count as an empty one?
+    pub missing_is_empty: bool,
+}
+
+impl NamedMatch {
+    /// One that must be.
+    pub fn new(name: impl Into<Arc<str>>, value: ValueMatch) -> Self {
+        Self { name: name.into(), value, inverted: false, missing_is_empty: false }
+    }
 }
 
 /// How a value is matched.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ValueMatch {
     /// The whole value.
     Exact(Arc<str>),
     /// RE2 on the whole value.
     Regex(Arc<str>),
-    /// Any value: what is left of a regular expression that does not compile.
+    /// Any value, or what is left of a regular expression that does not compile.
     Present,
+    /// A part of the value, or the whole in any case.
+    Like(Like),
+}
+
+/// A part that a value must have.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Like {
+    /// Which part.
+    pub part: Part,
+    /// What it must be.
+    pub text: Arc<str>,
+    /// Are upper and lower case the same?
+    pub ignore_case: bool,
+}
+
+/// A part of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Part {
+    /// All of it.
+    Whole,
+    /// Its beginning.
+    Prefix,
+    /// Its end.
+    Suffix,
+    /// Any part.
+    Contains,
 }
 
 /// What happens to a request.
@@ -178,6 +232,14 @@ pub struct Forward {
     pub timeouts: Timeouts,
     /// Copies of the requests.
     pub mirrors: Vec<Mirror>,
+    /// When they are tried again.
+    pub retry: Option<Retry>,
+    /// What of them is hashed.
+    pub hashed: Vec<Hashed>,
+    /// Redirects of the back end that are followed.
+    pub internal_redirect: Option<InternalRedirect>,
+    /// May they not become web sockets?
+    pub no_websockets: bool,
 }
 
 /// A back end with its share.
@@ -200,6 +262,8 @@ pub struct Backend {
     pub service: ServicePort,
     /// What it is spoken to in.
     pub protocol: Protocol,
+    /// What else there is to say about it.
+    pub tuned: Option<Arc<Tuned>>,
 }
 
 /// A port of a Service.
@@ -223,6 +287,6 @@ impl fmt::Display for ServicePort {
 pub enum Protocol {
     /// HTTP/1.1.
     Http1,
-    /// HTTP/2 without TLS: gRPC, and `appProtocol: kubernetes.io/h2c`.
+    /// HTTP/2 without asking: gRPC, and `appProtocol: kubernetes.io/h2c`.
     H2c,
 }

@@ -7,8 +7,8 @@ use holdfast_graph::ObjectKey;
 
 use crate::apis::Body;
 
-/// How the names of annotations begin that are settings of Holdfast.
-const ANNOTATION_PREFIX: &str = "holdfast.dev/";
+/// How the names of annotations begin that are read: settings of Holdfast, and those that HTTPProxies have.
+const ANNOTATION_PREFIXES: [&str; 3] = ["holdfast.dev/", "projectcontour.io/", "kubernetes.io/ingress.class"];
 
 /// The metadata that decisions are made from. `managedFields`, owner references and the like are left behind.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -69,9 +69,10 @@ impl Object {
             && self.own_annotations().eq(other.own_annotations())
     }
 
-    /// Annotations that are settings of Holdfast.
+    /// Annotations that are read.
     fn own_annotations(&self) -> impl Iterator<Item = (&String, &String)> {
-        self.metadata.annotations.iter().filter(|(name, _)| name.starts_with(ANNOTATION_PREFIX))
+        let read = |name: &String| ANNOTATION_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
+        self.metadata.annotations.iter().filter(move |(name, _)| read(name))
     }
 }
 

@@ -116,7 +116,7 @@ impl Engine {
                 let served = varied.get(gateway).and_then(|line| self.translator.served_route(&line.fleet, key));
                 views.extend(served.map_or(plan, |served| served).replaced.iter().map(|replaced| ReplacementView {
                     gateway: gateway.namespaced_name(),
-                    object: key.clone(),
+                    object: replaced.object.clone(),
                     section: replaced.section.clone(),
                     scope: "rule",
                     cause: replaced.class,
@@ -160,6 +160,13 @@ impl Engine {
                 Body::HttpRoute(_) | Body::GrpcRoute(_) => {
                     let plan = self.translator.route(&object.key)?;
                     self.route_status(&report, &object.key, plan, generation)?
+                }
+                Body::HttpProxy(_) => {
+                    let findings = self.translator.proxy_findings(&object.key)?;
+                    let gateway = crate::translate::proxy::listeners::key().namespaced_name();
+                    let fallback = conditions::condition(&report, &object.key, &gateway);
+                    let fallback = fallback.map(|condition| condition.of_generation(generation));
+                    crate::proxies::status::status(findings.iter(), fallback.as_ref(), generation)
                 }
                 _ => return None,
             };

@@ -59,6 +59,25 @@ impl Default for Fallback {
     }
 }
 
+/// How HTTPProxies are served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Proxies {
+    /// The port without TLS.
+    pub http_port: u16,
+    /// The port with TLS.
+    pub https_port: u16,
+    /// The namespaces in which roots may stand; all where empty.
+    pub root_namespaces: Vec<Arc<str>>,
+    /// The classes whose proxies are served; where empty, those of class `contour` and those without one.
+    pub ingress_classes: Vec<Arc<str>>,
+}
+
+impl Default for Proxies {
+    fn default() -> Self {
+        Self { http_port: 8080, https_port: 8443, root_namespaces: Vec::new(), ingress_classes: Vec::new() }
+    }
+}
+
 /// Everything that the deciding code can be told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -80,6 +99,8 @@ pub struct Settings {
     pub re2_program_size_max: u32,
     /// What is done about what is broken.
     pub fallback: Fallback,
+    /// How HTTPProxies are served.
+    pub proxies: Proxies,
 }
 
 impl Settings {
@@ -100,6 +121,7 @@ impl Default for Settings {
             low_port_shift: 0,
             re2_program_size_max: RE2_PROGRAM_SIZE_MAX,
             fallback: Fallback::default(),
+            proxies: Proxies::default(),
         }
     }
 }

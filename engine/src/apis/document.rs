@@ -15,6 +15,9 @@ use k8s_openapi::jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::contour::http_proxy::{Entry, HttpProxy, Include};
+use super::contour::route::Route as ProxyRoute;
+use super::contour::virtual_host::{TcpProxy, VirtualHost};
 use super::core::secret::Secret;
 use super::core::service::{Port, Service};
 use super::gateway::class::GatewayClass;
@@ -32,11 +35,17 @@ pub fn document(object: &Object) -> Option<Value> {
         Body::Gateway(gateway) => vec![("spec", gateway_spec(gateway)?)],
         Body::HttpRoute(route) => vec![("spec", route_spec(route)?)],
         Body::GrpcRoute(route) => vec![("spec", route_spec(route)?)],
+        Body::HttpProxy(proxy) => vec![("spec", proxy_spec(proxy)?)],
         Body::Service(service) => vec![("spec", service_spec(service)?)],
         Body::Secret(secret) => vec![("type", value(&secret.kind)?), ("data", secret_data(secret)?)],
         Body::GatewayClass(class) if !class.has_parameters => vec![("spec", class_spec(class)?)],
         // Who may refer, and where endpoints are, is always asked of today's objects.
-        Body::GatewayClass(_) | Body::ReferenceGrant(_) | Body::EndpointSlice(_) | Body::Namespace => return None,
+        Body::GatewayClass(_)
+        | Body::ReferenceGrant(_)
+        | Body::CertificateDelegation(_)
+        | Body::ExtensionService(_)
+        | Body::EndpointSlice(_)
+        | Body::Namespace => return None,
     };
     let kind = scheme::find(&object.key.group, &object.key.kind)?;
     let version = kind.versions.first()?;
@@ -146,6 +155,39 @@ fn route_spec<R: Serialize>(route: &Route<R>) -> Option<Value> {
         RuleEntry::Broken { .. } => None,
     });
     value(RouteSpec { parent_refs: parents, hostnames, rules: rules.collect::<Option<_>>()? })
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ProxySpec<'a> {
+    virtualhost: Option<&'a VirtualHost>,
+    routes: Vec<&'a ProxyRoute>,
+    includes: Vec<&'a Include>,
+    tcpproxy: Option<&'a TcpProxy>,
+    ingress_class_name: Option<&'a str>,
+}
+
+fn proxy_spec(proxy: &HttpProxy) -> Option<Value> {
+    fn whole<T>(entry: &Entry<T>) -> Option<&T> {
+        match entry {
+            Entry::Decoded(entry) => Some(entry),
+            Entry::Broken { .. } => None,
+        }
+    }
+    let HttpProxy { virtual_host, routes, includes, tcp_proxy, ingress_class_name } = proxy;
+    value(ProxySpec {
+        virtualhost: match virtual_host {
+            None => None,
+            Some(host) => Some(host.written.as_ref()?),
+        },
+        routes: routes.iter().map(whole).collect::<Option<_>>()?,
+        includes: includes.iter().map(whole).collect::<Option<_>>()?,
+        tcpproxy: match tcp_proxy {
+            None => None,
+            Some(entry) => Some(entry.as_ref()?),
+        },
+        ingress_class_name: ingress_class_name.as_deref(),
+    })
 }
 
 #[derive(Serialize)]

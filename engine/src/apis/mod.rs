@@ -3,6 +3,7 @@
 //! Decoding is where broken input becomes faults of its own object: it never fails for a list, never panics, and
 //! keeps what can be kept (a route with one rule that does not decode keeps its other rules).
 
+pub mod contour;
 pub mod core;
 pub mod decode;
 pub mod document;
@@ -28,6 +29,12 @@ pub enum Body {
     GrpcRoute(Arc<gateway::route::Route<gateway::grpc_route::GrpcRule>>),
     /// `gateway.networking.k8s.io` ReferenceGrant.
     ReferenceGrant(gateway::grant::ReferenceGrant),
+    /// `projectcontour.io` HTTPProxy.
+    HttpProxy(Arc<contour::http_proxy::HttpProxy>),
+    /// `projectcontour.io` TLSCertificateDelegation.
+    CertificateDelegation(Arc<contour::delegation::Delegation>),
+    /// `projectcontour.io` ExtensionService.
+    ExtensionService(Arc<contour::extension_service::ExtensionService>),
     /// Core Service.
     Service(core::service::Service),
     /// `discovery.k8s.io` EndpointSlice.
@@ -44,6 +51,7 @@ impl Body {
         match self {
             Body::HttpRoute(route) => route.names_guard(rule),
             Body::GrpcRoute(route) => route.names_guard(rule),
+            Body::HttpProxy(proxy) => proxy.names_guard(),
             _ => false,
         }
     }

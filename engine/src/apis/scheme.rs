@@ -4,7 +4,7 @@ use holdfast_graph::ObjectKey;
 use serde_json::Value;
 
 use super::decode::Found;
-use super::{Body, core, gateway};
+use super::{Body, contour, core, gateway};
 
 /// Is a kind namespaced?
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,6 +114,33 @@ pub const KINDS: &[Kind] = &[
         scope: Scope::Namespaced,
         has_status: false,
         decode: gateway::grant::decode,
+    },
+    Kind {
+        group: contour::GROUP,
+        versions: &["v1alpha1"],
+        kind: "ExtensionService",
+        plural: "extensionservices",
+        scope: Scope::Namespaced,
+        has_status: true,
+        decode: contour::extension_service::decode,
+    },
+    Kind {
+        group: contour::GROUP,
+        versions: &["v1"],
+        kind: "HTTPProxy",
+        plural: "httpproxies",
+        scope: Scope::Namespaced,
+        has_status: true,
+        decode: contour::http_proxy::decode,
+    },
+    Kind {
+        group: contour::GROUP,
+        versions: &["v1"],
+        kind: "TLSCertificateDelegation",
+        plural: "tlscertificatedelegations",
+        scope: Scope::Namespaced,
+        has_status: true,
+        decode: contour::delegation::decode,
     },
 ];
 

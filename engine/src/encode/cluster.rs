@@ -3,23 +3,25 @@
 //! <https://www.envoyproxy.io/docs/envoy/latest/api-v3/config/cluster/v3/cluster.proto>
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use bytes::Bytes;
 use envoy_types::pb::envoy::config::cluster::v3 as envoy;
 use envoy_types::pb::envoy::config::cluster::v3::cluster::{ClusterDiscoveryType, DiscoveryType, EdsClusterConfig};
 use envoy_types::pb::envoy::config::core::v3::config_source::ConfigSourceSpecifier;
 use envoy_types::pb::envoy::config::core::v3::{
-    AggregatedConfigSource, ApiVersion, ConfigSource, Http2ProtocolOptions,
+    AggregatedConfigSource, ApiVersion, ConfigSource, Http1ProtocolOptions, Http2ProtocolOptions,
+    HttpProtocolOptions as CommonOptions,
 };
 use envoy_types::pb::envoy::extensions::upstreams::http::v3::HttpProtocolOptions;
 use envoy_types::pb::envoy::extensions::upstreams::http::v3::http_protocol_options::explicit_http_config::ProtocolConfig;
 use envoy_types::pb::envoy::extensions::upstreams::http::v3::http_protocol_options::{
     ExplicitHttpConfig, UpstreamProtocolOptions,
 };
-use envoy_types::pb::google::protobuf::UInt32Value;
+use envoy_types::pb::google::protobuf::{Any, UInt32Value};
 use prost::Message;
 
-use super::{any, names, seconds};
+use super::{any, duration, names, seconds};
 use crate::model::{Backend, Protocol};
 
 /// Seconds that connecting to a back end may take.
@@ -38,11 +40,9 @@ pub(crate) fn ads() -> ConfigSource {
 
 /// The cluster of a back end.
 pub(crate) fn encode(backend: &Backend) -> Bytes {
-    let options = match backend.protocol {
-        Protocol::Http1 => None,
-        Protocol::H2c => Some(("envoy.extensions.upstreams.http.v3.HttpProtocolOptions".to_owned(), any(&http2()))),
-    };
-    envoy::Cluster {
+    let upstream = backend.tuned.as_ref().map(|tuned| &tuned.upstream);
+    let options = options(backend.protocol, upstream.and_then(|upstream| upstream.idle));
+    let mut cluster = envoy::Cluster {
         name: names::cluster(backend),
         cluster_discovery_type: Some(ClusterDiscoveryType::Type(DiscoveryType::Eds.into())),
         eds_cluster_config: Some(EdsClusterConfig {
@@ -53,16 +53,27 @@ pub(crate) fn encode(backend: &Backend) -> Bytes {
         per_connection_buffer_limit_bytes: Some(UInt32Value { value: CONNECTION_BUFFER_BYTES }),
         typed_extension_protocol_options: options.into_iter().collect::<HashMap<_, _>>(),
         ..Default::default()
+    };
+    if let Some(upstream) = upstream {
+        upstream.apply(&mut cluster);
     }
-    .encode_to_vec()
-    .into()
+    cluster.encode_to_vec().into()
 }
 
-fn http2() -> HttpProtocolOptions {
-    HttpProtocolOptions {
+/// What is not as usual in the protocol; none where all is.
+fn options(protocol: Protocol, idle: Option<Duration>) -> Option<(String, Any)> {
+    let config = match protocol {
+        Protocol::Http1 if idle.is_none() => return None,
+        Protocol::Http1 => ProtocolConfig::HttpProtocolOptions(Http1ProtocolOptions::default()),
+        Protocol::H2c => ProtocolConfig::Http2ProtocolOptions(Http2ProtocolOptions::default()),
+    };
+    let options = HttpProtocolOptions {
+        common_http_protocol_options: idle
+            .map(|idle| CommonOptions { idle_timeout: Some(duration(idle)), ..Default::default() }),
         upstream_protocol_options: Some(UpstreamProtocolOptions::ExplicitHttpConfig(ExplicitHttpConfig {
-            protocol_config: Some(ProtocolConfig::Http2ProtocolOptions(Http2ProtocolOptions::default())),
+            protocol_config: Some(config),
         })),
         ..Default::default()
-    }
+    };
+    Some(("envoy.extensions.upstreams.http.v3.HttpProtocolOptions".to_owned(), any(&options)))
 }

@@ -13,6 +13,7 @@ use envoy_types::pb::envoy::config::listener::v3::filter::ConfigType as FilterCo
 use envoy_types::pb::envoy::config::listener::v3::listener_filter::ConfigType as ListenerFilterConfig;
 use envoy_types::pb::envoy::config::listener::v3::{Filter, FilterChain, FilterChainMatch, Listener, ListenerFilter};
 use envoy_types::pb::envoy::extensions::filters::http::cors::v3::Cors;
+use envoy_types::pb::envoy::extensions::filters::http::rbac::v3::Rbac;
 use envoy_types::pb::envoy::extensions::filters::http::router::v3::Router;
 use envoy_types::pb::envoy::extensions::filters::listener::tls_inspector::v3::TlsInspector;
 use envoy_types::pb::envoy::extensions::filters::network::direct_response::v3::Config as NetworkDirectResponse;
@@ -32,7 +33,18 @@ use prost::{Message, Name};
 
 use super::cluster::{CONNECTION_BUFFER_BYTES, ads};
 use super::{any, endpoints, names, route, seconds};
+use crate::features::ip_filter;
+use crate::features::local_rate_limit::{self, LocalRateLimit};
 use crate::translate::table::TableName;
+
+/// Versions of TLS, of which there are 1.2 and 1.3; both where nothing is said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct TlsVersions {
+    /// Only 1.3.
+    pub only_13: bool,
+    /// Only 1.2.
+    pub only_12: bool,
+}
 
 /// What a port serves.
 pub(crate) struct Port {
@@ -45,7 +57,12 @@ pub(crate) struct Port {
 /// A filter chain.
 pub(crate) enum Chain {
     /// Plain HTTP, all hosts.
-    Http(TableName),
+    Http {
+        /// Its routes.
+        table: TableName,
+        /// Are they those of HTTPProxies?
+        proxies: bool,
+    },
     /// TLS for the hosts of one listener.
     Https {
         /// Hostname of the listener; all where unset.
@@ -54,6 +71,10 @@ pub(crate) enum Chain {
         certificates: Vec<ObjectKey>,
         /// Its routes.
         table: TableName,
+        /// Are they those of HTTPProxies?
+        proxies: bool,
+        /// The versions of TLS.
+        versions: TlsVersions,
     },
     /// The listener owns its hosts, but has no usable certificate: connections are refused, so that no broader
     /// listener answers in its place.
@@ -67,7 +88,7 @@ pub(crate) enum Chain {
 
 /// The listener of a port.
 pub(crate) fn encode(port: &Port) -> Bytes {
-    let tls = port.chains.iter().any(|chain| !matches!(chain, Chain::Http(_)));
+    let tls = port.chains.iter().any(|chain| !matches!(chain, Chain::Http { .. }));
     let inspector = ListenerFilter {
         name: "envoy.filters.listener.tls_inspector".into(),
         config_type: Some(ListenerFilterConfig::TypedConfig(any(&TlsInspector::default()))),
@@ -87,16 +108,16 @@ pub(crate) fn encode(port: &Port) -> Bytes {
 
 fn filter_chain(chain: &Chain) -> FilterChain {
     match chain {
-        Chain::Http(table) => FilterChain {
+        Chain::Http { table, proxies } => FilterChain {
             name: names::route_configuration(table),
-            filters: vec![connection_manager(names::route_configuration(table))],
+            filters: vec![connection_manager(names::route_configuration(table), *proxies)],
             ..Default::default()
         },
-        Chain::Https { host, certificates, table } => FilterChain {
+        Chain::Https { host, certificates, table, proxies, versions } => FilterChain {
             name: names::route_configuration(table),
             filter_chain_match: server_names(host.as_deref()),
-            filters: vec![connection_manager(names::route_configuration(table))],
-            transport_socket: Some(transport_socket(certificates.iter().map(names::secret))),
+            filters: vec![connection_manager(names::route_configuration(table), *proxies)],
+            transport_socket: Some(transport_socket(certificates.iter().map(names::secret), *versions)),
             ..Default::default()
         },
         Chain::Refuse { host, name } => FilterChain {
@@ -122,11 +143,14 @@ fn filter<M: Message + Name>(name: &str, config: &M) -> Filter {
 }
 
 /// TLS with certificates by the names of their Secrets.
-pub(super) fn transport_socket(certificates: impl Iterator<Item = String>) -> TransportSocket {
+pub(super) fn transport_socket(certificates: impl Iterator<Item = String>, versions: TlsVersions) -> TransportSocket {
+    let minimum = if versions.only_13 { TlsProtocol::TlSv13 } else { TlsProtocol::TlSv12 };
+    let maximum = if versions.only_12 { TlsProtocol::TlSv12 } else { TlsProtocol::TlsAuto };
     let context = DownstreamTlsContext {
         common_tls_context: Some(CommonTlsContext {
             tls_params: Some(TlsParameters {
-                tls_minimum_protocol_version: TlsProtocol::TlSv12.into(),
+                tls_minimum_protocol_version: minimum.into(),
+                tls_maximum_protocol_version: maximum.into(),
                 ..Default::default()
             }),
             alpn_protocols: vec!["h2".into(), "http/1.1".into()],
@@ -144,15 +168,19 @@ pub(super) fn transport_socket(certificates: impl Iterator<Item = String>) -> Tr
 }
 
 /// The HTTP connection manager of a route configuration, with the limits that Envoy's best practices ask for at the edge.
-pub(super) fn connection_manager(name: String) -> Filter {
+///
+/// `proxies` are served with filters that routes of HTTPProxies have settings for.
+pub(super) fn connection_manager(name: String, proxies: bool) -> Filter {
     let yes = || Some(BoolValue { value: true });
     let manager = HttpConnectionManager {
         stat_prefix: name.replace('/', "_"),
         route_specifier: Some(RouteSpecifier::Rds(Rds { config_source: Some(ads()), route_config_name: name })),
-        http_filters: vec![
-            http_filter(route::CORS_FILTER, &Cors::default()),
-            http_filter("envoy.filters.http.router", &Router::default()),
-        ],
+        http_filters: [http_filter(route::CORS_FILTER, &Cors::default())]
+            .into_iter()
+            .chain(proxies.then(|| http_filter(local_rate_limit::FILTER, &LocalRateLimit::filter())))
+            .chain(proxies.then(|| http_filter(ip_filter::FILTER, &Rbac::default())))
+            .chain([http_filter("envoy.filters.http.router", &Router::default())])
+            .collect(),
         upgrade_configs: vec![UpgradeConfig { upgrade_type: "websocket".into(), ..Default::default() }],
         use_remote_address: yes(),
         normalize_path: yes(),

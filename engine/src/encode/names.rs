@@ -9,13 +9,14 @@ use crate::translate::table::{Host, TableName};
 /// The one cluster that is named and never defined: the share of back ends that do not exist.
 pub(crate) const MISSING_BACKEND: &str = "holdfast-missing-backend";
 
-/// A cluster. A Service spoken to in two protocols is two clusters.
+/// A cluster. A Service spoken to in two protocols, or otherwise in two ways, is two clusters.
 pub(crate) fn cluster(backend: &Backend) -> String {
     let protocol = match backend.protocol {
         Protocol::Http1 => "",
         Protocol::H2c => "/h2c",
     };
-    format!("{}{protocol}", endpoints(&backend.service))
+    let tuned = backend.tuned.as_ref().map(|tuned| format!("/{}", tuned.label())).unwrap_or_default();
+    format!("{}{protocol}{tuned}", endpoints(&backend.service))
 }
 
 /// The endpoints of a Service's port, whatever protocol they are spoken to in.
@@ -44,6 +45,13 @@ pub(crate) fn route_configuration(table: &TableName) -> String {
 /// A virtual host.
 pub(crate) fn virtual_host(host: &Host) -> String {
     host.domain().to_owned()
+}
+
+/// A route of an HTTPProxy, by its place there; `instance` counts how often the proxy came before in the tree.
+pub(crate) fn proxy_route(key: &ObjectKey, section: &str, instance: usize, implicit: bool) -> String {
+    let again = if instance > 0 { format!("/{instance}") } else { String::new() };
+    let implicit = if implicit { "/implicit" } else { "" };
+    format!("httpproxy/{}/{}/{section}{again}{implicit}", key.namespace, key.name)
 }
 
 /// A route: one match of one rule, by the rule's name where it has one.

@@ -2,8 +2,6 @@
 //!
 //! <https://www.envoyproxy.io/docs/envoy/latest/api-v3/config/route/v3/route_components.proto>
 
-use std::collections::HashMap;
-
 use envoy_types::pb::envoy::config::core::v3::DataSource;
 use envoy_types::pb::envoy::config::core::v3::data_source::Specifier as DataSpecifier;
 use envoy_types::pb::envoy::config::route::v3 as envoy;
@@ -11,26 +9,31 @@ use envoy_types::pb::envoy::config::route::v3::header_matcher::HeaderMatchSpecif
 use envoy_types::pb::envoy::config::route::v3::query_parameter_matcher::QueryParameterMatchSpecifier;
 use envoy_types::pb::envoy::config::route::v3::route::Action as EnvoyAction;
 use envoy_types::pb::envoy::config::route::v3::route_action::{
-    ClusterNotFoundResponseCode, ClusterSpecifier, HostRewriteSpecifier,
+    ClusterNotFoundResponseCode, ClusterSpecifier, HostRewriteSpecifier, UpgradeConfig,
 };
 use envoy_types::pb::envoy::config::route::v3::route_match::{GrpcRouteMatchOptions, PathSpecifier};
 use envoy_types::pb::envoy::config::route::v3::weighted_cluster::ClusterWeight;
 use envoy_types::pb::envoy::r#type::matcher::v3::string_matcher::MatchPattern;
 use envoy_types::pb::envoy::r#type::matcher::v3::{RegexMatcher, StringMatcher};
-use envoy_types::pb::google::protobuf::UInt32Value;
+use envoy_types::pb::google::protobuf::{BoolValue, UInt32Value};
 use prost::Message;
 
 use super::{any, duration, names};
-use crate::features::redirect::ListenerContext;
+use crate::features::redirect::{ListenerContext, Redirect, Scheme};
 use crate::features::rewrite::EnvoyPathRewrite;
-use crate::model::{Action, Forward, Match, NamedMatch, PathMatch, Response, Route, ValueMatch, WeightedBackend};
+use crate::features::{ip_filter, local_rate_limit};
+use crate::model::{
+    Action, Forward, Like, Match, NamedMatch, Part, PathMatch, Response, Route, ValueMatch, WeightedBackend,
+};
 
 /// The name of the CORS filter, in the filter chain and as the key of per-route settings.
 pub(crate) const CORS_FILTER: &str = "envoy.filters.http.cors";
 
+/// `Route.typed_per_filter_config`.
+const PER_FILTER_FIELD: u32 = 13;
+
 /// A route as bytes, for a listener.
 pub(crate) fn encode(route: &Route, listener: ListenerContext) -> Vec<u8> {
-    let per_filter = route.cors.iter().map(|cors| (CORS_FILTER.to_owned(), any(&cors.encode())));
     #[cfg_attr(not(any(test, feature = "testing")), allow(unused_mut))]
     let mut encoded = envoy::Route {
         name: route.name.to_string(),
@@ -40,12 +43,22 @@ pub(crate) fn encode(route: &Route, listener: ListenerContext) -> Vec<u8> {
         request_headers_to_remove: route.request_headers.to_remove(),
         response_headers_to_add: route.response_headers.to_add(),
         response_headers_to_remove: route.response_headers.to_remove(),
-        typed_per_filter_config: per_filter.collect::<HashMap<_, _>>(),
         ..Default::default()
     };
     #[cfg(any(test, feature = "testing"))]
     crate::testing::mistakes::spoil_route(&mut encoded, &route.response_headers);
-    encoded.encode_to_vec()
+    let mut bytes = encoded.encode_to_vec();
+    // Written by hand, in order: the order of a map with several entries is not defined.
+    let cors = route.cors.iter().map(|cors| (CORS_FILTER, any(&cors.encode())));
+    let ip_filter = route.ip_filter.iter().map(|filter| (ip_filter::FILTER, any(&filter.encode())));
+    let limit = route.rate_limit.iter().map(|limit| (local_rate_limit::FILTER, any(&limit.encode())));
+    for (name, config) in cors.chain(limit).chain(ip_filter) {
+        let mut entry = Vec::new();
+        prost::encoding::string::encode(1, &name.to_owned(), &mut entry);
+        prost::encoding::message::encode(2, &config, &mut entry);
+        prost::encoding::bytes::encode(PER_FILTER_FIELD, &entry, &mut bytes);
+    }
+    bytes
 }
 
 fn route_match(matches: &Match) -> envoy::RouteMatch {
@@ -78,23 +91,41 @@ fn path(path: &PathMatch) -> PathSpecifier {
 fn header(header: &NamedMatch) -> envoy::HeaderMatcher {
     envoy::HeaderMatcher {
         name: header.name.to_string(),
-        header_match_specifier: Some(match &header.value {
-            ValueMatch::Exact(value) => HeaderMatchSpecifier::StringMatch(exact(value)),
-            ValueMatch::Regex(pattern) => HeaderMatchSpecifier::StringMatch(by_regex(pattern)),
-            ValueMatch::Present => HeaderMatchSpecifier::PresentMatch(true),
+        header_match_specifier: Some(match string(&header.value) {
+            Some(matcher) => HeaderMatchSpecifier::StringMatch(matcher),
+            None => HeaderMatchSpecifier::PresentMatch(true),
         }),
-        ..Default::default()
+        invert_match: header.inverted,
+        treat_missing_header_as_empty: header.missing_is_empty,
     }
 }
 
 fn query(parameter: &NamedMatch) -> envoy::QueryParameterMatcher {
     envoy::QueryParameterMatcher {
         name: parameter.name.to_string(),
-        query_parameter_match_specifier: Some(match &parameter.value {
-            ValueMatch::Exact(value) => QueryParameterMatchSpecifier::StringMatch(exact(value)),
-            ValueMatch::Regex(pattern) => QueryParameterMatchSpecifier::StringMatch(by_regex(pattern)),
-            ValueMatch::Present => QueryParameterMatchSpecifier::PresentMatch(true),
+        query_parameter_match_specifier: Some(match string(&parameter.value) {
+            Some(matcher) => QueryParameterMatchSpecifier::StringMatch(matcher),
+            None => QueryParameterMatchSpecifier::PresentMatch(true),
         }),
+    }
+}
+
+/// How a value is compared; `None` where any will do.
+fn string(value: &ValueMatch) -> Option<StringMatcher> {
+    match value {
+        ValueMatch::Exact(text) => Some(exact(text)),
+        ValueMatch::Regex(pattern) => Some(by_regex(pattern)),
+        ValueMatch::Present => None,
+        ValueMatch::Like(Like { part, text, ignore_case }) => {
+            let text = text.to_string();
+            let pattern = match part {
+                Part::Whole => MatchPattern::Exact(text),
+                Part::Prefix => MatchPattern::Prefix(text),
+                Part::Suffix => MatchPattern::Suffix(text),
+                Part::Contains => MatchPattern::Contains(text),
+            };
+            Some(StringMatcher { match_pattern: Some(pattern), ignore_case: *ignore_case })
+        }
     }
 }
 
@@ -111,6 +142,11 @@ fn regex(pattern: &str) -> RegexMatcher {
 }
 
 fn action(route: &Route, listener: ListenerContext) -> EnvoyAction {
+    if let Some(port) = route.secure_port.filter(|_| !listener.https) {
+        let (scheme, port) = (Some(Scheme::Https), Some(port));
+        let redirect = Redirect { scheme, port, host: None, path: None, status: 301 };
+        return EnvoyAction::Redirect(redirect.encode(&route.matches.path, listener));
+    }
     match &route.action {
         Action::Forward(forward) => EnvoyAction::Route(route_action(forward, &route.matches)),
         Action::Redirect(redirect) => EnvoyAction::Redirect(redirect.encode(&route.matches.path, listener)),
@@ -156,14 +192,30 @@ fn route_action(forward: &Forward, matched: &Match) -> envoy::RouteAction {
                 ..Default::default()
             }
         }),
+        idle_timeout: forward.timeouts.idle.map(duration),
+        hash_policy: forward.hashed.iter().map(crate::features::hash::Hashed::encode).collect(),
+        internal_redirect_policy: forward
+            .internal_redirect
+            .as_ref()
+            .map(crate::features::internal_redirect::InternalRedirect::encode),
+        upgrade_configs: forward.no_websockets.then(no_websockets).into_iter().collect(),
         ..Default::default()
     };
+    if let Some(retry) = &forward.retry {
+        action.retry_policy = Some(retry.encode());
+    }
     match forward.rewrite.path.as_ref().map(|rewrite| rewrite.encode(&matched.path)) {
         Some(EnvoyPathRewrite::Prefix(prefix)) => action.prefix_rewrite = prefix,
         Some(EnvoyPathRewrite::Regex(regex)) => action.regex_rewrite = Some(regex),
         None => {}
     }
     action
+}
+
+/// Listeners let requests become web sockets; this one does not.
+fn no_websockets() -> UpgradeConfig {
+    let enabled = Some(BoolValue { value: false });
+    UpgradeConfig { upgrade_type: "websocket".into(), enabled, ..Default::default() }
 }
 
 fn clusters(backends: &[WeightedBackend]) -> ClusterSpecifier {

@@ -17,6 +17,7 @@ use prost::Message;
 
 use super::line::{Around, Line};
 use super::rollout::{Stage, Waiting};
+use crate::apis::contour;
 use crate::apis::gateway::GROUP;
 use crate::apis::scheme;
 use crate::encode::route::direct_response;
@@ -98,7 +99,10 @@ impl Line {
             places.any(|(gateway, _, host)| *gateway == self.gateway && host.domain() == domain)
         });
         let granted = || clusters(route).all(|cluster| self.is_granted(&owner, cluster, around));
-        !stands || object.body.names_guard(None) || !granted()
+        // Of an HTTPProxy the guard may stand in a root.
+        let roots = around.translator.roots_of(&owner).filter_map(|root| around.objects.get(root));
+        let guarded = object.body.names_guard(None) || roots.into_iter().any(|root| root.body.names_guard(None));
+        !stands || guarded || !granted()
     }
 
     /// May the route use the back end of this cluster today?
@@ -117,12 +121,13 @@ impl Line {
 /// The object of which a route is, by its name.
 fn owner(name: &str) -> Option<ObjectKey> {
     let mut parts = name.split('/');
-    let kind = match parts.next()? {
-        "httproute" => "HTTPRoute",
-        "grpcroute" => "GRPCRoute",
+    let (group, kind) = match parts.next()? {
+        "httproute" => (GROUP, "HTTPRoute"),
+        "grpcroute" => (GROUP, "GRPCRoute"),
+        "httpproxy" => (contour::GROUP, "HTTPProxy"),
         _ => return None,
     };
-    Some(ObjectKey::new(GROUP, kind, parts.next()?, parts.next()?))
+    Some(ObjectKey::new(group, kind, parts.next()?, parts.next()?))
 }
 
 fn clusters(route: &envoy::Route) -> impl Iterator<Item = &str> {

@@ -120,7 +120,7 @@ fn found_by_translation(world: &World<'_>) -> BTreeMap<Node, Broken> {
                 Some((path, message)) if path.starts_with(&field) => (path.to_owned(), message.to_owned()),
                 _ => (field, replaced.message.clone()),
             };
-            let node = Node::section(key.clone(), replaced.section.as_str());
+            let node = Node::section(replaced.object.clone(), replaced.section.as_str());
             broken.insert(node, by_translation(field, message));
         }
     }

@@ -200,6 +200,6 @@ impl holdfast_graph::World for World<'_> {
     }
 
     fn serves(&self, key: &ObjectKey) -> bool {
-        matches!(&*key.kind, "Gateway" | "HTTPRoute" | "GRPCRoute")
+        matches!(&*key.kind, "Gateway" | "HTTPRoute" | "GRPCRoute" | "HTTPProxy")
     }
 }

@@ -22,16 +22,20 @@ pub const MAX_AGE_MIN: i64 = 1;
 pub struct Cors {
     /// Origins, as `*`, `https://example.com` or `https://*.example.com`.
     pub origins: Vec<String>,
+    /// Origins by regular expressions (RE2, the whole origin).
+    pub patterns: Vec<String>,
     /// Methods; `*` for all.
     pub methods: Vec<String>,
     /// Request headers; `*` for all.
     pub headers: Vec<String>,
     /// Response headers that scripts may see.
     pub expose: Vec<String>,
-    /// Seconds that a preflight's answer may be kept.
-    pub max_age: u32,
+    /// Seconds that a preflight's answer may be kept; nothing is said where unset.
+    pub max_age: Option<u32>,
     /// May cookies and the like be sent?
     pub credentials: bool,
+    /// May pages of the public network ask?
+    pub private_network: bool,
 }
 
 impl Cors {
@@ -76,12 +80,19 @@ impl Cors {
             if entries.iter().any(|entry| entry == "*") { "*".to_owned() } else { entries.join(", ") }
         };
         CorsPolicy {
-            allow_origin_string_match: self.origins.iter().map(|origin| origin_matcher(origin)).collect(),
+            allow_origin_string_match: {
+                let patterns = self.patterns.iter().map(|pattern| StringMatcher {
+                    match_pattern: Some(MatchPattern::SafeRegex(regex(pattern.clone()))),
+                    ..Default::default()
+                });
+                self.origins.iter().map(|origin| origin_matcher(origin)).chain(patterns).collect()
+            },
             allow_methods: list(&self.methods),
             allow_headers: list(&self.headers),
             expose_headers: list(&self.expose),
-            max_age: self.max_age.to_string(),
+            max_age: self.max_age.map(|age| age.to_string()).unwrap_or_default(),
             allow_credentials: Some(BoolValue { value: self.credentials }),
+            allow_private_network_access: self.private_network.then_some(BoolValue { value: true }),
             forward_not_matching_preflights: Some(BoolValue { value: false }),
             ..Default::default()
         }

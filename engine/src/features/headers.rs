@@ -16,6 +16,8 @@ pub const ENTRIES_MAX: usize = 16;
 pub struct HeaderEdits {
     /// Put in the place of what is there.
     pub set: Vec<(Arc<str>, Arc<str>)>,
+    /// Put in the place of what is there; values are Envoy's format strings.
+    pub set_formatted: Vec<(Arc<str>, Arc<str>)>,
     /// Added to what is there.
     pub add: Vec<(Arc<str>, Arc<str>)>,
     /// Taken away.
@@ -43,30 +45,31 @@ impl HeaderEdits {
                 Err(fault) => flaws.push(Flaw::new(format!("remove[{index}]"), fault)),
             }
         }
-        Self { set, add, remove: names }
+        Self { set, set_formatted: Vec::new(), add, remove: names }
     }
 
     /// True where nothing changes.
     pub fn is_empty(&self) -> bool {
-        self.set.is_empty() && self.add.is_empty() && self.remove.is_empty()
+        self.set.is_empty() && self.set_formatted.is_empty() && self.add.is_empty() && self.remove.is_empty()
     }
 
     /// Envoy's form of `set` and `add`. Percent signs are escaped: Envoy would read them as commands.
     pub(crate) fn to_add(&self) -> Vec<HeaderValueOption> {
+        let formatted = |action: HeaderAppendAction, name: &str, value: String| HeaderValueOption {
+            header: Some(HeaderValue { key: name.to_owned(), value, ..Default::default() }),
+            append_action: action.into(),
+            keep_empty_value: true,
+            ..Default::default()
+        };
         let option = |action: HeaderAppendAction| {
-            move |(name, value): &(Arc<str>, Arc<str>)| HeaderValueOption {
-                header: Some(HeaderValue {
-                    key: name.to_string(),
-                    value: check::header::escape_percent(value).into_owned(),
-                    ..Default::default()
-                }),
-                append_action: action.into(),
-                keep_empty_value: true,
-                ..Default::default()
+            move |(name, value): &(Arc<str>, Arc<str>)| {
+                formatted(action, name, check::header::escape_percent(value).into_owned())
             }
         };
-        let set = self.set.iter().map(option(HeaderAppendAction::OverwriteIfExistsOrAdd));
-        set.chain(self.add.iter().map(option(HeaderAppendAction::AppendIfExistsOrAdd))).collect()
+        let overwrite = HeaderAppendAction::OverwriteIfExistsOrAdd;
+        let set = self.set.iter().map(option(overwrite));
+        let raw = self.set_formatted.iter().map(|(name, value)| formatted(overwrite, name, value.to_string()));
+        set.chain(raw).chain(self.add.iter().map(option(HeaderAppendAction::AppendIfExistsOrAdd))).collect()
     }
 
     /// Envoy's form of `remove`.

@@ -4,11 +4,17 @@
 //! in each API that offers it.
 
 pub mod cors;
+pub mod hash;
 pub mod headers;
+pub mod internal_redirect;
+pub mod ip_filter;
+pub mod local_rate_limit;
 pub mod mirror;
 pub mod redirect;
+pub mod retry;
 pub mod rewrite;
 pub mod timeout;
+pub mod upstream;
 
 /// Something wrong with a feature's settings: where (relative to the feature's own field) and a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,6 +9,8 @@ pub struct Timeouts {
     pub request: Option<Duration>,
     /// For one try at a back end.
     pub backend_request: Option<Duration>,
+    /// For a stream on which nothing happens: as everywhere where unset, none where zero.
+    pub idle: Option<Duration>,
 }
 
 impl Timeouts {

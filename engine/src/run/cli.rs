@@ -13,7 +13,7 @@ use super::arguments::{self, GatewayName, Listen, Switchable};
 use super::failure::Failure;
 use super::gates::GateArgs;
 use super::store::key::StoreKeyArgs;
-use crate::settings::Settings;
+use crate::settings::{Proxies, Settings};
 
 /// The whole command line.
 #[derive(Debug, Parser)]
@@ -140,6 +140,43 @@ pub struct TranslationArgs {
     #[arg(long, env = "CONTROLLER_ALLOW_LOOPBACK_BACKENDS", value_name = "BOOL", default_value_t = true)]
     #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
     pub allow_loopback_backends: bool,
+    /// How HTTPProxies are served.
+    #[command(flatten)]
+    pub proxies: ProxyArgs,
+}
+
+/// How HTTPProxies are served.
+#[derive(Clone, Debug, Args)]
+pub struct ProxyArgs {
+    /// Port of the listener of HTTPProxies without TLS
+    #[arg(long, env = "CONTROLLER_HTTPPROXY_HTTP", value_name = "PORT", default_value_t = 8080)]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..))]
+    pub httpproxy_http: u16,
+    /// Port of the listener of HTTPProxies with TLS
+    #[arg(long, env = "CONTROLLER_HTTPPROXY_HTTPS", value_name = "PORT", default_value_t = 8443)]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..))]
+    pub httpproxy_https: u16,
+    /// Namespaces in which root HTTPProxies may stand [default: all]
+    #[arg(long, env = "CONTROLLER_ROOT_NAMESPACES", value_name = "NAMESPACE", value_delimiter = ',')]
+    pub root_namespaces: Vec<String>,
+    /// Classes whose HTTPProxies are served [default: contour, and those without one]
+    #[arg(long, env = "CONTROLLER_INGRESS_CLASS_NAMES", value_name = "CLASS", value_delimiter = ',')]
+    pub ingress_class_names: Vec<String>,
+}
+
+impl ProxyArgs {
+    fn settings(&self) -> Result<Proxies, Failure> {
+        if self.httpproxy_http == self.httpproxy_https {
+            return Err(Failure::usage("--httpproxy-http and --httpproxy-https must be two ports"));
+        }
+        let list = |list: &[String]| list.iter().map(|entry| entry.as_str().into()).collect();
+        Ok(Proxies {
+            http_port: self.httpproxy_http,
+            https_port: self.httpproxy_https,
+            root_namespaces: list(&self.root_namespaces),
+            ingress_classes: list(&self.ingress_class_names),
+        })
+    }
 }
 
 /// `holdfast check`.
@@ -277,6 +314,7 @@ impl TranslationArgs {
             replacement: self.gates.replacement()?,
             fallback: self.gates.fallback()?,
             allow_loopback_backends: self.allow_loopback_backends,
+            proxies: self.proxies.settings()?,
             ..Settings::standalone()
         })
     }
@@ -341,6 +379,12 @@ mod tests {
         let args = run("--invalid-route-response-code 503 --invalid-route-response-body gone");
         let replacement = args.translation.settings().unwrap().replacement.unwrap();
         assert_eq!((replacement.code, &*replacement.body), (503, "gone"));
+        let args = run("--httpproxy-http 1080 --httpproxy-https 1443 --root-namespaces a,b --ingress-class-names c");
+        let proxies = args.translation.settings().unwrap().proxies;
+        assert_eq!((proxies.http_port, proxies.https_port), (1080, 1443));
+        assert_eq!((proxies.root_namespaces.len(), proxies.ingress_classes.len()), (2, 1));
+        let same = run("--httpproxy-http 1443 --httpproxy-https 1443").translation.settings().unwrap_err();
+        assert!(same.to_string().contains("--httpproxy-https"));
     }
 
     #[test]
@@ -383,6 +427,8 @@ mod tests {
             ("--probe-timeout", "10"),
             ("--probe-timeout", "99ms"),
             ("--probe-timeout", "1h"),
+            ("--httpproxy-http", "0"),
+            ("--httpproxy-https", "99999"),
             ("--log-level", "loud"),
             ("--log-format", "xml"),
         ] {

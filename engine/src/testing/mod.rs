@@ -77,7 +77,12 @@ pub fn untold(engine: &Engine) -> Vec<String> {
     let mut untold = Vec::new();
     for replaced in engine.replacements() {
         let field = format!("spec.{}", replaced.section);
-        if !told(&replaced.object, &field) && !told(&replaced.object, "spec.rules") {
+        // A host as a whole is closed for whatever is wrong with its proxy.
+        let whole = replaced.section == "virtualhost" && told(&replaced.object, "");
+        // A list that is none.
+        let list = field.split('[').next().unwrap_or_default();
+        let whole = whole || faults.iter().any(|fault| fault.object == replaced.object && fault.field == list);
+        if !whole && !told(&replaced.object, &field) && !told(&replaced.object, "spec.rules") {
             untold.push(format!("{} {field} is replaced", replaced.object));
         }
     }

@@ -75,7 +75,7 @@ pub(super) fn read<'a>(
             continue;
         }
         let value = value(of, &condition, settings, |message| flaw(format!("{below}.value"), message));
-        conditions.push(NamedMatch { name: name.into(), value });
+        conditions.push(NamedMatch::new(name, value));
     }
     conditions
 }

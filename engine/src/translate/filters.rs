@@ -285,8 +285,9 @@ fn cors(written: &HttpRouteRulesFiltersCors, flaws: &mut Vec<Flaw>) -> Cors {
         methods: written.allow_methods.clone().unwrap_or_default(),
         headers: written.allow_headers.clone().unwrap_or_default(),
         expose: written.expose_headers.clone().unwrap_or_default(),
-        max_age,
+        max_age: Some(max_age),
         credentials: written.allow_credentials.unwrap_or(false),
+        ..Cors::default()
     }
 }
 

@@ -14,7 +14,7 @@ use imbl::OrdMap;
 use prost::Message;
 
 use super::gateway::GatewayPlan;
-use super::listener::Standing;
+use super::listener::{ListenerPlan, Standing};
 use super::route::{Rendered, RoutePlan};
 use super::table::{Host, TableName};
 use crate::encode::listener::{Chain, Port};
@@ -183,7 +183,15 @@ impl Fleet {
         for listener in participating().filter(|l| l.standing == Standing::Serving || !l.https) {
             let (_, hosts) = wanted.entry(listener.table()).or_insert_with(|| (listener.context(), BTreeMap::new()));
             hosts.insert(listener.host(), Base::Owned);
-            for other in participating().filter(|other| listener.https && other.port == listener.port) {
+            // A connection is for the hosts of one listener. Those of HTTPProxies are many: all other hosts of theirs are
+            // one, and those that a wildcard would cover.
+            let own = listener.host();
+            if listener.proxies && listener.https {
+                hosts.entry(Host::any()).or_insert(Base::Misdirected);
+            }
+            let told = |other: &&ListenerPlan| !listener.proxies || (own.is_wildcard() && own.covers(&other.host()));
+            let others = participating().filter(|other| listener.https && other.port == listener.port);
+            for other in others.filter(told) {
                 hosts.entry(other.host()).or_insert(Base::Misdirected);
             }
         }
@@ -260,7 +268,9 @@ impl Fleet {
         let users = self.backends.entry(backend.clone()).or_insert(0);
         *users += 1;
         if *users == 1 {
-            let origins = Origins::one(backend.service.key.clone());
+            let validation = backend.tuned.iter().filter_map(|tuned| tuned.upstream.tls.as_ref()?.validation.as_ref());
+            let secrets = validation.map(|validation| validation.secret.clone());
+            let origins: Origins = secrets.chain([backend.service.key.clone()]).collect();
             let resource = Resource::new(names::cluster(backend), encode::cluster::encode(backend), origins);
             self.put(ResourceType::Cluster, Arc::new(resource));
             *self.services.entry(backend.service.clone()).or_insert(0) += 1;
@@ -383,12 +393,15 @@ impl Fleet {
             for listener in plan.on_port(number) {
                 let host = listener.hostname.clone();
                 match (listener.https, listener.standing) {
-                    (false, _) if chains.is_empty() => chains.push(Chain::Http(listener.table())),
+                    (false, _) if chains.is_empty() => {
+                        chains.push(Chain::Http { table: listener.table(), proxies: listener.proxies });
+                    }
                     (false, _) => {}
                     (true, Standing::Serving) => {
                         origins = Origins::union([&origins, &listener.certificates.iter().cloned().collect()]);
                         let (certificates, table) = (listener.certificates.clone(), listener.table());
-                        chains.push(Chain::Https { host, certificates, table });
+                        let (proxies, versions) = (listener.proxies, listener.tls_versions);
+                        chains.push(Chain::Https { host, certificates, table, proxies, versions });
                     }
                     (true, _) if refuses(&chains, host.as_ref()) => {}
                     (true, _) => chains.push(Chain::Refuse { host, name: listener.name.clone() }),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use holdfast_graph::{ObjectKey, Role};
 
 use super::listener::{ListenerPlan, Standing};
+use super::proxy::listeners;
 use super::reader::Reader;
 use super::{conflicts, guard, listener};
 use crate::apis::Body;
@@ -80,9 +81,16 @@ pub(super) enum Outcome {
 
 /// Translates a Gateway.
 pub(super) fn plan(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'_>) -> Outcome {
+    if *key == listeners::key() {
+        return listeners::plan(settings, reader).map_or(Outcome::None, Outcome::Served);
+    }
     let Some(object) = reader.object(key) else { return Outcome::None };
     let Body::Gateway(gateway) = &object.body else { return Outcome::None };
     match owner(gateway, settings, reader) {
+        Owner::Us if (&*key.namespace, &*key.name) == (listeners::NAMESPACE, listeners::NAME) => {
+            let message = "the name is that of the listeners of HTTPProxies; give the Gateway another one";
+            Outcome::Stray(Fault::new(key, Class::Conflict, "metadata.name", "NameReserved", message))
+        }
         Owner::Us => Outcome::Served(serve(object, gateway, settings, reader)),
         Owner::Another => Outcome::None,
         Owner::Nobody => {

@@ -52,6 +52,7 @@ fn timeouts(rule: &HttpRule, flaws: &mut Vec<Flaw>) -> Timeouts {
     let timeouts = Timeouts {
         request: read("request", written.request.as_deref()),
         backend_request: read("backendRequest", written.backend_request.as_deref()),
+        idle: None,
     };
     if timeouts.contradict() {
         flaws.push(Flaw::new("timeouts.backendRequest", "backendRequest cannot be longer than request"));

@@ -16,6 +16,7 @@ use crate::apis::gateway::GROUP;
 use crate::apis::gateway::gateway::{Gateway, ListenerEntry};
 use crate::apis::scheme;
 use crate::check;
+use crate::encode::listener::TlsVersions;
 use crate::fault::{Class, Fault, at};
 use crate::features::redirect::ListenerContext;
 use crate::settings::Settings;
@@ -60,6 +61,12 @@ pub(crate) struct ListenerPlan {
     pub(crate) kinds: BTreeSet<&'static str>,
     /// The namespaces whose routes may attach.
     pub(crate) namespaces: Namespaces,
+    /// The port as clients know it.
+    pub(crate) seen_port: u16,
+    /// The versions of TLS.
+    pub(crate) tls_versions: TlsVersions,
+    /// Is it one of HTTPProxies?
+    pub(crate) proxies: bool,
     /// Usable certificates.
     pub(crate) certificates: Vec<ObjectKey>,
     /// Certificates that are there and cannot be used, and why.
@@ -87,7 +94,7 @@ impl ListenerPlan {
 
     /// As far as routes depend on it.
     pub(crate) fn context(&self) -> ListenerContext {
-        ListenerContext { https: self.https, port: self.port }
+        ListenerContext { https: self.https, port: self.seen_port }
     }
 
     /// Throws the listener out, or closes it where it has hosts to keep.
@@ -130,6 +137,9 @@ pub(super) fn plan(
         name: entry.name.clone(),
         field: field.to_owned(),
         port: 0,
+        seen_port: 0,
+        tls_versions: TlsVersions::default(),
+        proxies: false,
         declared_port: entry.written.as_ref().map_or(0, |listener| listener.port),
         https: false,
         hostname: None,
@@ -159,7 +169,7 @@ pub(super) fn plan(
         return plan;
     }
     match bound_port(listener.port, settings) {
-        Some(port) => plan.port = port,
+        Some(port) => (plan.port, plan.seen_port) = (port, port),
         None => {
             let message = check::number::port(listener.port.into()).err().map(|fault| fault.to_string());
             let message = message.unwrap_or_else(|| format!("port {} cannot be bound", listener.port));
@@ -326,7 +336,7 @@ fn tls(
 }
 
 /// Is the Secret a certificate with its key that Envoy can use?
-fn certificate(key: &ObjectKey, reader: &mut Reader<'_>) -> Result<(), (Class, String)> {
+pub(super) fn certificate(key: &ObjectKey, reader: &mut Reader<'_>) -> Result<(), (Class, String)> {
     let Some(object) = reader.object(key) else {
         return Err((Class::Referential, format!("Secret {} does not exist", key.namespaced_name())));
     };

@@ -22,6 +22,7 @@ mod http;
 pub(crate) mod listener;
 mod narrow;
 pub(crate) mod overlay;
+pub(crate) mod proxy;
 mod reader;
 pub(crate) mod route;
 mod rule;
@@ -48,6 +49,7 @@ use claims::Claims;
 use fleet::{Fleet, FleetId};
 use gateway::GatewayPlan;
 use overlay::Overlay;
+use proxy::host::HostClaim;
 use reader::{Indexes, Input, Reader, Rivals};
 use route::RoutePlan;
 use variant::Variants;
@@ -55,6 +57,8 @@ use variant::Variants;
 /// A piece of translation that is done again as a whole, in the order of stages.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Unit {
+    /// What a root HTTPProxy claims.
+    Host(ObjectKey),
     Gateway(ObjectKey),
     /// A Gateway as one fleet is served it, where that is not as desired.
     GatewayVariant(FleetId),
@@ -82,6 +86,14 @@ pub(crate) struct Translator {
     secrets: HashMap<ObjectKey, Arc<Resource>>,
     fleets: BTreeMap<FleetId, Fleet>,
     variants: Variants,
+    /// What root HTTPProxies claim.
+    hosts: BTreeMap<ObjectKey, Arc<HostClaim>>,
+    /// HTTPProxies that are no roots.
+    children: BTreeSet<ObjectKey>,
+    /// The roots that each HTTPProxy takes part in.
+    included: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
+    /// What of the plans of its roots is each HTTPProxy's own.
+    shares: BTreeMap<ObjectKey, Arc<RoutePlan>>,
     /// Routes of which a rule is served otherwise than it is written.
     replaced_routes: BTreeSet<ObjectKey>,
     readers: HashMap<Input, HashSet<Unit>>,
@@ -118,6 +130,10 @@ impl Translator {
             secrets: HashMap::new(),
             fleets: BTreeMap::new(),
             variants: Variants::default(),
+            hosts: BTreeMap::new(),
+            children: BTreeSet::new(),
+            included: BTreeMap::new(),
+            shares: BTreeMap::new(),
             replaced_routes: BTreeSet::new(),
             readers: HashMap::new(),
             reads: HashMap::new(),
@@ -137,6 +153,9 @@ impl Translator {
                 Some(fault) => self.strays.insert(key.clone(), fault),
                 None => self.strays.remove(key),
             };
+        }
+        if proxy::is_proxy(key) {
+            self.proxy_changed(key, new);
         }
         let own = match old.or(new).map(|object| &object.body) {
             Some(Body::Gateway(_)) => Some(Unit::Gateway(key.clone())),
@@ -175,6 +194,15 @@ impl Translator {
 
     fn redo(&mut self, unit: &Unit, objects: &ObjectSnapshot, graph: &mut Graph, changes: &mut Changes) {
         match unit {
+            Unit::Host(key) => {
+                let (claim, edges) =
+                    self.read(unit, objects, |settings, reader| proxy::host::claim(key, settings, reader));
+                let claim = match claim {
+                    Some(claim) => claim.map(|claim| HostClaim { edges, ..claim }),
+                    None => proxy::host::failed(key, self.hosts.get(key).map(|claim| &**claim)),
+                };
+                self.set_host(key, claim);
+            }
             Unit::Gateway(key) => {
                 let before = self.plans.get(key).cloned();
                 let (seen, edges) = self.read(unit, objects, |settings, reader| gateway::plan(key, settings, reader));
@@ -191,7 +219,7 @@ impl Translator {
                     Some(fault) => self.strays.insert(key.clone(), fault),
                     None => self.strays.remove(key),
                 };
-                if objects.get(key).is_none() {
+                if objects.get(key).is_none() && *key != proxy::listeners::key() {
                     self.forget(unit);
                 }
             }
@@ -203,6 +231,7 @@ impl Translator {
                 let age = objects.get(key).map(|object| object.age());
                 self.set_claims(key, claims.zip(age).map(|(claims, age)| (Claims { edges, ..claims }, age)));
             }
+            Unit::Route(key) if proxy::is_proxy(key) => self.redo_proxy(unit, key, objects, graph, changes),
             Unit::Route(key) => {
                 let claims = self.claims.get(key).cloned();
                 let (plan, mut edges) = self.read(unit, objects, |settings, reader| {
@@ -275,6 +304,7 @@ impl Translator {
             indexes: &self.indexes,
             plans: &self.plans,
             rivals: &self.rivals,
+            hosts: &self.hosts,
             reads: Vec::new(),
             edges: Vec::new(),
         }

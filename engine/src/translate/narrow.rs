@@ -39,7 +39,7 @@ pub(super) fn narrowed(ranked: &Ranked) -> Ranked {
     };
     let present = |conditions: &[NamedMatch]| -> Vec<NamedMatch> {
         let usable = conditions.iter().filter(|condition| check::header::name(&condition.name).is_ok());
-        usable.map(|condition| NamedMatch { name: condition.name.clone(), value: ValueMatch::Present }).collect()
+        usable.map(|condition| NamedMatch::new(condition.name.clone(), ValueMatch::Present)).collect()
     };
     let matches = Match {
         path,

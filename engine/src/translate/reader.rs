@@ -1,7 +1,7 @@
 //! The one way in which translation looks at objects: every look is recorded, so that it is known what to do again
 //! when an object changes, and who depends on whom.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use holdfast_graph::{Edge, Node, ObjectKey, Role};
@@ -9,6 +9,7 @@ use holdfast_graph::{Edge, Node, ObjectKey, Role};
 use super::claims::ListenerId;
 use super::gateway::GatewayPlan;
 use super::overlay::Overlay;
+use super::proxy::host::HostClaim;
 use super::table::Host;
 use crate::apis::Body;
 use crate::apis::core::endpoint_slice::{EndpointSlice, SERVICE_LABEL};
@@ -31,6 +32,14 @@ pub(super) enum Input {
     Plan(ObjectKey),
     /// The routes of the other kind at a listener.
     Rivals(ListenerId, Arc<str>),
+    /// The root HTTPProxies of a host, as they are written.
+    Roots(Arc<str>),
+    /// What a root HTTPProxy claims.
+    Host(ObjectKey),
+    /// What all root HTTPProxies claim.
+    Hosts,
+    /// The TLSCertificateDelegations of a namespace.
+    Delegations(Arc<str>),
 }
 
 /// A route that claims hosts at a listener.
@@ -49,6 +58,8 @@ pub(super) struct Indexes {
     slices: HashMap<ObjectKey, BTreeSet<ObjectKey>>,
     grants: HashMap<Arc<str>, BTreeSet<ObjectKey>>,
     gateways: BTreeSet<ObjectKey>,
+    roots: HashMap<Arc<str>, BTreeSet<ObjectKey>>,
+    delegations: HashMap<Arc<str>, BTreeSet<ObjectKey>>,
 }
 
 impl Indexes {
@@ -64,6 +75,15 @@ impl Indexes {
             Body::ReferenceGrant(_) => {
                 toggle(&mut self.grants, object.key.namespace.clone(), &object.key, present);
                 Some(Input::Grants(object.key.namespace.clone()))
+            }
+            Body::HttpProxy(proxy) => {
+                let fqdn = proxy.virtual_host.as_ref()?.fqdn.clone();
+                toggle(&mut self.roots, fqdn.clone(), &object.key, present);
+                Some(Input::Roots(fqdn))
+            }
+            Body::CertificateDelegation(_) => {
+                toggle(&mut self.delegations, object.key.namespace.clone(), &object.key, present);
+                Some(Input::Delegations(object.key.namespace.clone()))
             }
             Body::Gateway(_) => {
                 if present {
@@ -104,6 +124,7 @@ pub(super) struct Reader<'a> {
     pub(super) indexes: &'a Indexes,
     pub(super) plans: &'a HashMap<ObjectKey, Arc<GatewayPlan>>,
     pub(super) rivals: &'a Rivals,
+    pub(super) hosts: &'a BTreeMap<ObjectKey, Arc<HostClaim>>,
     pub(super) reads: Vec<Input>,
     pub(super) edges: Vec<Edge>,
 }
@@ -134,6 +155,34 @@ impl<'a> Reader<'a> {
             Body::ReferenceGrant(grant) => ReferenceGrant::allows(grant, from, (&to.group, &to.kind, &to.name)),
             _ => false,
         })
+    }
+
+    /// May HTTPProxies of a namespace use this Secret of another one? The only place that answers it.
+    pub(super) fn delegated(&mut self, namespace: &str, secret: &ObjectKey) -> bool {
+        self.reads.push(Input::Delegations(secret.namespace.clone()));
+        let delegations = self.indexes.delegations.get(&secret.namespace);
+        delegations.into_iter().flatten().filter_map(|key| self.objects.get(key)).any(|object| match &object.body {
+            Body::CertificateDelegation(delegation) => delegation.allows(&secret.name, namespace),
+            _ => false,
+        })
+    }
+
+    /// The root HTTPProxies of a host, as they are written, in the order of their names.
+    pub(super) fn roots(&mut self, fqdn: &Arc<str>) -> Vec<&'a Arc<Object>> {
+        self.reads.push(Input::Roots(fqdn.clone()));
+        self.indexes.roots.get(fqdn).into_iter().flatten().filter_map(|key| self.objects.get(key)).collect()
+    }
+
+    /// What a root HTTPProxy claims.
+    pub(super) fn host(&mut self, root: &ObjectKey) -> Option<Arc<HostClaim>> {
+        self.reads.push(Input::Host(root.clone()));
+        self.hosts.get(root).cloned()
+    }
+
+    /// What all root HTTPProxies claim.
+    pub(super) fn hosts(&mut self) -> BTreeMap<ObjectKey, Arc<HostClaim>> {
+        self.reads.push(Input::Hosts);
+        self.hosts.clone()
     }
 
     /// The EndpointSlices of a Service, in the order of their names.

@@ -21,6 +21,7 @@ use crate::fault::{Class, Fault};
 use crate::features::redirect::ListenerContext;
 use crate::model::{Action, Backend, Route};
 use crate::object::Object;
+use crate::proxies::finding::Finding;
 use crate::settings::Settings;
 use crate::status::Condition;
 
@@ -34,8 +35,8 @@ pub(crate) struct Rendered {
 }
 
 impl Rendered {
-    fn new(route: Route) -> Self {
-        let same_everywhere = !matches!(route.action, Action::Redirect(_));
+    pub(super) fn new(route: Route) -> Self {
+        let same_everywhere = !matches!(route.action, Action::Redirect(_)) && route.secure_port.is_none();
         let nowhere = ListenerContext { https: false, port: 0 };
         let bytes = same_everywhere.then(|| hashed(&route, nowhere));
         Self { route, bytes }
@@ -48,7 +49,7 @@ impl Rendered {
 
     /// The unit of its object that it came from.
     pub(crate) fn node(&self) -> Node {
-        Node::section(self.route.key.clone(), format!("rules[{}]", self.route.precedence.rule))
+        Node::section(self.route.key.clone(), self.route.section.clone())
     }
 }
 
@@ -80,6 +81,10 @@ pub(crate) struct RoutePlan {
     pub(crate) conditions: Vec<Condition>,
     /// Are all its rules broken?
     pub(crate) wholly_invalid: bool,
+    /// Of a root HTTPProxy: the proxies that take part in its host.
+    pub(crate) members: BTreeSet<ObjectKey>,
+    /// Of a root HTTPProxy: what was found out about them.
+    pub(crate) findings: Vec<Finding>,
 }
 
 impl RoutePlan {

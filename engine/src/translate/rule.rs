@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use holdfast_graph::Origins;
+use holdfast_graph::{ObjectKey, Origins};
 
 use super::filters::Filters;
 use super::narrow;
@@ -58,6 +58,8 @@ pub(super) struct ReadRule<'a> {
 /// What stands in the place of a rule, for status, metrics and diagnostics.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Replaced {
+    /// The object.
+    pub(crate) object: ObjectKey,
     /// `rules[1]`.
     pub(crate) section: String,
     /// The status that requests get; `None` where the rule was left out.
@@ -111,11 +113,11 @@ pub(super) fn translate(object: &Object, rule: ReadRule<'_>, settings: &Settings
         let (backends, rewrite, timeouts) = (resolved.backends, rule.filters.rewrite, rule.timeouts);
         let gets_requests = backends.iter().any(|backend| backend.backend.is_none());
         if let Some(message) = missing.filter(|_| gets_requests) {
-            outcome.replaced = Some(Replaced { section, response: Some(status), class: Class::Referential, message });
+            outcome.replaced = Some(missing_backend(object, section, status, message));
         }
         outcome.backends.extend(backends.iter().filter_map(|backend| backend.backend.clone()));
         outcome.backends.extend(mirrors.iter().map(|mirror| mirror.backend.clone()));
-        Action::Forward(Box::new(Forward { backends, rewrite, timeouts, mirrors }))
+        Action::Forward(Box::new(Forward { backends, rewrite, timeouts, mirrors, ..Forward::default() }))
     } else {
         // Whatever is set for invalid routes.
         let message = missing.unwrap_or_else(|| {
@@ -125,7 +127,7 @@ pub(super) fn translate(object: &Object, rule: ReadRule<'_>, settings: &Settings
             outcome.faults.push(Fault::new(&object.key, Class::Ignored, &field, "NoBackends", message));
             told
         });
-        outcome.replaced = Some(Replaced { section, response: Some(status), class: Class::Referential, message });
+        outcome.replaced = Some(missing_backend(object, section, status, message));
         Action::Respond(Response { status, body: settings.missing_backend_body.clone() })
     };
     let cleared = matches!(action, Action::Respond(_));
@@ -139,6 +141,11 @@ pub(super) fn translate(object: &Object, rule: ReadRule<'_>, settings: &Settings
         outcome.routes.push(route);
     }
     outcome
+}
+
+fn missing_backend(object: &Object, section: String, status: u16, message: String) -> Replaced {
+    let object = object.key.clone();
+    Replaced { object, section, response: Some(status), class: Class::Referential, message }
 }
 
 /// Translates a rule that cannot be served: it is replaced by a direct response at the same place, or left out.
@@ -200,7 +207,8 @@ fn broken(
         .as_ref()
         .map(|replacement| Response { status: replacement.code, body: replacement.body.clone() });
     let code = response.as_ref().map(|response| response.status);
-    outcome.replaced = Some(Replaced { section, response: code, class: Class::Invalid, message });
+    let object = place.object.key.clone();
+    outcome.replaced = Some(Replaced { object, section, response: code, class: Class::Invalid, message });
     for (entry, ranked) in matches.iter().enumerate() {
         let Some(response) = response.clone() else { break };
         outcome.routes.push(place.route(entry, ranked, Action::Respond(response)));
@@ -237,6 +245,10 @@ impl Place<'_> {
             request_headers: HeaderEdits::default(),
             response_headers: HeaderEdits::default(),
             cors: None,
+            ip_filter: None,
+            rate_limit: None,
+            secure_port: None,
+            section: format!("rules[{}]", self.index).into(),
             origins: self.origins.clone(),
         }
     }

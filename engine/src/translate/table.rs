@@ -39,6 +39,11 @@ impl Host {
         self.0.strip_prefix('*')
     }
 
+    /// Does it stand for several hosts?
+    pub(crate) fn is_wildcard(&self) -> bool {
+        self.suffix().is_some()
+    }
+
     /// Does every host that `other` stands for also match this pattern?
     pub(crate) fn covers(&self, other: &Host) -> bool {
         match self.suffix() {

@@ -2,10 +2,15 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use std::sync::Arc;
+
+use holdfast_graph::Graph;
 use holdfast_xds::{ResourceType, Snapshot};
 
+use super::Translator;
 use crate::engine::{Action, Engine, Event};
 use crate::settings::Settings;
+use crate::snapshot::ObjectSnapshot;
 use crate::testing;
 use crate::testing::present::Present;
 
@@ -148,4 +153,38 @@ fn a_poisoned_object_is_contained() {
     assert_eq!(others(testing::served(&engine)), others(whole.clone()));
     engine.handle(routes);
     assert_eq!(testing::served(&engine), whole, "it heals when it is edited");
+}
+
+#[test]
+fn an_edit_of_one_tree_of_proxies_leaves_the_others_alone() {
+    let tree = |name: &str, path: &str| {
+        format!(
+            "apiVersion: projectcontour.io/v1
+kind: HTTPProxy
+metadata: {{name: {name}, namespace: shop}}
+spec: {{virtualhost: {{fqdn: {name}.example.com}}, includes: [{{name: {name}-child}}]}}
+---
+apiVersion: projectcontour.io/v1
+kind: HTTPProxy
+metadata: {{name: {name}-child, namespace: shop}}
+spec: {{routes: [{{conditions: [{{prefix: {path}}}], directResponsePolicy: {{statusCode: 200}}}}]}}
+---
+"
+        )
+    };
+    let mut translator = Translator::new(Settings::standalone());
+    let (mut objects, mut graph) = (ObjectSnapshot::default(), Graph::default());
+    let mut apply = |yaml: &str| {
+        for event in testing::events(yaml) {
+            let Event::Applied(object, _) = event else { panic!("{event:?}") };
+            let object = Arc::new(*object);
+            let old = objects.insert(object.clone());
+            translator.changed(&object.key, old.as_deref(), Some(&object));
+        }
+        let changes = translator.translate(&objects, &mut graph);
+        changes.routes.iter().map(|key| key.name.to_string()).collect::<Vec<_>>()
+    };
+    let all: String = ["a", "b", "c"].map(|name| tree(name, "/x")).concat();
+    assert_eq!(apply(&all), ["a", "a-child", "b", "b-child", "c", "c-child"]);
+    assert_eq!(apply(&tree("b", "/y")), ["b", "b-child"]);
 }

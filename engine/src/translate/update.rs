@@ -9,6 +9,7 @@ use holdfast_xds::{Resource, ResourceType};
 use super::claims::{Claims, ListenerId};
 use super::fleet::{Fleet, FleetId};
 use super::gateway::GatewayPlan;
+use super::proxy;
 use super::reader::{Input, Rival};
 use super::route::RoutePlan;
 use super::{Changes, Translator, Unit};
@@ -122,10 +123,13 @@ impl Translator {
                 self.routes.remove(key)
             }
         };
-        if plan.as_ref().is_some_and(|plan| !plan.replaced.is_empty()) {
-            self.replaced_routes.insert(key.clone());
-        } else {
-            self.replaced_routes.remove(key);
+        // Of HTTPProxies each is told apart, see `proxy/update.rs`.
+        if !proxy::is_proxy(key) {
+            if plan.as_ref().is_some_and(|plan| !plan.replaced.is_empty()) {
+                self.replaced_routes.insert(key.clone());
+            } else {
+                self.replaced_routes.remove(key);
+            }
         }
         let (old, new) = (old.as_deref(), plan.as_deref());
         let gateways: BTreeSet<ObjectKey> = old.into_iter().chain(new).flat_map(RoutePlan::gateways).cloned().collect();

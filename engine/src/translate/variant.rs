@@ -13,11 +13,13 @@ use super::claims;
 use super::fleet::{Composition, FleetId};
 use super::gateway::{self, Outcome};
 use super::overlay::Overlay;
-use super::reader::Input;
+use super::proxy;
+use super::reader::{Input, Reader};
 use super::route::{self, RoutePlan};
 use super::{Translator, Unit, endpoints, guard};
 use crate::apis::Body;
 use crate::features::redirect::ListenerContext;
+use crate::settings::Settings;
 use crate::snapshot::ObjectSnapshot;
 
 /// The overlays in force, and what was made under them.
@@ -110,7 +112,9 @@ impl Translator {
     pub(crate) fn routes_reading(&self, key: &ObjectKey) -> BTreeSet<ObjectKey> {
         let readers = self.readers.get(&Input::Object(key.clone()));
         let routes = readers.into_iter().flatten().filter_map(|unit| match unit {
-            Unit::Claims(route) | Unit::Route(route) | Unit::RouteVariant(_, route) => Some(route.clone()),
+            Unit::Host(route) | Unit::Claims(route) | Unit::Route(route) | Unit::RouteVariant(_, route) => {
+                Some(route.clone())
+            }
             _ => None,
         });
         routes.collect()
@@ -131,14 +135,19 @@ impl Translator {
     }
 
     fn varies(&self, id: &FleetId, overlay: &Overlay, route: &ObjectKey) -> bool {
-        let units =
-            [Unit::Claims(route.clone()), Unit::Route(route.clone()), Unit::RouteVariant(id.clone(), route.clone())];
+        let units = [
+            Unit::Host(route.clone()),
+            Unit::Claims(route.clone()),
+            Unit::Route(route.clone()),
+            Unit::RouteVariant(id.clone(), route.clone()),
+        ];
         let reads = units.iter().filter_map(|unit| self.reads.get(unit)).flatten();
         overlay.closed.contains_key(route)
             || overlay.alters(route)
             || reads.filter_map(|input| if let Input::Object(key) = input { Some(key) } else { None }).any(|key| {
                 // Gateways are served otherwise in a unit of their own.
                 overlay.alters(key) && !matches!(&*key.kind, "Gateway")
+                    || (proxy::is_proxy(key) && overlay.closed.contains_key(key))
             })
     }
 
@@ -151,9 +160,7 @@ impl Translator {
         let plan = match &overlay {
             Some(overlay) => {
                 let (plan, _) = self.read_over(unit, Some(overlay), objects, |settings, reader| {
-                    let claims = claims::claims(key, settings, reader)?;
-                    let open = route::Closed::new();
-                    route::plan(key, &claims, overlay.closed.get(key).unwrap_or(&open), settings, reader)
+                    plan_over(key, overlay, settings, reader)
                 });
                 match plan {
                     Some(plan) => plan.map(Arc::new),
@@ -230,13 +237,11 @@ impl Translator {
 
     /// What a route would be under an overlay, without putting it into force.
     pub(crate) fn try_route(&self, key: &ObjectKey, over: &Overlay, objects: &ObjectSnapshot) -> Option<RoutePlan> {
+        if proxy::is_proxy(key) {
+            return self.try_share(key, over, objects);
+        }
         let mut reader = self.reader(Some(over), objects);
-        let open = route::Closed::new();
-        guard::guarded(|| {
-            let claims = claims::claims(key, &self.settings, &mut reader)?;
-            route::plan(key, &claims, over.closed.get(key).unwrap_or(&open), &self.settings, &mut reader)
-        })
-        .flatten()
+        guard::guarded(|| plan_over(key, over, &self.settings, &mut reader)).flatten()
     }
 
     /// The parts of a route as it is made under an overlay; none where the overlay changes nothing that it reads.
@@ -298,12 +303,12 @@ impl Translator {
 
     /// Every route object.
     pub(crate) fn route_keys(&self) -> BTreeSet<ObjectKey> {
-        self.routes.keys().cloned().collect()
+        self.routes.keys().filter(|key| !proxy::is_proxy(key)).chain(self.shares.keys()).cloned().collect()
     }
 
-    /// The desired plan of a route.
+    /// The desired plan of a route; of an HTTPProxy what is its own in those of its roots.
     pub(crate) fn route(&self, key: &ObjectKey) -> Option<&Arc<RoutePlan>> {
-        self.routes.get(key)
+        if proxy::is_proxy(key) { self.shares.get(key) } else { self.routes.get(key) }
     }
 
     /// The plan of a route as a fleet is served it.
@@ -315,4 +320,14 @@ impl Translator {
     pub(crate) fn composition(&self, id: &FleetId, resource: &str) -> Option<(&Composition, ListenerContext)> {
         self.fleets.get(id)?.composition(resource)
     }
+}
+
+/// What a route is under an overlay.
+fn plan_over(key: &ObjectKey, overlay: &Overlay, settings: &Settings, reader: &mut Reader<'_>) -> Option<RoutePlan> {
+    if proxy::is_proxy(key) {
+        return proxy::plan(key, &overlay.closed, settings, reader);
+    }
+    let claims = claims::claims(key, settings, reader)?;
+    let open = route::Closed::new();
+    route::plan(key, &claims, overlay.closed.get(key).unwrap_or(&open), settings, reader)
 }

@@ -20,6 +20,7 @@ impl Translator {
             .chain(self.strays.values())
             .chain(self.endpoint_faults.values().flatten())
             .cloned()
+            .chain(self.orphan_faults())
             .collect();
         faults.sort_unstable();
         faults.dedup();

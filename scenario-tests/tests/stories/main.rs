@@ -16,6 +16,7 @@ mod harness;
 mod matching;
 mod odd_values;
 mod probe;
+mod proxies;
 mod references;
 mod replacement;
 mod restarts;
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
         matching::stories(),
         odd_values::stories(),
         probe::stories(),
+        proxies::stories(),
         references::stories(),
         replacement::stories(),
         restarts::stories(),

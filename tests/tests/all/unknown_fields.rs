@@ -11,7 +11,7 @@ use holdfast_engine::testing;
 use serde_json::{Value, json};
 
 /// Maps whose keys are the user's.
-const FREE: [&str; 6] = ["labels", "annotations", "matchLabels", "options", "data", "stringData"];
+const FREE: [&str; 7] = ["labels", "annotations", "matchLabels", "options", "data", "stringData", "context"];
 /// Kinds of which a part is read on purpose: the rest is no business of a gateway.
 const PARTLY_READ: [&str; 2] = ["Namespace", "Secret"];
 /// What is put in.

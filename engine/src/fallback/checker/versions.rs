@@ -80,6 +80,9 @@ fn may_be_served_in_another_version(body: &Body) -> bool {
         | Body::Gateway(_)
         | Body::ReferenceGrant(_)
         | Body::EndpointSlice(_)
+        | Body::HttpProxy(_)
+        | Body::CertificateDelegation(_)
+        | Body::ExtensionService(_)
         | Body::Namespace => false,
     }
 }

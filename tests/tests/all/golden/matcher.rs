@@ -83,6 +83,7 @@ fn matches(wanted: &Value, request: &Request) -> bool {
     };
     let header = |name: &str| match name {
         ":method" => Some(&*request.method),
+        ":authority" => Some(&*request.host),
         name => request.headers.iter().find(|(known, _)| known == name).map(|(_, value)| &**value),
     };
     let headers_match = list(&wanted["headers"]).iter().all(|m| value_matches(m, header(m["name"].as_str().unwrap())));
@@ -94,16 +95,33 @@ fn matches(wanted: &Value, request: &Request) -> bool {
 }
 
 fn value_matches(wanted: &Value, value: Option<&str>) -> bool {
-    let Some(value) = value else { return false };
-    if wanted["presentMatch"] == Value::Bool(true) {
-        return true;
-    }
+    let missing_is_empty = wanted["treatMissingHeaderAsEmpty"] == Value::Bool(true);
+    let Some(value) = value.or(missing_is_empty.then_some("")) else {
+        // Envoy's inverted matches of a header that is not there: present or not is inverted, values never match.
+        return wanted["invertMatch"] == Value::Bool(true) && wanted["presentMatch"] == Value::Bool(true);
+    };
     let text = &wanted["stringMatch"];
-    match (text["exact"].as_str(), text["safeRegex"]["regex"].as_str()) {
-        (Some(exact), _) => value == exact,
-        (None, Some(pattern)) => whole(pattern, value),
-        (None, None) => panic!("no such match: {wanted}"),
-    }
+    let fold = |text: &str| {
+        if wanted["stringMatch"]["ignoreCase"] == Value::Bool(true) { text.to_lowercase() } else { text.to_owned() }
+    };
+    let part = |kind: &str| text[kind].as_str().map(fold);
+    let folded = fold(value);
+    let matches = if wanted["presentMatch"] == Value::Bool(true) {
+        true
+    } else if let Some(pattern) = text["safeRegex"]["regex"].as_str() {
+        whole(pattern, value)
+    } else if let Some(exact) = part("exact") {
+        folded == exact
+    } else if let Some(prefix) = part("prefix") {
+        folded.starts_with(&prefix)
+    } else if let Some(suffix) = part("suffix") {
+        folded.ends_with(&suffix)
+    } else if let Some(contained) = part("contains") {
+        folded.contains(&contained)
+    } else {
+        panic!("no such match: {wanted}")
+    };
+    matches != (wanted["invertMatch"] == Value::Bool(true))
 }
 
 fn whole(pattern: &str, text: &str) -> bool {

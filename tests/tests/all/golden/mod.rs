@@ -40,6 +40,7 @@ areas! {
     gateway,
     grpc,
     matches,
+    proxies,
     replacement,
     tls,
     upstream,

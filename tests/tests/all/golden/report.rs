@@ -328,12 +328,27 @@ fn compact(status: Value) -> Value {
             let mut fields = fields;
             if let Some(conditions) = fields.remove("conditions") {
                 fields.extend(conditions.as_array().unwrap().iter().map(condition));
+                // Sub-conditions of an HTTPProxy.
+                for (kind, list) in conditions.as_array().unwrap().iter().flat_map(sub_conditions) {
+                    fields.insert(kind.to_owned(), list);
+                }
             }
             fields.into_iter().map(|(key, value)| (key, compact(value))).collect()
         }
         Value::Array(values) => values.into_iter().map(compact).collect(),
         value => value,
     }
+}
+
+/// Errors and warnings of a condition, each on a line.
+fn sub_conditions(condition: &Value) -> impl Iterator<Item = (&'static str, Value)> {
+    ["errors", "warnings"].into_iter().filter_map(move |kind| {
+        let line = |sub: &Value| {
+            let text = |name: &str| sub[name].as_str().unwrap();
+            json!(format!("{} {}: {}", text("type"), text("reason"), text("message")))
+        };
+        Some((kind, condition.get(kind)?.as_array()?.iter().map(line).collect()))
+    })
 }
 
 fn condition(condition: &Value) -> (String, Value) {

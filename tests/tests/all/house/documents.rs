@@ -42,7 +42,8 @@ fn every_invariant_names_tests_that_exist() {
 
 #[test]
 fn every_kind_is_in_the_reference() {
-    let text = fs::read_to_string(top().join("docs/reference/gateway-api.md")).unwrap();
+    let pages = ["docs/reference/gateway-api.md", "docs/reference/httpproxy.md"];
+    let text: String = pages.iter().map(|page| fs::read_to_string(top().join(page)).unwrap()).collect();
     let missing = KINDS.iter().filter(|kind| !text.contains(kind.kind)).map(|kind| kind.kind.to_owned());
     none("kinds that the reference does not tell of", missing.collect());
 }

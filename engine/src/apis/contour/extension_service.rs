@@ -1,0 +1,50 @@
+//! ExtensionService: a service that Envoy asks. It is read, and nothing that would ask it is served yet.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::policy::{LoadBalancerPolicy, TimeoutPolicy};
+use super::route::UpstreamValidation;
+use crate::apis::Body;
+use crate::apis::decode::Found;
+
+/// An ExtensionService.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ExtensionService {
+    /// The Services behind it.
+    #[serde(default)]
+    pub services: Vec<ExtensionServiceTarget>,
+    /// What their certificates must be.
+    pub validation: Option<UpstreamValidation>,
+    /// `h2` or `h2c`.
+    pub protocol: Option<Arc<str>>,
+    /// How endpoints are chosen.
+    pub load_balancer_policy: Option<LoadBalancerPolicy>,
+    /// Time limits.
+    pub timeout_policy: Option<TimeoutPolicy>,
+    /// Version of the protocol: `v3`.
+    pub protocol_version: Option<Arc<str>>,
+    /// How much may be under way.
+    pub circuit_breaker_policy: Option<Value>,
+}
+
+/// A Service behind it.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ExtensionServiceTarget {
+    /// Name.
+    pub name: Arc<str>,
+    /// Port.
+    pub port: i64,
+    /// Share of the requests.
+    pub weight: Option<i64>,
+}
+
+pub(in crate::apis) fn decode(mut document: Value, found: &mut Found) -> Option<Body> {
+    let spec = found.typed("spec", &document.get_mut("spec").map(Value::take).unwrap_or_default())?;
+    found.unserved("spec".into());
+    Some(Body::ExtensionService(Arc::new(spec)))
+}

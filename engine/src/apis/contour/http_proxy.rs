@@ -1,0 +1,178 @@
+//! HTTPProxy: its routes and includes are decoded one by one, so that one that does not decode leaves the others.
+//!
+//! What can be told of the requests that a broken one was meant for is kept, so that they can be answered instead of
+//! falling to a broader route.
+
+use std::sync::Arc;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::condition::MatchCondition;
+use super::policy::IpFilterPolicy;
+use super::route::Route;
+use super::virtual_host::{TcpProxy, VirtualHost};
+use crate::apis::Body;
+use crate::apis::decode::Found;
+use crate::fault::at;
+
+/// Routes of one HTTPProxy that are served.
+pub const ROUTES_MAX: usize = 1000;
+/// Includes of one HTTPProxy that are served.
+pub const INCLUDES_MAX: usize = 1000;
+/// Conditions of one route or include that are served.
+pub const CONDITIONS_MAX: usize = 64;
+
+/// An HTTPProxy.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct HttpProxy {
+    /// Set for a root.
+    pub virtual_host: Option<Host>,
+    /// `spec.routes`.
+    pub routes: Vec<Entry<Route>>,
+    /// `spec.includes`.
+    pub includes: Vec<Entry<Include>>,
+    /// `spec.tcpproxy`.
+    pub tcp_proxy: Option<TcpProxyEntry>,
+    /// `spec.ingressClassName`.
+    pub ingress_class_name: Option<Arc<str>>,
+}
+
+impl HttpProxy {
+    /// Does it say who may come in, for its host or one of its routes?
+    pub(crate) fn names_guard(&self) -> bool {
+        let some = |list: &Option<Vec<IpFilterPolicy>>| list.as_ref().is_some_and(|list| !list.is_empty());
+        let host = self.virtual_host.as_ref().and_then(|host| host.written.as_ref());
+        let of_host = host.is_some_and(|host| {
+            some(&host.ip_allow_policy)
+                || some(&host.ip_deny_policy)
+                || host.authorization.is_some()
+                || host.jwt_providers.is_some()
+                || host.rate_limit_policy.is_some()
+                || host.tls.as_ref().is_some_and(|tls| tls.client_validation.is_some())
+        });
+        of_host
+            || self.routes.iter().any(|entry| match entry {
+                Entry::Decoded(route) => {
+                    some(&route.ip_allow_policy)
+                        || some(&route.ip_deny_policy)
+                        || route.rate_limit_policy.is_some()
+                        || route.jwt_verification_policy.is_some()
+                }
+                Entry::Broken { .. } => false,
+            })
+    }
+}
+
+/// The host of a root.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Host {
+    /// Its name, empty where none could be read.
+    pub fqdn: Arc<str>,
+    /// All of it; unset where it did not decode, which is told already.
+    pub written: Option<VirtualHost>,
+}
+
+/// `spec.tcpproxy`; unset where it did not decode, which is told already.
+pub type TcpProxyEntry = Option<TcpProxy>;
+
+/// A route or an include, or what could be saved of it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Entry<T> {
+    /// It decoded.
+    Decoded(T),
+    /// It did not decode, or was over a limit; the fault is told already.
+    Broken {
+        /// Those of its conditions that decode.
+        conditions: Vec<MatchCondition>,
+        /// What is wrong with it, in a sentence.
+        why: Arc<str>,
+    },
+}
+
+/// Another HTTPProxy whose routes count, under conditions.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Include {
+    /// Name.
+    pub name: Arc<str>,
+    /// Namespace, that of the includer where unset.
+    pub namespace: Option<Arc<str>>,
+    /// Which requests are meant.
+    pub conditions: Option<Vec<MatchCondition>>,
+}
+
+pub(in crate::apis) fn decode(mut document: Value, found: &mut Found) -> Option<Body> {
+    let mut spec = document.get_mut("spec").map(Value::take).unwrap_or_default();
+    let Some(fields) = spec.as_object_mut() else {
+        found.invalid("spec", "spec must be set to an object");
+        return None;
+    };
+    let mut take = |name: &str| fields.remove(name).filter(|value| !value.is_null());
+    let (host, routes, includes) = (take("virtualhost"), take("routes"), take("includes"));
+    let (tcp_proxy, class) = (take("tcpproxy"), take("ingressClassName"));
+    for unknown in fields.keys() {
+        found.unknown(format!("spec.{unknown}"));
+    }
+    let virtual_host = host.map(|value| {
+        let fqdn = value.get("fqdn").and_then(Value::as_str).unwrap_or_default().into();
+        Host { fqdn, written: found.typed("spec.virtualhost", &value) }
+    });
+    Some(Body::HttpProxy(Arc::new(HttpProxy {
+        virtual_host,
+        routes: entries(routes, "spec.routes", ROUTES_MAX, found),
+        includes: entries(includes, "spec.includes", INCLUDES_MAX, found),
+        tcp_proxy: tcp_proxy.map(|value| found.typed("spec.tcpproxy", &value)),
+        ingress_class_name: class.and_then(|value| found.typed("spec.ingressClassName", &value)),
+    })))
+}
+
+fn entries<T: DeserializeOwned + Clone>(
+    value: Option<Value>,
+    field: &str,
+    max: usize,
+    found: &mut Found,
+) -> Vec<Entry<T>> {
+    // What cannot be read at all stands for whatever it was meant for: its host is not given up.
+    let nothing_known = |why: String| Entry::Broken { conditions: Vec::new(), why: why.into() };
+    let values = match value {
+        None => return Vec::new(),
+        Some(Value::Array(values)) => values,
+        Some(_) => {
+            found.invalid(field, "must be a list");
+            return vec![nothing_known(format!("{field}: must be a list"))];
+        }
+    };
+    let over = values.len() > max;
+    let each = values.into_iter().take(max).enumerate();
+    let mut entries: Vec<_> = each.map(|(index, value)| entry(&value, &at(field, index), found)).collect();
+    if over {
+        let why = format!("must have at most {max} entries; the rest is not served");
+        found.invalid(field, &why);
+        entries.push(nothing_known(format!("{field}: {why}")));
+    }
+    entries
+}
+
+fn entry<T: DeserializeOwned + Clone>(value: &Value, field: &str, found: &mut Found) -> Entry<T> {
+    let written = value.get("conditions").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    if written.len() > CONDITIONS_MAX {
+        let why = format!("must have at most {CONDITIONS_MAX} conditions");
+        found.invalid(format!("{field}.conditions"), &why);
+        return Entry::Broken { conditions: salvage(written), why: why.into() };
+    }
+    match found.typed::<T>(field, value) {
+        // Cloning drops the spare capacity that decoding leaves in every list.
+        Some(entry) => Entry::Decoded(entry.clone()),
+        None => {
+            let why = found.faults.last().map(|fault| format!("{}: {}", fault.field, fault.message));
+            Entry::Broken { conditions: salvage(written), why: why.unwrap_or_default().into() }
+        }
+    }
+}
+
+fn salvage(conditions: &[Value]) -> Vec<MatchCondition> {
+    let first = conditions.iter().take(CONDITIONS_MAX);
+    first.filter_map(|value| serde_json::from_value(value.clone()).ok()).collect()
+}

@@ -1,0 +1,285 @@
+//! How a back end is spoken to, beside the protocol: which endpoint is chosen, how its health is known, TLS.
+//!
+//! Two uses of one Service that differ in any of this are two clusters; the label that tells them apart is made of all
+//! of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use envoy_types::pb::envoy::config::cluster::v3 as envoy;
+use envoy_types::pb::envoy::config::cluster::v3::cluster::{
+    LbConfig, LbPolicy, LeastRequestLbConfig, RoundRobinLbConfig, SlowStartConfig,
+};
+use envoy_types::pb::envoy::config::core::v3::HealthCheck as EnvoyHealthCheck;
+use envoy_types::pb::envoy::config::core::v3::health_check::{HealthChecker, HttpHealthCheck};
+use envoy_types::pb::envoy::config::core::v3::transport_socket::ConfigType as SocketConfig;
+use envoy_types::pb::envoy::config::core::v3::{DataSource, RuntimeDouble, TransportSocket, data_source::Specifier};
+use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::common_tls_context::ValidationContextType;
+use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::subject_alt_name_matcher::SanType;
+use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::{
+    CertificateValidationContext, CommonTlsContext, SubjectAltNameMatcher, TlsParameters, UpstreamTlsContext,
+    tls_parameters::TlsProtocol,
+};
+use envoy_types::pb::envoy::r#type::matcher::v3::{StringMatcher, string_matcher::MatchPattern};
+use envoy_types::pb::envoy::r#type::v3::{Int64Range, Percent};
+use envoy_types::pb::google::protobuf::UInt32Value;
+use holdfast_graph::ObjectKey;
+use holdfast_xds::Version;
+use prost::Message;
+
+use crate::encode::{any, duration};
+
+/// Everything about a back end that is not said by its Service and protocol.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Upstream {
+    /// Which endpoint gets a request.
+    pub balance: Balance,
+    /// How new endpoints are spared.
+    pub slow_start: Option<SlowStart>,
+    /// How endpoints are checked.
+    pub health: Option<HealthCheck>,
+    /// TLS towards the back end.
+    pub tls: Option<UpstreamTls>,
+    /// How long a connection may be idle.
+    pub idle: Option<Duration>,
+}
+
+/// An [`Upstream`] that is not the default, with what tells its cluster from others of the Service.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Tuned {
+    /// What it says.
+    pub upstream: Upstream,
+    label: Arc<str>,
+}
+
+/// Which endpoint gets a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Balance {
+    /// One after the other.
+    #[default]
+    RoundRobin,
+    /// The less busy of two.
+    LeastRequest,
+    /// Any.
+    Random,
+    /// The one that the hash of the request says.
+    RingHash,
+}
+
+/// How new endpoints are spared.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SlowStart {
+    /// For how long.
+    pub window: Duration,
+    /// How fast their share grows, in thousandths.
+    pub aggression: u32,
+    /// The percentage to begin with.
+    pub min_weight: u32,
+}
+
+/// How endpoints are checked over HTTP.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HealthCheck {
+    /// The path that is asked for.
+    pub path: Arc<str>,
+    /// The host that is asked for.
+    pub host: Arc<str>,
+    /// Time between two checks.
+    pub interval: Duration,
+    /// Time that an answer may take.
+    pub timeout: Duration,
+    /// Failures after which an endpoint gets no requests.
+    pub unhealthy: u32,
+    /// Successes after which it gets requests again.
+    pub healthy: u32,
+    /// Statuses that are successes, from one to before another; 200 where empty.
+    pub expected: Vec<(u16, u16)>,
+}
+
+/// TLS towards a back end.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct UpstreamTls {
+    /// The name that is asked for; none where empty.
+    pub sni: Arc<str>,
+    /// Is HTTP/2 agreed on?
+    pub h2: bool,
+    /// What the certificate must be; any will do where unset.
+    pub validation: Option<Validation>,
+}
+
+/// What a back end's certificate must be.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Validation {
+    /// Where the authorities come from.
+    pub secret: ObjectKey,
+    /// The authorities, as PEM.
+    pub authorities: Arc<[u8]>,
+    /// The names of which one must be in it.
+    pub names: Vec<Arc<str>>,
+}
+
+impl Upstream {
+    /// Nothing where all is as usual.
+    pub fn tuned(self) -> Option<Arc<Tuned>> {
+        if self == Self::default() {
+            return None;
+        }
+        let mut cluster = envoy::Cluster::default();
+        self.apply(&mut cluster);
+        let mut bytes = cluster.encode_to_vec();
+        bytes.extend(self.idle.unwrap_or_default().as_nanos().to_be_bytes());
+        let label: String = Version::of(&bytes).to_string().chars().take(16).collect();
+        Some(Arc::new(Tuned { upstream: self, label: label.into() }))
+    }
+
+    /// Writes it into a cluster; idle connections are a matter of the protocol.
+    pub(crate) fn apply(&self, cluster: &mut envoy::Cluster) {
+        let slow_start = self.slow_start.as_ref().map(SlowStart::encode);
+        let (policy, config) = match self.balance {
+            Balance::RoundRobin => {
+                let config = slow_start.map(|config| RoundRobinLbConfig { slow_start_config: Some(config) });
+                (LbPolicy::RoundRobin, config.map(LbConfig::RoundRobinLbConfig))
+            }
+            Balance::LeastRequest => {
+                let config = slow_start
+                    .map(|config| LeastRequestLbConfig { slow_start_config: Some(config), ..Default::default() });
+                (LbPolicy::LeastRequest, config.map(LbConfig::LeastRequestLbConfig))
+            }
+            Balance::Random => (LbPolicy::Random, None),
+            Balance::RingHash => (LbPolicy::RingHash, None),
+        };
+        cluster.lb_policy = policy.into();
+        cluster.lb_config = config;
+        cluster.health_checks = self.health.iter().map(HealthCheck::encode).collect();
+        cluster.transport_socket = self.tls.as_ref().map(UpstreamTls::encode);
+    }
+}
+
+impl Tuned {
+    /// Tells its cluster from others of the Service.
+    pub fn label(&self) -> &str {
+        &self.label
+    }
+}
+
+impl SlowStart {
+    fn encode(&self) -> SlowStartConfig {
+        SlowStartConfig {
+            slow_start_window: Some(duration(self.window)),
+            aggression: Some(RuntimeDouble {
+                default_value: f64::from(self.aggression) / 1000.0,
+                runtime_key: "holdfast.slow_start.aggression".into(),
+            }),
+            min_weight_percent: Some(Percent { value: f64::from(self.min_weight) }),
+        }
+    }
+}
+
+impl HealthCheck {
+    fn encode(&self) -> EnvoyHealthCheck {
+        let count = |value: u32| Some(UInt32Value { value });
+        EnvoyHealthCheck {
+            timeout: Some(duration(self.timeout)),
+            interval: Some(duration(self.interval)),
+            unhealthy_threshold: count(self.unhealthy),
+            healthy_threshold: count(self.healthy),
+            health_checker: Some(HealthChecker::HttpHealthCheck(HttpHealthCheck {
+                host: self.host.to_string(),
+                path: self.path.to_string(),
+                expected_statuses: self
+                    .expected
+                    .iter()
+                    .map(|(start, end)| Int64Range { start: i64::from(*start), end: i64::from(*end) })
+                    .collect(),
+                ..Default::default()
+            })),
+            ..Default::default()
+        }
+    }
+}
+
+impl UpstreamTls {
+    fn encode(&self) -> TransportSocket {
+        let validation = self.validation.as_ref().map(|validation| {
+            let name = |name: &Arc<str>| SubjectAltNameMatcher {
+                san_type: SanType::Dns.into(),
+                matcher: Some(StringMatcher {
+                    match_pattern: Some(MatchPattern::Exact(name.to_string())),
+                    ..Default::default()
+                }),
+                ..Default::default()
+            };
+            ValidationContextType::ValidationContext(CertificateValidationContext {
+                trusted_ca: Some(DataSource {
+                    specifier: Some(Specifier::InlineBytes(validation.authorities.to_vec())),
+                    ..Default::default()
+                }),
+                match_typed_subject_alt_names: validation.names.iter().map(name).collect(),
+                ..Default::default()
+            })
+        });
+        let context = UpstreamTlsContext {
+            common_tls_context: Some(CommonTlsContext {
+                tls_params: Some(TlsParameters {
+                    tls_minimum_protocol_version: TlsProtocol::TlSv12.into(),
+                    tls_maximum_protocol_version: TlsProtocol::TlSv13.into(),
+                    ..Default::default()
+                }),
+                alpn_protocols: if self.h2 { vec!["h2".into()] } else { vec![] },
+                validation_context_type: validation,
+                ..Default::default()
+            }),
+            sni: self.sni.to_string(),
+            ..Default::default()
+        };
+        TransportSocket {
+            name: "envoy.transport_sockets.tls".into(),
+            config_type: Some(SocketConfig::TypedConfig(any(&context))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+
+    #[test]
+    fn whatever_differs_gives_another_label() {
+        let tls = |names: &[&str], namespace: &str| {
+            let validation = Validation {
+                secret: ObjectKey::new("", "Secret", namespace, "ca"),
+                authorities: namespace.as_bytes().into(),
+                names: names.iter().map(|name| Arc::from(*name)).collect(),
+            };
+            UpstreamTls { validation: Some(validation), ..UpstreamTls::default() }
+        };
+        let health = |host: &str, expected| HealthCheck {
+            path: "/".into(),
+            host: host.into(),
+            interval: Duration::from_secs(10),
+            timeout: Duration::from_secs(2),
+            unhealthy: 3,
+            healthy: 2,
+            expected,
+        };
+        let all = [
+            Upstream { balance: Balance::Random, ..Upstream::default() },
+            Upstream { balance: Balance::RingHash, ..Upstream::default() },
+            Upstream { idle: Some(Duration::from_secs(1)), ..Upstream::default() },
+            Upstream { idle: Some(Duration::ZERO), ..Upstream::default() },
+            Upstream { tls: Some(UpstreamTls::default()), ..Upstream::default() },
+            Upstream { tls: Some(tls(&["a"], "one")), ..Upstream::default() },
+            Upstream { tls: Some(tls(&["a"], "two")), ..Upstream::default() },
+            Upstream { tls: Some(tls(&["a", "b"], "one")), ..Upstream::default() },
+            Upstream { health: Some(health("a", vec![])), ..Upstream::default() },
+            Upstream { health: Some(health("b", vec![])), ..Upstream::default() },
+            Upstream { health: Some(health("a", vec![(200, 300)])), ..Upstream::default() },
+        ];
+        let labels: HashMap<String, &Upstream> =
+            all.iter().filter_map(|one| Some((one.clone().tuned()?.label().to_owned(), one))).collect();
+        assert_eq!(labels.len(), all.len());
+        assert_eq!(Upstream::default().tuned(), None);
+    }
+}

@@ -1,0 +1,370 @@
+//! Conditions: read, judged, and merged along the includes.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+use super::path::{self, Path};
+use crate::apis::contour::condition::{HeaderCondition, MatchCondition, QueryCondition};
+use crate::check;
+use crate::check::re2::Limits;
+use crate::model::{Like, NamedMatch, Part, ValueMatch};
+
+/// Header and query conditions of one route, those of its includes among them.
+pub(crate) const CONDITIONS_MAX: usize = 64;
+
+/// What includes say, on the way down.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Inherited {
+    /// Empty where no include names one.
+    pub(crate) prefix: String,
+    headers: Vec<HeaderCondition>,
+    query: Vec<QueryCondition>,
+}
+
+/// The conditions of a route, of which no two of a host may be equal.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Conditions {
+    /// The path.
+    pub(crate) path: Path,
+    /// Headers, names in lower case.
+    pub(crate) headers: BTreeSet<NamedMatch>,
+    /// Query parameters.
+    pub(crate) query: BTreeSet<NamedMatch>,
+}
+
+/// Why conditions cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Unusable {
+    /// The reason of the sub-condition.
+    pub(crate) reason: &'static str,
+    /// A sentence.
+    pub(crate) message: String,
+}
+
+/// What is wrong with paths.
+const PATH: &str = "PathMatchConditionsNotValid";
+/// What is wrong with headers.
+const HEADER: &str = "HeaderMatchConditionsNotValid";
+/// What is wrong with query parameters.
+const QUERY: &str = "QueryParameterMatchConditionsNotValid";
+
+impl Inherited {
+    /// With the conditions of one more include; headers and query parameters are judged with the routes.
+    pub(crate) fn under(&self, conditions: &[MatchCondition]) -> Result<Self, Unusable> {
+        let unusable = |message: String| Unusable { reason: PATH, message: format!("include: {message}") };
+        let own = own_path(conditions, None).map_err(unusable)?;
+        let prefix = match own {
+            None => self.prefix.clone(),
+            Some(Own::Prefix(prefix)) => path::join(&self.prefix, prefix),
+            Some(Own::Exact(_)) => {
+                return Err(unusable("exact conditions are not allowed in includes block".into()));
+            }
+            Some(Own::Regex(_)) => {
+                return Err(unusable("regex conditions are not allowed in includes block".into()));
+            }
+        };
+        Ok(Self { prefix, ..self.with_values(conditions) })
+    }
+
+    /// As much of an include as can be told where it cannot be used: its requests are still known to be below the
+    /// prefix.
+    pub(crate) fn narrowed(&self, conditions: &[MatchCondition]) -> Self {
+        let usable = |prefix: &&Arc<str>| check::path::matched(prefix).is_ok();
+        let texts = conditions.iter().filter_map(|condition| condition.prefix.as_ref().or(condition.exact.as_ref()));
+        let mut texts = texts.filter(usable);
+        // Of two paths nobody knows which was meant.
+        let prefix = match (texts.next(), texts.next()) {
+            (Some(only), None) => path::join(&self.prefix, only),
+            _ => self.prefix.clone(),
+        };
+        Self { prefix, ..self.with_values(conditions) }
+    }
+
+    fn with_values(&self, conditions: &[MatchCondition]) -> Self {
+        let mut all = self.clone();
+        all.headers.extend(conditions.iter().filter_map(|condition| condition.header.clone()));
+        all.query.extend(conditions.iter().filter_map(|condition| condition.query_parameter.clone()));
+        all
+    }
+
+    /// The conditions of a route below.
+    pub(crate) fn route(&self, conditions: &[MatchCondition], limits: Limits) -> Result<Conditions, Unusable> {
+        let unusable = |message: String| Unusable { reason: PATH, message: format!("route: {message}") };
+        let path = match own_path(conditions, Some(limits)).map_err(unusable)? {
+            None => Path::Prefix(path::or_root(&self.prefix)),
+            Some(Own::Prefix(prefix)) => Path::Prefix(path::or_root(&path::join(&self.prefix, prefix))),
+            Some(Own::Exact(exact)) => Path::Exact(below(&self.prefix, exact)),
+            Some(Own::Regex(pattern)) => {
+                let pattern = path::join_regex(&self.prefix, pattern);
+                if let Err(fault) = check::re2::check(&pattern, limits) {
+                    return Err(unusable(format!("supplied regex: {pattern} invalid. error: {fault}")));
+                }
+                Path::Regex(pattern.into())
+            }
+        };
+        if let Path::Prefix(text) | Path::Exact(text) = &path
+            && let Err(fault) = check::path::matched(text)
+        {
+            return Err(unusable(fault.to_string()));
+        }
+        let all = self.with_values(conditions);
+        Ok(Conditions { path, headers: headers(&all.headers, limits)?, query: query(&all.query, limits)? })
+    }
+
+    /// What is left of a route's conditions that cannot be used, and whether its path is one that was written.
+    pub(crate) fn salvaged(&self, conditions: &[MatchCondition], limits: Limits) -> (Conditions, bool) {
+        let narrow = self.narrowed(conditions);
+        let mut known = !narrow.prefix.is_empty();
+        let mut path = path::or_root(&narrow.prefix);
+        let regex = conditions.iter().find_map(|condition| condition.regex.as_ref());
+        let literal = regex.map(|pattern| check::re2::literal_prefix(pattern));
+        if let Some(literal) = literal.filter(|literal| literal.len() > 1 && check::path::matched(literal).is_ok()) {
+            path = path::or_root(&path::join(&self.prefix, &literal));
+            known = true;
+        }
+        // Of what cannot be used, alone or together, is left that it is there.
+        let headers = headers(&narrow.headers, limits).unwrap_or_else(|_| {
+            let meant = narrow.headers.iter().filter(|header| !header.is_negative());
+            let names = meant.filter_map(|header| check::header::name(&header.name).ok());
+            names.map(|name| NamedMatch::new(name, ValueMatch::Present)).collect()
+        });
+        let query = query(&narrow.query, limits).unwrap_or_else(|_| {
+            let usable = narrow.query.iter().filter(|condition| check::header::query_name(&condition.name).is_ok());
+            usable.map(|condition| NamedMatch::new(condition.name.clone(), ValueMatch::Present)).collect()
+        });
+        (Conditions { path: Path::Prefix(path), headers, query }, known)
+    }
+}
+
+/// An exact path below a prefix: unlike a prefix, a slash alone says which path is meant.
+fn below(prefix: &str, exact: &str) -> Arc<str> {
+    match (prefix, exact) {
+        ("" | "/", exact) => path::or_root(&path::join("", exact)),
+        (prefix, "/") if !prefix.ends_with('/') => format!("{prefix}/").into(),
+        (prefix, exact) => path::join(prefix, exact).into(),
+    }
+}
+
+enum Own<'a> {
+    Prefix(&'a str),
+    Exact(&'a str),
+    Regex(&'a str),
+}
+
+/// The path that a block of conditions names itself.
+fn own_path(conditions: &[MatchCondition], limits: Option<Limits>) -> Result<Option<Own<'_>>, String> {
+    let mut own = None;
+    let mut count = 0;
+    for condition in conditions {
+        let texts = [("prefix", &condition.prefix), ("exact", &condition.exact), ("regex", &condition.regex)];
+        for (kind, text) in texts {
+            let Some(text) = text.as_deref().filter(|text| !text.is_empty()) else { continue };
+            if !text.starts_with('/') {
+                return Err(format!("{kind} conditions must start with /, {text} was supplied"));
+            }
+            if kind == "regex"
+                && let Some(limits) = limits
+                && let Err(fault) = check::re2::check(text, limits)
+            {
+                return Err(format!("supplied regex: {text} invalid. error: {fault}"));
+            }
+            count += 1;
+            own = Some(match kind {
+                "prefix" => Own::Prefix(text),
+                "exact" => Own::Exact(text),
+                _ => Own::Regex(text),
+            });
+        }
+    }
+    if count > 1 {
+        return Err("more than one prefix, exact or regex is not allowed in a condition block".into());
+    }
+    Ok(own)
+}
+
+fn some(text: Option<&Arc<str>>) -> Option<&Arc<str>> {
+    text.filter(|text| !text.is_empty())
+}
+
+fn like(part: Part, text: &Arc<str>, ignore_case: bool) -> ValueMatch {
+    match part {
+        Part::Whole if !ignore_case => ValueMatch::Exact(text.clone()),
+        part => ValueMatch::Like(Like { part, text: text.clone(), ignore_case }),
+    }
+}
+
+fn headers(written: &[HeaderCondition], limits: Limits) -> Result<BTreeSet<NamedMatch>, Unusable> {
+    let unusable = |message: &str| Unusable { reason: HEADER, message: message.to_owned() };
+    if written.len() > CONDITIONS_MAX {
+        return Err(unusable(&format!("more than {CONDITIONS_MAX} header conditions")));
+    }
+    let mut read: BTreeSet<NamedMatch> = BTreeSet::new();
+    for condition in written {
+        let name = check::header::name(&condition.name).map_err(|fault| unusable(&fault.to_string()))?;
+        let ignore_case = condition.ignore_case.unwrap_or(false);
+        let (part, value, inverted) = if condition.present == Some(true) {
+            ("present", ValueMatch::Present, false)
+        } else if condition.notpresent == Some(true) {
+            ("present", ValueMatch::Present, true)
+        } else if let Some(text) = some(condition.contains.as_ref()) {
+            ("contains", like(Part::Contains, text, ignore_case), false)
+        } else if let Some(text) = some(condition.notcontains.as_ref()) {
+            ("contains", like(Part::Contains, text, ignore_case), true)
+        } else if let Some(text) = some(condition.exact.as_ref()) {
+            ("exact", like(Part::Whole, text, ignore_case), false)
+        } else if let Some(text) = some(condition.notexact.as_ref()) {
+            ("exact", like(Part::Whole, text, ignore_case), true)
+        } else if let Some(pattern) = some(condition.regex.as_ref()) {
+            check::re2::check(pattern, limits)
+                .map_err(|_| unusable("invalid regular expression specified for 'regex' condition"))?;
+            ("regex", ValueMatch::Regex(pattern.clone()), false)
+        } else {
+            // Without a word about the value there is no condition at all in Contour either.
+            continue;
+        };
+        if let ValueMatch::Exact(text) | ValueMatch::Like(Like { text, .. }) = &value {
+            check::header::value(text).map_err(|fault| unusable(&fault.to_string()))?;
+        }
+        let found = NamedMatch {
+            name: name.into(),
+            value,
+            inverted,
+            missing_is_empty: inverted && part != "present" && condition.treat_missing_as_empty == Some(true),
+        };
+        let same_header = || read.iter().filter(|other| other.name == found.name);
+        let is_exact = |value: &ValueMatch| {
+            matches!(value, ValueMatch::Exact(_) | ValueMatch::Like(Like { part: Part::Whole, .. }))
+        };
+        if same_header().any(|other| other.value == found.value && other.inverted != found.inverted) {
+            return Err(unusable(&format!(
+                "cannot specify contradictory '{part}' and 'not{part}' conditions for the same route and header"
+            )));
+        }
+        let another = |other: &NamedMatch| !other.inverted && is_exact(&other.value) && other != &found;
+        if !inverted && part == "exact" && same_header().any(another) {
+            return Err(unusable("cannot specify duplicate header 'exact match' conditions in the same route"));
+        }
+        read.insert(found);
+    }
+    Ok(read)
+}
+
+fn query(written: &[QueryCondition], limits: Limits) -> Result<BTreeSet<NamedMatch>, Unusable> {
+    let unusable = |message: &str| Unusable { reason: QUERY, message: message.to_owned() };
+    if written.len() > CONDITIONS_MAX {
+        return Err(unusable(&format!("more than {CONDITIONS_MAX} query parameter conditions")));
+    }
+    let mut read: BTreeSet<NamedMatch> = BTreeSet::new();
+    for condition in written {
+        check::header::query_name(&condition.name).map_err(|fault| unusable(&fault.to_string()))?;
+        let ignore_case = condition.ignore_case.unwrap_or(false);
+        let texts = [
+            (Part::Whole, some(condition.exact.as_ref())),
+            (Part::Prefix, some(condition.prefix.as_ref())),
+            (Part::Suffix, some(condition.suffix.as_ref())),
+            (Part::Contains, some(condition.contains.as_ref())),
+        ];
+        let parts = texts.into_iter().filter_map(|(part, text)| Some(like(part, text?, ignore_case)));
+        let regex = some(condition.regex.as_ref()).map(|pattern| ValueMatch::Regex(pattern.clone()));
+        let present = (condition.present == Some(true)).then_some(ValueMatch::Present);
+        let mut values: Vec<ValueMatch> = parts.chain(regex).chain(present).collect();
+        let (Some(value), None) = (values.pop(), values.pop()) else {
+            return Err(unusable(if condition.is_empty() {
+                "must specify at least one query parameter condition"
+            } else {
+                "cannot specify more than one condition in the same match condition branch"
+            }));
+        };
+        match &value {
+            ValueMatch::Regex(pattern) => {
+                check::re2::check(pattern, limits)
+                    .map_err(|_| unusable("invalid regular expression specified for 'regex' condition"))?;
+            }
+            ValueMatch::Exact(text) | ValueMatch::Like(Like { text, .. }) => {
+                check::header::query_value(text).map_err(|fault| unusable(&fault.to_string()))?;
+            }
+            ValueMatch::Present => {}
+        }
+        let found = NamedMatch::new(condition.name.clone(), value);
+        let is_exact = |value: &ValueMatch| {
+            matches!(value, ValueMatch::Exact(_) | ValueMatch::Like(Like { part: Part::Whole, .. }))
+        };
+        let another =
+            |other: &NamedMatch| other.name == found.name && is_exact(&other.value) && other.value != found.value;
+        if is_exact(&found.value) && read.iter().any(another) {
+            return Err(unusable(
+                "cannot specify duplicate query parameter 'exact match' conditions in the same route",
+            ));
+        }
+        read.insert(found);
+    }
+    Ok(read)
+}
+
+impl HeaderCondition {
+    /// Does it say what must not be?
+    fn is_negative(&self) -> bool {
+        self.notpresent == Some(true) || some(self.notcontains.as_ref().or(self.notexact.as_ref())).is_some()
+    }
+}
+
+impl QueryCondition {
+    fn is_empty(&self) -> bool {
+        let texts = [&self.exact, &self.prefix, &self.suffix, &self.regex, &self.contains];
+        texts.into_iter().all(|text| some(text.as_ref()).is_none()) && self.present != Some(true)
+    }
+}
+
+/// `path prefix: "/foo", header "x-a" exact "1", query parameter "q" present`.
+impl fmt::Display for Conditions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.path.fmt(f)?;
+        self.headers.iter().try_for_each(|header| write!(f, ", header {}", Told(header)))?;
+        self.query.iter().try_for_each(|parameter| write!(f, ", query parameter {}", Told(parameter)))
+    }
+}
+
+struct Told<'a>(&'a NamedMatch);
+
+impl fmt::Display for Told<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let NamedMatch { name, value, inverted, missing_is_empty } = self.0;
+        let not = if *inverted { "not" } else { "" };
+        write!(f, "{name:?} ")?;
+        let ignore_case = match value {
+            ValueMatch::Present => {
+                write!(f, "{not}present")?;
+                false
+            }
+            ValueMatch::Exact(text) => {
+                write!(f, "{not}exact {text:?}")?;
+                false
+            }
+            ValueMatch::Regex(pattern) => {
+                write!(f, "{not}regex {pattern:?}")?;
+                false
+            }
+            ValueMatch::Like(Like { part, text, ignore_case }) => {
+                let part = match part {
+                    Part::Whole => "exact",
+                    Part::Prefix => "prefix",
+                    Part::Suffix => "suffix",
+                    Part::Contains => "contains",
+                };
+                write!(f, "{not}{part} {text:?}")?;
+                *ignore_case
+            }
+        };
+        if ignore_case {
+            f.write_str(" ignoring case")?;
+        }
+        if *missing_is_empty {
+            f.write_str(" missing as empty")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

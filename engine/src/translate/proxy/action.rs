@@ -1,0 +1,334 @@
+//! What becomes of one route: where its requests go, or why they cannot go there.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::timeouts::{self, Limit};
+use super::{headers, policy, service, upstream};
+use crate::apis::contour::route::{DirectResponsePolicy, RequestRedirectPolicy, Route};
+use crate::check;
+use crate::fault::Class;
+use crate::features::cors::Cors;
+use crate::features::headers::HeaderEdits;
+use crate::features::ip_filter::IpFilter;
+use crate::features::local_rate_limit::LocalRateLimit;
+use crate::features::redirect::{Redirect, Scheme};
+use crate::features::rewrite::{PathRewrite, Rewrite};
+use crate::features::timeout::Timeouts;
+use crate::features::upstream::Upstream;
+use crate::model::{Action, Backend, Forward, Response};
+use crate::proxies::finding::Finding;
+use crate::proxies::path::Path;
+use crate::proxies::rewrite::{self, Selected};
+use crate::proxies::tree::Leaf;
+use crate::translate::overlay::Closing;
+use crate::translate::reader::Reader;
+
+/// How long a response may take where nothing is set: Envoy's own limit.
+const RESPONSE_DEFAULT: Duration = Duration::from_secs(15);
+
+/// The policies of a host, which hold for all its routes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Guard {
+    /// Cross-origin requests.
+    pub(super) cors: Option<Cors>,
+    /// Who may come in, by address.
+    pub(super) ip_filter: Option<IpFilter>,
+}
+
+/// A route that can be served.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Made {
+    pub(super) action: Action,
+    /// What stands in the place of the rendered prefix.
+    pub(super) replacement: Option<Arc<str>>,
+    pub(super) request_headers: HeaderEdits,
+    pub(super) response_headers: HeaderEdits,
+    pub(super) cors: Option<Cors>,
+    pub(super) ip_filter: Option<IpFilter>,
+    pub(super) rate_limit: Option<LocalRateLimit>,
+    pub(super) backends: BTreeSet<Backend>,
+    /// Is it served without TLS too?
+    pub(super) permit_insecure: bool,
+}
+
+/// Why a route cannot be served.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Trouble {
+    /// None of its Services is there.
+    NoService(Arc<str>),
+    /// Its include leads nowhere.
+    Include(Arc<str>, Class),
+    /// It cannot be served as it is written.
+    Invalid(Arc<str>),
+    /// The same, and it must not be left out either: something guards it.
+    Guarded(Arc<str>),
+    /// It was closed from outside.
+    Closed(Closing),
+}
+
+/// What is looked at while a route is made.
+pub(super) struct Context<'a, 'r> {
+    pub(super) leaf: &'a Leaf,
+    /// `routes[1]`.
+    pub(super) section: &'a str,
+    /// `spec.routes[1]`.
+    pub(super) field: String,
+    /// Is there something that guards it?
+    is_guarded: bool,
+    pub(super) reader: &'a mut Reader<'r>,
+    pub(super) findings: &'a mut Vec<Finding>,
+}
+
+impl Context<'_, '_> {
+    /// Tells what is wrong; the route cannot be served.
+    pub(super) fn invalid(
+        &mut self,
+        below: &str,
+        kind: &'static str,
+        reason: &'static str,
+        message: impl Into<String>,
+    ) -> Trouble {
+        let message = message.into();
+        if self.is_guarded {
+            return self.guarded(below, kind, reason, &message);
+        }
+        let told = self.tell(below, kind, reason, &message);
+        Trouble::Invalid(told)
+    }
+
+    /// The same of something that guards the route.
+    pub(super) fn guarded(&mut self, below: &str, kind: &'static str, reason: &'static str, message: &str) -> Trouble {
+        Trouble::Guarded(self.tell(below, kind, reason, message))
+    }
+
+    fn tell(&mut self, below: &str, kind: &'static str, reason: &'static str, message: &str) -> Arc<str> {
+        let field = format!("{}.{below}", self.field);
+        self.findings.push(Finding::error(&self.leaf.owner, &field, kind, reason, message));
+        format!("{field}: {message}").into()
+    }
+
+    /// Tells what has no effect.
+    pub(super) fn warn(&mut self, below: &str, kind: &'static str, reason: &'static str, message: &str) {
+        let field = format!("{}.{below}", self.field);
+        self.findings.push(Finding::warning(&self.leaf.owner, field, kind, reason, message));
+    }
+}
+
+/// Makes a route.
+pub(super) fn make(
+    leaf: &Leaf,
+    section: &str,
+    route: &Route,
+    guard: Option<&Guard>,
+    reader: &mut Reader<'_>,
+    findings: &mut Vec<Finding>,
+) -> Result<Made, Trouble> {
+    let lists = [&route.ip_allow_policy, &route.ip_deny_policy];
+    let limited = route.rate_limit_policy.is_some();
+    let filtered = limited || lists.into_iter().flatten().any(|list| !list.is_empty());
+    let is_guarded = filtered || guard.is_none_or(|guard| guard.ip_filter.is_some());
+    let mut context = Context { leaf, section, field: format!("spec.{section}"), is_guarded, reader, findings };
+    let context = &mut context;
+    let ip_filter = policy::ip_filter(route.ip_allow_policy.as_deref(), route.ip_deny_policy.as_deref())
+        .map_err(|(field, reason, message)| context.guarded(field, "IPFilterError", reason, &message))?;
+    not_served(context, route)?;
+    let rate_limit = policy::rate_limit(route.rate_limit_policy.as_ref()).map_err(|message| {
+        context.guarded(
+            "rateLimitPolicy",
+            "RouteError",
+            "RateLimitPolicyNotValid",
+            &format!("route.rateLimitPolicy is invalid: {message}"),
+        )
+    })?;
+    let known = [("CONTOUR_NAMESPACE", leaf.owner.namespace.to_string())];
+    let request = headers::read(route.request_headers_policy.as_ref(), true, &known).map_err(|message| {
+        let message = format!("{message} on request headers");
+        context.invalid("requestHeadersPolicy", "RouteError", "RequestHeadersPolicyInvalid", message)
+    })?;
+    let response = headers::read(route.response_headers_policy.as_ref(), false, &known).map_err(|message| {
+        let message = format!("{message} on response headers");
+        context.invalid("responseHeadersPolicy", "RouteError", "ResponseHeaderPolicyInvalid", message)
+    })?;
+    let replacement = replacement(context, route)?;
+    let mut backends = BTreeSet::new();
+    let services = route.services.as_ref().is_some_and(|services| !services.is_empty());
+    let action = match (services, &route.request_redirect_policy, &route.direct_response_policy) {
+        (true, None, None) => {
+            let forward = forward(context, route, request.host.as_ref())?;
+            let named = forward.backends.iter().filter_map(|backend| backend.backend.as_ref());
+            backends.extend(named.chain(forward.mirrors.iter().map(|mirror| &mirror.backend)).cloned());
+            Action::Forward(Box::new(forward))
+        }
+        (false, Some(redirect), None) => Action::Redirect(redirected(context, redirect)?),
+        (false, None, Some(response)) => Action::Respond(direct(context, response)?),
+        _ => {
+            let message = "must set exactly one of route.services or route.requestRedirectPolicy or \
+                           route.directResponsePolicy";
+            return Err(context.invalid("services", "RouteError", "RouteActionCountNotValid", message));
+        }
+    };
+    let guard = guard.cloned().unwrap_or_default();
+    Ok(Made {
+        action,
+        replacement,
+        request_headers: request.edits,
+        response_headers: response.edits,
+        cors: guard.cors,
+        // What a route says itself stands in the place of what its host says.
+        ip_filter: ip_filter.or(guard.ip_filter),
+        rate_limit,
+        backends,
+        permit_insecure: route.permit_insecure == Some(true),
+    })
+}
+
+/// What is not served yet: told, and the route closed where it would be open without it.
+fn not_served(context: &mut Context<'_, '_>, route: &Route) -> Result<(), Trouble> {
+    let why = "is not served by this version of Holdfast";
+    if route.rate_limit_policy.as_ref().is_some_and(|policy| policy.global.is_some()) {
+        let message = format!("rateLimitPolicy.global {why}; the route stays closed");
+        return Err(context.guarded("rateLimitPolicy.global", "RouteError", "RateLimitPolicyNotValid", &message));
+    }
+    if let Some(policy) = &route.jwt_verification_policy {
+        if let Some(provider) = policy.require.as_deref().filter(|provider| !provider.is_empty()) {
+            // Hosts with providers are closed as a whole.
+            let message = format!("Route references an undefined JWT provider {provider:?}; the route stays closed");
+            let (kind, reason) = ("JWTVerificationError", "JWTProviderNotDefined");
+            return Err(context.guarded("jwtVerificationPolicy.require", kind, reason, &message));
+        }
+        context.warn(
+            "jwtVerificationPolicy",
+            "JWTVerificationError",
+            "NotServed",
+            "there is nothing to be switched off",
+        );
+    }
+    if route.auth_policy.is_some() {
+        let message = "authPolicy has no effect: the host has no authorization";
+        context.warn("authPolicy", "AuthError", "NotServed", message);
+    }
+    service::cookies(context, route.cookie_rewrite_policies.as_deref(), "cookieRewritePolicies")
+}
+
+fn replacement(context: &mut Context<'_, '_>, route: &Route) -> Result<Option<Arc<str>>, Trouble> {
+    let policy = route.path_rewrite_policy.as_ref();
+    let entries = policy.and_then(|policy| policy.replace_prefix.as_deref()).unwrap_or_default();
+    let field = "pathRewritePolicy.replacePrefix";
+    match rewrite::select(entries, &context.leaf.conditions.path) {
+        Ok(Selected::Replacement(replacement)) => Ok(Some(replacement)),
+        Ok(Selected::Nothing) => Ok(None),
+        Ok(Selected::NoneMatches) => {
+            let rendered = match &context.leaf.conditions.path {
+                Path::Exact(text) | Path::Regex(text) | Path::Prefix(text) => text.clone(),
+            };
+            let message =
+                format!("no prefix replacement is for the rendered prefix {rendered:?}, which stays as it is");
+            context.warn(field, "PrefixReplaceError", "NoMatchingPrefix", &message);
+            Ok(None)
+        }
+        Err((reason, message)) => Err(context.invalid(field, "PrefixReplaceError", reason, message)),
+    }
+}
+
+fn forward(context: &mut Context<'_, '_>, route: &Route, host: Option<&Arc<str>>) -> Result<Forward, Trouble> {
+    let timeouts = route.timeout_policy.clone().unwrap_or_default();
+    let mut limit = |field: &str, text: Option<&str>| {
+        timeouts::limit(text).map_err(|fault| {
+            let message = format!("route.timeoutPolicy failed to parse: error parsing {field} timeout: {fault}");
+            context.invalid("timeoutPolicy", "RouteError", "TimeoutPolicyNotValid", message)
+        })
+    };
+    let request = match limit("response", timeouts.response.as_deref())? {
+        Limit::Default => RESPONSE_DEFAULT,
+        Limit::Off => Duration::ZERO,
+        Limit::After(limit) => limit,
+    };
+    let or_off = |limit| match limit {
+        Limit::Default => None,
+        Limit::Off => Some(Duration::ZERO),
+        Limit::After(limit) => Some(limit),
+    };
+    let idle = or_off(limit("idle", timeouts.idle.as_deref())?);
+    let idle_connection = or_off(limit("idle connection", timeouts.idle_connection.as_deref())?);
+    let retry = policy::retry(route.retry_policy.as_ref())
+        .map_err(|fault| context.invalid("retryPolicy", "RouteError", "RetryPolicyNotValid", fault))?;
+    let health = upstream::health(route.health_check_policy.as_ref())
+        .map_err(|fault| context.invalid("healthCheckPolicy", "RouteError", "HealthCheckPolicyInvalid", fault))?;
+    let internal_redirect = policy::internal_redirect(route.internal_redirect_policy.as_ref()).map_err(|fault| {
+        context.invalid("internalRedirectPolicy", "RouteError", "InternalRedirectPolicyInvalid", fault)
+    })?;
+    let (balance, hashed, warning) = policy::balance(route.load_balancer_policy.as_ref());
+    if let Some(message) = warning {
+        context.warn("loadBalancerPolicy", "SpecError", "IgnoredField", &message);
+    }
+    let common = Upstream { balance, health, idle: idle_connection, ..Upstream::default() };
+    let sni = host.cloned().unwrap_or_else(|| "".into());
+    let found = service::find(context, route, &common, &sni)?;
+    Ok(Forward {
+        backends: found.backends,
+        mirrors: found.mirrors,
+        rewrite: Rewrite { host: host.cloned(), path: None },
+        timeouts: Timeouts { request: Some(request), backend_request: None, idle },
+        retry,
+        hashed,
+        internal_redirect,
+        no_websockets: route.enable_websockets != Some(true),
+    })
+}
+
+fn redirected(context: &mut Context<'_, '_>, written: &RequestRedirectPolicy) -> Result<Redirect, Trouble> {
+    let mut invalid = |below: &str, message: String| {
+        let field = format!("requestRedirectPolicy{below}");
+        Err(context.invalid(&field, "RouteError", "RequestRedirectPolicy", message))
+    };
+    let set = |text: &Option<Arc<str>>| text.clone().filter(|text| !text.is_empty());
+    let path = match (set(&written.path), set(&written.prefix)) {
+        (Some(_), Some(_)) => return invalid("", "cannot specify both redirect path and redirect prefix".into()),
+        (Some(path), None) => {
+            if let Err(fault) = check::path::full_replacement(&path) {
+                return invalid(".path", fault.to_string());
+            }
+            Some(PathRewrite::Full(path))
+        }
+        (None, Some(prefix)) => {
+            if let Err(fault) = check::path::prefix_replacement(&prefix) {
+                return invalid(".prefix", fault.to_string());
+            }
+            Some(PathRewrite::Prefix(prefix))
+        }
+        (None, None) => None,
+    };
+    let scheme = match set(&written.scheme).as_deref() {
+        None => None,
+        Some("http") => Some(Scheme::Http),
+        Some("https") => Some(Scheme::Https),
+        Some(other) => return invalid(".scheme", format!("scheme {other:?} is neither http nor https")),
+    };
+    let host = set(&written.hostname);
+    if let Some(host) = &host
+        && let Err(fault) = check::host::precise_hostname(host)
+    {
+        return invalid(".hostname", fault.to_string());
+    }
+    let port = match written.port.map(check::number::port).transpose() {
+        Ok(port) => port,
+        Err(fault) => return invalid(".port", fault.to_string()),
+    };
+    match check::number::redirect_status(written.status_code.unwrap_or(302)) {
+        Ok(status) => Ok(Redirect { scheme, host, port, path, status }),
+        Err(fault) => invalid(".statusCode", fault.to_string()),
+    }
+}
+
+fn direct(context: &mut Context<'_, '_>, written: &DirectResponsePolicy) -> Result<Response, Trouble> {
+    let body = written.body.clone().unwrap_or_else(|| "".into());
+    let checked = check::number::response_status(written.status_code).and_then(|status| {
+        check::number::body(body.as_bytes())?;
+        Ok(status)
+    });
+    checked.map(|status| Response { status, body }).map_err(|fault| {
+        context.invalid("directResponsePolicy", "RouteError", "DirectResponsePolicyNotValid", fault.to_string())
+    })
+}

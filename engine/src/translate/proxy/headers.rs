@@ -1,0 +1,160 @@
+//! Header policies: literal values, and the few variables that may stand in them.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::apis::contour::policy::HeadersPolicy;
+use crate::check;
+use crate::features::headers::{ENTRIES_MAX, HeaderEdits};
+
+/// What Envoy fills in.
+const VARIABLES: [&str; 24] = [
+    "DOWNSTREAM_LOCAL_ADDRESS",
+    "DOWNSTREAM_LOCAL_ADDRESS_WITHOUT_PORT",
+    "DOWNSTREAM_LOCAL_PORT",
+    "DOWNSTREAM_LOCAL_SUBJECT",
+    "DOWNSTREAM_LOCAL_URI_SAN",
+    "DOWNSTREAM_PEER_CERT",
+    "DOWNSTREAM_PEER_CERT_V_END",
+    "DOWNSTREAM_PEER_CERT_V_START",
+    "DOWNSTREAM_PEER_FINGERPRINT_1",
+    "DOWNSTREAM_PEER_FINGERPRINT_256",
+    "DOWNSTREAM_PEER_ISSUER",
+    "DOWNSTREAM_PEER_SERIAL",
+    "DOWNSTREAM_PEER_SUBJECT",
+    "DOWNSTREAM_PEER_URI_SAN",
+    "DOWNSTREAM_REMOTE_ADDRESS",
+    "DOWNSTREAM_REMOTE_ADDRESS_WITHOUT_PORT",
+    "DOWNSTREAM_TLS_CIPHER",
+    "DOWNSTREAM_TLS_SESSION_ID",
+    "DOWNSTREAM_TLS_VERSION",
+    "HOSTNAME",
+    "PROTOCOL",
+    "RESPONSE_CODE_DETAILS",
+    "RESPONSE_FLAGS",
+    "UPSTREAM_REMOTE_ADDRESS",
+];
+
+/// What is filled in here: name and value.
+pub(super) type Known<'a> = [(&'a str, String)];
+
+/// What a policy says.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Edits {
+    /// Changes to headers.
+    pub(super) edits: HeaderEdits,
+    /// The host that the back end sees.
+    pub(super) host: Option<Arc<str>>,
+}
+
+/// Reads a policy. Only requests to all Services of a route may be given another host.
+pub(super) fn read(policy: Option<&HeadersPolicy>, host: bool, known: &Known<'_>) -> Result<Edits, String> {
+    let mut all = Edits::default();
+    let Some(policy) = policy else { return Ok(all) };
+    let (set, remove) = (policy.set.as_deref().unwrap_or_default(), policy.remove.as_deref().unwrap_or_default());
+    if set.len() > ENTRIES_MAX * 4 || remove.len() > ENTRIES_MAX * 4 {
+        return Err(format!("more than {} headers", ENTRIES_MAX * 4));
+    }
+    let mut names = BTreeSet::new();
+    for entry in set {
+        let (name, value) = (entry.name.to_ascii_lowercase(), &*entry.value);
+        let shown = canonical(&entry.name);
+        if !names.insert(name.clone()) {
+            return Err(format!("duplicate header addition: {shown:?}"));
+        }
+        check::header::value(value).map_err(|fault| format!("invalid set header {shown:?}: {fault}"))?;
+        if name == "host" {
+            let literal = !value.is_empty() && formatted(value, known).is_none();
+            if !host || !literal {
+                return Err(format!("rewriting {shown:?} header is not supported"));
+            }
+            all.host = Some(value.into());
+            continue;
+        }
+        let name =
+            check::header::modifiable_name(&name).map_err(|fault| format!("invalid set header {shown:?}: {fault}"))?;
+        match formatted(value, known) {
+            None => all.edits.set.push((name.into(), value.into())),
+            Some(format) => all.edits.set_formatted.push((name.into(), format.into())),
+        }
+    }
+    let mut names = BTreeSet::new();
+    for entry in remove {
+        let shown = canonical(entry);
+        let name = check::header::modifiable_name(entry)
+            .map_err(|fault| format!("invalid remove header {shown:?}: {fault}"))?;
+        if !names.insert(name.clone()) {
+            return Err(format!("duplicate header removal: {shown:?}"));
+        }
+        all.edits.remove.push(name.into());
+    }
+    Ok(all)
+}
+
+/// `x-forwarded-for` as `X-Forwarded-For`.
+fn canonical(name: &str) -> String {
+    let capital = |part: &str| {
+        let mut characters = part.chars();
+        let first: String = characters.next().map(|c| c.to_ascii_uppercase()).into_iter().collect();
+        first + &characters.as_str().to_ascii_lowercase()
+    };
+    name.split('-').map(capital).collect::<Vec<_>>().join("-")
+}
+
+/// The value as a format of Envoy's, where a variable stands in it; every other percent sign means itself.
+fn formatted(value: &str, known: &Known<'_>) -> Option<String> {
+    let (mut format, mut rest, mut found) = (String::new(), value, false);
+    while let Some((before, after)) = rest.split_once('%') {
+        format.push_str(before);
+        if let Some((word, tail)) = after.split_once('%')
+            && let Some(filled) = filled(word, known)
+        {
+            format.push_str(&filled);
+            (rest, found) = (tail, true);
+            continue;
+        }
+        format.push_str("%%");
+        rest = after;
+    }
+    format.push_str(rest);
+    found.then_some(format)
+}
+
+fn filled(word: &str, known: &Known<'_>) -> Option<String> {
+    if let Some((_, value)) = known.iter().find(|(name, _)| *name == word) {
+        return Some(value.replace('%', "%%"));
+    }
+    let header = word.strip_prefix("REQ(").and_then(|rest| rest.strip_suffix(')'));
+    let is_name =
+        |name: &str| !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'));
+    (VARIABLES.contains(&word) || header.is_some_and(is_name)).then(|| format!("%{word}%"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_are_filled_in_and_other_percent_signs_kept() {
+        let known = [("CONTOUR_NAMESPACE", "shop".to_owned())];
+        let rows = [
+            ("plain", None),
+            ("100%", None),
+            ("%WHO_KNOWS%", None),
+            ("a %HOSTNAME% b", Some("a %HOSTNAME% b")),
+            ("100% %PROTOCOL%", Some("100%% %PROTOCOL%")),
+            ("%REQ(x-a)%", Some("%REQ(x-a)%")),
+            ("%REQ(x-a?b)%", None),
+            ("%CONTOUR_NAMESPACE%", Some("shop")),
+            ("%%HOSTNAME%%", Some("%%%HOSTNAME%%%")),
+        ];
+        for (value, format) in rows {
+            assert_eq!(formatted(value, &known).as_deref(), format, "{value}");
+        }
+    }
+
+    #[test]
+    fn names_are_shown_as_contour_shows_them() {
+        assert_eq!(canonical("x-forwarded-FOR"), "X-Forwarded-For");
+    }
+}

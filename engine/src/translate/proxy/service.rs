@@ -1,0 +1,242 @@
+//! The Services of a route: found, weighed, and split into those that answer and one that gets copies.
+
+use std::sync::Arc;
+
+use holdfast_graph::Role;
+
+use super::action::{Context, Trouble};
+use super::headers::{self, Edits};
+use super::upstream;
+use crate::apis::Body;
+use crate::apis::contour::route::{CookieRewritePolicy, Route, Service};
+use crate::apis::core::service::Port;
+use crate::apis::scheme;
+use crate::check;
+use crate::fault::{Class, at};
+use crate::features::mirror::{Mirror, Share};
+use crate::features::upstream::{Upstream, UpstreamTls};
+use crate::model::{Backend, Protocol, ServicePort, WeightedBackend};
+use crate::object::Object;
+use crate::proxies::finding::Finding;
+
+/// Services of one route.
+const SERVICES_MAX: usize = 256;
+/// The annotation of a Service that names ports by the protocol behind them.
+const PROTOCOL_ANNOTATION: &str = "projectcontour.io/upstream-protocol.";
+
+/// What the Services of a route are.
+pub(super) struct Found {
+    /// Those that answer; never empty.
+    pub(super) backends: Vec<WeightedBackend>,
+    /// Those that get copies.
+    pub(super) mirrors: Vec<Mirror>,
+}
+
+/// Finds the Services of a route. What is the same for all of them is in `common`.
+pub(super) fn find(
+    context: &mut Context<'_, '_>,
+    route: &Route,
+    common: &Upstream,
+    host: &Arc<str>,
+) -> Result<Found, Trouble> {
+    let services = route.services.as_deref().unwrap_or_default();
+    if services.len() > SERVICES_MAX {
+        let message = format!("a route may have {SERVICES_MAX} Services");
+        return Err(context.invalid("services", "ServiceError", "TooMany", message));
+    }
+    if services.iter().filter(|service| service.mirror == Some(true)).count() > 1 {
+        let message = "only one service per route may be nominated as mirror";
+        return Err(context.invalid("services", "ServiceError", "OnlyOneMirror", message));
+    }
+    let mut found = Found { backends: Vec::new(), mirrors: Vec::new() };
+    let mut missing = None;
+    for (index, service) in services.iter().enumerate() {
+        let field = at("services", index);
+        let weight = match check::number::weight(service.weight.unwrap_or(0)) {
+            Ok(weight) => weight,
+            Err(fault) => {
+                return Err(context.invalid(
+                    &format!("{field}.weight"),
+                    "ServiceError",
+                    "WeightInvalid",
+                    fault.to_string(),
+                ));
+            }
+        };
+        let (request, response) = edits(context, service, &field)?;
+        let backend = match one(context, service, &field, common, host)? {
+            Ok(backend) => backend,
+            Err(message) => {
+                missing.get_or_insert(message);
+                continue;
+            }
+        };
+        if service.mirror == Some(true) {
+            let percent = if weight == 0 { 100 } else { weight.min(100) };
+            let share = Share::read(i32::try_from(percent).ok(), None).unwrap_or(Share::ALL);
+            found.mirrors.push(Mirror { backend, share });
+            continue;
+        }
+        found.backends.push(WeightedBackend {
+            backend: Some(backend),
+            weight,
+            request_headers: request.edits,
+            response_headers: response.edits,
+        });
+    }
+    if found.backends.iter().all(|backend| backend.weight == 0) {
+        found.backends.iter_mut().for_each(|backend| backend.weight = 1);
+    }
+    found.backends.retain(|backend| backend.weight > 0);
+    if found.backends.is_empty() {
+        let message = missing.unwrap_or_else(|| "there is no Service that could answer".to_owned());
+        return Err(Trouble::NoService(message.into()));
+    }
+    let sum = check::number::weight_sum(found.backends.iter().map(|backend| backend.weight));
+    if let Err(fault) = sum {
+        return Err(context.invalid("services", "ServiceError", "WeightInvalid", fault.to_string()));
+    }
+    Ok(found)
+}
+
+/// Header and cookie policies of one Service.
+fn edits(context: &mut Context<'_, '_>, service: &Service, field: &str) -> Result<(Edits, Edits), Trouble> {
+    let known = [
+        ("CONTOUR_NAMESPACE", context.leaf.owner.namespace.to_string()),
+        ("CONTOUR_SERVICE_NAME", service.name.to_string()),
+        ("CONTOUR_SERVICE_PORT", service.port.to_string()),
+    ];
+    let request = headers::read(service.request_headers_policy.as_ref(), false, &known).map_err(|message| {
+        let message = format!("{message} on request headers");
+        context.invalid(
+            &format!("{field}.requestHeadersPolicy"),
+            "ServiceError",
+            "RequestHeadersPolicyInvalid",
+            message,
+        )
+    })?;
+    let response = headers::read(service.response_headers_policy.as_ref(), false, &known).map_err(|message| {
+        let message = format!("{message} on response headers");
+        let field = format!("{field}.responseHeadersPolicy");
+        context.invalid(&field, "ServiceError", "ResponseHeadersPolicyInvalid", message)
+    })?;
+    cookies(context, service.cookie_rewrite_policies.as_deref(), &format!("{field}.cookieRewritePolicies"))?;
+    if service.health_port.is_some() {
+        let message = "healthPort is not served by this version of Holdfast: health is asked at the Service's port";
+        context.warn(&format!("{field}.healthPort"), "ServiceError", "NotServed", message);
+    }
+    Ok((request, response))
+}
+
+/// Rewriting of cookies is not served; where it makes cookies safer, the route is closed without it.
+pub(super) fn cookies(
+    context: &mut Context<'_, '_>,
+    policies: Option<&[CookieRewritePolicy]>,
+    field: &str,
+) -> Result<(), Trouble> {
+    let policies = policies.unwrap_or_default();
+    if policies.is_empty() {
+        return Ok(());
+    }
+    let message = "rewriting of cookies is not served by this version of Holdfast";
+    if policies.iter().any(|policy| policy.secure == Some(true) || policy.same_site.is_some()) {
+        return Err(context.guarded(field, "RouteError", "CookieRewritePoliciesInvalid", message));
+    }
+    context.warn(field, "RouteError", "NotServed", message);
+    Ok(())
+}
+
+/// One Service; the inner error says that it is not there.
+fn one(
+    context: &mut Context<'_, '_>,
+    service: &Service,
+    field: &str,
+    common: &Upstream,
+    host: &Arc<str>,
+) -> Result<Result<Backend, String>, Trouble> {
+    let owner = context.leaf.owner.clone();
+    let Ok(number @ 1..) = u16::try_from(service.port) else {
+        let message = format!("service {:?}: port must be in the range 1-65535", service.name);
+        return Err(context.invalid(&format!("{field}.port"), "ServiceError", "ServicePortInvalid", message));
+    };
+    let key = scheme::service_key(&owner.namespace, &service.name);
+    context.reader.edge(&owner, context.section, &key, Role::Requires);
+    let missing = |context: &mut Context<'_, '_>, what: String| {
+        let message = format!("Spec.Routes unresolved service reference: {what}");
+        let field = format!("{}.{field}", context.field);
+        let found = Finding::error(&owner, field, "ServiceError", "ServiceUnresolvedReference", &message);
+        context.findings.push(found.of_class(Class::Referential));
+        Ok(Err(message))
+    };
+    let name = key.namespaced_name();
+    let object = match context.reader.object(&key) {
+        Some(object) => object.clone(),
+        None => return missing(context, format!("service {name:?} not found")),
+    };
+    let Body::Service(known) = &object.body else { return missing(context, format!("service {name:?} not found")) };
+    if known.external_name {
+        return missing(context, format!("{name} is an ExternalName service, these are not served"));
+    }
+    let Some(port) = known.port(number).filter(|port| &*port.protocol == "TCP") else {
+        return missing(context, format!("port \"{number}\" on service {name:?} not matched"));
+    };
+    let (tls, h2) = match protocol(service, port, &object) {
+        "" => (false, false),
+        "h2c" => (false, true),
+        "h2" => (true, true),
+        "tls" => (true, false),
+        other => {
+            let message = format!("unsupported protocol: {other}");
+            return Err(context.guarded(&format!("{field}.protocol"), "ServiceError", "UnsupportedProtocol", &message));
+        }
+    };
+    let validation = upstream::validation(&owner, context.section, service.validation.as_ref(), context.reader);
+    let validation = validation.map_err(|(reason, class, why)| {
+        let message = match reason {
+            "TLSUpstreamValidation" => {
+                format!("Service [{}:{number}] TLS upstream validation policy error: {why}", service.name)
+            }
+            _ => why,
+        };
+        let kind = if reason == "TLSUpstreamValidation" { "ServiceError" } else { "TLSError" };
+        let trouble = context.guarded(&format!("{field}.validation"), kind, reason, &message);
+        if let Some(found) = context.findings.last_mut() {
+            found.class = class;
+        }
+        trouble
+    })?;
+    if validation.is_some() && !tls {
+        let message = "validation has no effect on a Service that is not spoken to over TLS";
+        context.warn(&format!("{field}.validation"), "ServiceError", "IgnoredField", message);
+    }
+    let slow_start = upstream::slow_start(service.slow_start_policy.as_ref()).map_err(|why| {
+        let message = format!("{why} on slow start");
+        context.invalid(&format!("{field}.slowStartPolicy"), "ServiceError", "SlowStartInvalid", message)
+    })?;
+    let upstream =
+        Upstream { tls: tls.then(|| UpstreamTls { sni: host.clone(), h2, validation }), slow_start, ..common.clone() };
+    Ok(Ok(Backend {
+        service: ServicePort { key, port: number },
+        protocol: if h2 { Protocol::H2c } else { Protocol::Http1 },
+        tuned: upstream.tuned(),
+    }))
+}
+
+/// What a port is spoken to in: what the route says, else the port, else the Service's annotations.
+fn protocol<'a>(service: &'a Service, port: &Port, object: &Object) -> &'a str {
+    if let Some(protocol) = service.protocol.as_deref().filter(|protocol| !protocol.is_empty()) {
+        return protocol;
+    }
+    match &*port.app_protocol {
+        "kubernetes.io/h2c" => return "h2c",
+        "https" | "kubernetes.io/wss" => return "tls",
+        _ => {}
+    }
+    let number = port.port.to_string();
+    let named = |protocol: &&str| {
+        let ports = object.metadata.annotations.get(&format!("{PROTOCOL_ANNOTATION}{protocol}"));
+        let mut ports = ports.into_iter().flat_map(|ports| ports.split(',')).map(str::trim);
+        ports.any(|named| named == number || (!named.is_empty() && *named == *port.name))
+    };
+    ["h2", "h2c", "tls"].into_iter().find(named).unwrap_or_default()
+}

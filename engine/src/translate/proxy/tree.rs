@@ -1,0 +1,346 @@
+//! A root with all that it includes: its routes, in order, and what is told of each of its proxies.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use holdfast_graph::{ObjectKey, Origins, Role};
+
+use super::action::{self, Made, Trouble};
+use super::host::HostClaim;
+use super::{HOST, host, is_ours, listeners, policy};
+use crate::apis::Body;
+use crate::apis::contour::http_proxy::{Entry, HttpProxy};
+use crate::encode::names;
+use crate::fault::Class;
+use crate::features::headers::HeaderEdits;
+use crate::features::rewrite::PathRewrite;
+use crate::model::{Action, Match, NamedMatch, PathMatch, PathRank, Precedence, Response, Route, ValueMatch};
+use crate::object::Object;
+use crate::proxies::duplicates;
+use crate::proxies::finding::{Finding, NOT_READABLE};
+use crate::proxies::order::{Rank, Standing};
+use crate::proxies::path::Path;
+use crate::proxies::rewrite::{self, Served};
+use crate::proxies::tree::{self, Leaf, What};
+use crate::settings::{Replacement, Settings};
+use crate::translate::guard;
+use crate::translate::narrow;
+use crate::translate::overlay::{Closing, Manner};
+use crate::translate::reader::Reader;
+use crate::translate::route::{Closed, Rendered, RoutePlan};
+use crate::translate::rule::Replaced;
+use crate::translate::table::TableName;
+
+/// What a host answers that cannot be served as a whole.
+const HOST_CLOSED: u16 = 500;
+/// What a route answers none of whose Services is there.
+const SERVICE_MISSING: u16 = 503;
+/// What an include answers that leads nowhere.
+const INCLUDE_MISSING: u16 = 502;
+
+/// The closed units of all objects.
+pub(in crate::translate) type ClosedUnits = BTreeMap<ObjectKey, Closed>;
+
+/// Translates a root; `None` for what is no root of ours.
+pub(in crate::translate) fn plan(
+    key: &ObjectKey,
+    closed: &ClosedUnits,
+    settings: &Settings,
+    reader: &mut Reader<'_>,
+) -> Option<RoutePlan> {
+    let object = reader.object(key)?;
+    let Body::HttpProxy(proxy) = &object.body else { return None };
+    let claim = match reader.over {
+        // Its certificate may be read in another version.
+        Some(_) => Arc::new(host::claim(key, settings, reader)?),
+        None => reader.host(key)?,
+    };
+    let claim = &*claim;
+    let mut plan = RoutePlan { findings: claim.findings.clone(), ..RoutePlan::default() };
+    let mut objects: BTreeMap<ObjectKey, Arc<Object>> = BTreeMap::from([(key.clone(), object.clone())]);
+    let tree = tree::read(key, proxy, narrow::limits(settings), &mut |child| {
+        let object = reader.object(child)?;
+        let Body::HttpProxy(proxy) = &object.body else { return None };
+        objects.insert(child.clone(), object.clone());
+        is_ours(object, proxy, settings).then(|| proxy.clone())
+    });
+    for (includer, index, included) in &tree.includes {
+        reader.edge(includer, format!("includes[{index}]"), included, Role::Mentions);
+        // What is closed above takes what hangs on it along.
+        if tree.members.contains(included) {
+            match includer == key {
+                true => reader.edge_to_section(included, includer, HOST, Role::Attaches),
+                false => reader.edge(included, "", includer, Role::Attaches),
+            }
+        }
+    }
+    plan.findings.extend(tree.findings);
+    let (leaves, duplicates) = duplicates::judge(tree.leaves);
+    plan.findings.extend(duplicates);
+    plan.members = tree.members;
+    let guard = policy::guard(key, proxy, &mut plan.findings);
+    place(&mut plan, claim, settings);
+    let mut made = Vec::new();
+    let mut replacements = Vec::new();
+    for leaf in &leaves {
+        let route = written(leaf, &objects);
+        let section = section(leaf);
+        let closing = closed.get(&leaf.owner).and_then(|units| units.get(section.as_str()));
+        let mut one = match (&leaf.what, route, closing) {
+            (_, _, Some(closing)) => Err(Trouble::Closed(closing.clone())),
+            (What::Include { message, class, .. }, _, _) => Err(Trouble::Include(message.clone(), *class)),
+            (What::Route { broken: Some(why), .. }, _, _) => Err(Trouble::Invalid(why.clone())),
+            (What::Route { .. }, None, _) => Err(Trouble::Invalid("it could not be read".into())),
+            (What::Route { .. }, Some(route), None) => {
+                action::make(leaf, &section, route, guard.as_ref().ok(), reader, &mut plan.findings)
+            }
+        };
+        let replacement = one.as_mut().ok().and_then(|made| made.replacement.take());
+        replacements.push(replacement);
+        made.push(one);
+    }
+    let mut served = rewrite::expand(&leaves, &replacements);
+    served.sort_by(|a, b| rank(a).cmp(&rank(b)));
+    let outcomes: BTreeMap<*const Leaf, &Result<Made, Trouble>> =
+        leaves.iter().map(std::ptr::from_ref).zip(&made).collect();
+    let host = Host { key, object, settings, claim, wildcard: one_label(proxy) };
+    let shut = claim.closed || guard.is_err() || closed.get(key).is_some_and(|units| units.contains_key(HOST));
+    if shut {
+        host.close(&mut plan);
+    }
+    for (place, served) in served.iter().enumerate().filter(|_| !shut) {
+        let Some(made) = outcomes.get(&std::ptr::from_ref(served.leaf)) else { continue };
+        let owner = objects.get(&served.leaf.owner).unwrap_or(object);
+        host.route(place, served, owner, made, &mut plan);
+    }
+    plan.findings.sort_unstable();
+    plan.findings.dedup();
+    // Of what cannot be read decoding has told already.
+    plan.faults = plan.findings.iter().filter(|finding| finding.reason != NOT_READABLE).map(Finding::fault).collect();
+    plan.replaced.sort_unstable();
+    plan.replaced.dedup();
+    Some(plan)
+}
+
+/// A root on which translation failed: its host is closed.
+pub(in crate::translate) fn failed(
+    object: &Object,
+    claim: Option<&HostClaim>,
+    settings: &Settings,
+) -> Option<RoutePlan> {
+    let claim = claim?;
+    let fault = guard::fault(&object.key);
+    let found = Finding::error(&object.key, "", "VirtualHostError", "InternalError", &fault.message);
+    let mut plan = RoutePlan { findings: vec![found], ..RoutePlan::default() };
+    plan.members.insert(object.key.clone());
+    place(&mut plan, claim, settings);
+    Host { key: &object.key, object, settings, claim, wildcard: None }.close(&mut plan);
+    plan.faults.push(fault);
+    Some(plan)
+}
+
+/// Where the routes of a host stand.
+fn place(plan: &mut RoutePlan, claim: &HostClaim, settings: &Settings) {
+    let gateway = listeners::key();
+    if let Some(host) = &claim.host {
+        plan.places.insert((gateway.clone(), TableName::Port(settings.proxies.http_port), host.clone()));
+        if claim.tls.as_ref().is_some_and(|tls| tls.certificate.is_some()) {
+            let table = TableName::Listener(host.domain().into());
+            plan.places.insert((gateway, table, host.clone()));
+        }
+    }
+}
+
+fn rank<'a>(served: &'a Served<'_>) -> Rank<'a> {
+    Rank { conditions: &served.conditions, standing: served.standing }
+}
+
+fn written<'a>(
+    leaf: &Leaf,
+    objects: &'a BTreeMap<ObjectKey, Arc<Object>>,
+) -> Option<&'a crate::apis::contour::route::Route> {
+    let What::Route { index, .. } = leaf.what else { return None };
+    match &objects.get(&leaf.owner)?.body {
+        Body::HttpProxy(proxy) => match proxy.routes.get(index)? {
+            Entry::Decoded(route) => Some(route),
+            Entry::Broken { .. } => None,
+        },
+        _ => None,
+    }
+}
+
+fn section(leaf: &Leaf) -> String {
+    match leaf.what {
+        What::Route { index, .. } => format!("routes[{index}]"),
+        What::Include { index, .. } => format!("includes[{index}]"),
+    }
+}
+
+/// The wildcard of a host stands for one label only, which Envoy's own does not.
+fn one_label(proxy: &HttpProxy) -> Option<NamedMatch> {
+    let suffix = proxy.virtual_host.as_ref()?.fqdn.strip_prefix('*')?;
+    let pattern = format!("(?i)[a-z0-9]([-a-z0-9]*[a-z0-9])?{}(:[0-9]+)?", regex_syntax::escape(suffix));
+    Some(NamedMatch::new(":authority", ValueMatch::Regex(pattern.into())))
+}
+
+/// A host whose routes are made.
+struct Host<'a> {
+    key: &'a ObjectKey,
+    object: &'a Object,
+    settings: &'a Settings,
+    claim: &'a HostClaim,
+    wildcard: Option<NamedMatch>,
+}
+
+impl Host<'_> {
+    /// The whole host answers nobody.
+    fn close(&self, plan: &mut RoutePlan) {
+        let message = plan.findings.iter().find(|finding| finding.object == *self.key);
+        let message = message.map_or_else(|| "the host cannot be served".to_owned(), |finding| finding.message.clone());
+        plan.replaced.push(Replaced {
+            object: self.key.clone(),
+            section: HOST.to_owned(),
+            response: Some(HOST_CLOSED),
+            class: Class::Invalid,
+            message,
+        });
+        let response = Response { status: HOST_CLOSED, body: self.settings.missing_backend_body.clone() };
+        let name = names::proxy_route(self.key, HOST, 0, false);
+        let route = self.bare(0, name, HOST, self.object, Match::any(), Action::Respond(response));
+        plan.routes.push(Arc::new(Rendered::new(route)));
+    }
+
+    fn route(
+        &self,
+        place: usize,
+        served: &Served<'_>,
+        owner: &Object,
+        made: &Result<Made, Trouble>,
+        plan: &mut RoutePlan,
+    ) {
+        let leaf = served.leaf;
+        let section = section(leaf);
+        let implicit = served.standing == Standing::Implicit;
+        let name = names::proxy_route(&leaf.owner, &section, leaf.instance, implicit);
+        let mut matches = self.matches(served);
+        let action = match made {
+            Ok(made) => {
+                let mut action = made.action.clone();
+                if let (Action::Forward(forward), Some(new)) = (&mut action, &served.replacement) {
+                    forward.rewrite.path = Some(PathRewrite::Prefix(new.clone()));
+                }
+                plan.backends.extend(made.backends.iter().cloned());
+                action
+            }
+            Err(trouble) => {
+                if let Trouble::Closed(Closing { how: Manner::Narrowed, .. }) = trouble {
+                    matches = narrowed(matches);
+                }
+                let (class, response, message) = self.answer(trouble);
+                plan.replaced.push(Replaced {
+                    object: leaf.owner.clone(),
+                    section: section.clone(),
+                    response: response.as_ref().map(|response| response.status),
+                    class,
+                    message,
+                });
+                let Some(response) = response else { return };
+                Action::Respond(response)
+            }
+        };
+        let mut route = self.bare(place, name, &section, owner, matches, action);
+        let ancestors: Origins = leaf.ancestors.iter().cloned().collect();
+        route.origins = ancestors.with(leaf.owner.clone());
+        if let Ok(made) = made {
+            route.request_headers = made.request_headers.clone();
+            route.response_headers = made.response_headers.clone();
+            route.cors.clone_from(&made.cors);
+            route.ip_filter.clone_from(&made.ip_filter);
+            route.rate_limit.clone_from(&made.rate_limit);
+        }
+        let insecure =
+            made.as_ref().is_ok_and(|made| made.permit_insecure) || matches!(made, Err(Trouble::Include(..)));
+        if self.claim.tls.is_some() && !insecure {
+            route.secure_port = Some(listeners::seen_port(true, self.settings));
+        }
+        plan.routes.push(Arc::new(Rendered::new(route)));
+    }
+
+    /// What is answered in the place of a route.
+    fn answer(&self, trouble: &Trouble) -> (Class, Option<Response>, String) {
+        let fixed = |status| Some(Response { status, body: self.settings.missing_backend_body.clone() });
+        let replaced = |replacement: &Option<Replacement>| {
+            replacement
+                .as_ref()
+                .map(|replacement| Response { status: replacement.code, body: replacement.body.clone() })
+        };
+        match trouble {
+            Trouble::Include(message, class) => (*class, fixed(INCLUDE_MISSING), message.to_string()),
+            Trouble::NoService(message) => (Class::Referential, fixed(SERVICE_MISSING), message.to_string()),
+            Trouble::Invalid(message) => (Class::Invalid, replaced(&self.settings.replacement), message.to_string()),
+            // What is guarded is answered even where replacement is switched off.
+            Trouble::Guarded(message) => {
+                let always = self.settings.replacement.clone().or_else(|| Some(Replacement::default()));
+                (Class::Invalid, replaced(&always), message.to_string())
+            }
+            Trouble::Closed(closing) => {
+                let always = self.settings.replacement.clone().or_else(|| Some(Replacement::default()));
+                let response = if closing.how == Manner::LeftOut { None } else { replaced(&always) };
+                (Class::Invalid, response, closing.message.to_string())
+            }
+        }
+    }
+
+    fn matches(&self, served: &Served<'_>) -> Match {
+        let path = match &served.conditions.path {
+            Path::Exact(path) => PathMatch::Exact(path.clone()),
+            Path::Regex(pattern) => PathMatch::Regex(pattern.clone()),
+            Path::Prefix(prefix) => PathMatch::Text(prefix.clone()),
+        };
+        let headers = self.wildcard.iter().chain(&served.conditions.headers).cloned().collect();
+        let query = served.conditions.query.iter().cloned().collect();
+        Match { path, method: None, headers, query, grpc: false }
+    }
+
+    fn bare(&self, place: usize, name: String, section: &str, owner: &Object, matches: Match, action: Action) -> Route {
+        Route {
+            key: owner.key.clone(),
+            name: name.into(),
+            precedence: Precedence {
+                path: PathRank::Placed(place),
+                any_method: true,
+                headers: Reverse(0),
+                query: Reverse(0),
+                narrowed: false,
+                age: owner.age(),
+                rule: 0,
+                entry: 0,
+                kind: owner.key.kind.clone(),
+            },
+            matches,
+            action,
+            request_headers: HeaderEdits::default(),
+            response_headers: HeaderEdits::default(),
+            cors: None,
+            ip_filter: None,
+            rate_limit: None,
+            secure_port: None,
+            section: section.into(),
+            origins: Origins::one(owner.key.clone()),
+        }
+    }
+}
+
+/// What is left of a match that Envoy refuses for a reason that nobody knows.
+fn narrowed(matches: Match) -> Match {
+    let path = match &matches.path {
+        PathMatch::Regex(pattern) => narrow::regex_path(pattern).0,
+        PathMatch::Exact(text) | PathMatch::Prefix(text) | PathMatch::Text(text) => narrow::path(text).0,
+    };
+    let present = |conditions: Vec<NamedMatch>| -> Vec<NamedMatch> {
+        let kept = conditions.into_iter().filter(|condition| !condition.inverted && !condition.name.starts_with(':'));
+        kept.map(|condition| NamedMatch::new(condition.name, ValueMatch::Present)).collect()
+    };
+    Match { path, headers: present(matches.headers), query: present(matches.query), ..matches }
+}

@@ -1,0 +1,217 @@
+//! Takes in what HTTPProxies turned out to be, and who takes part in which host.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use holdfast_graph::{Graph, ObjectKey};
+
+use super::host::HostClaim;
+use super::{ClosedUnits, is_ours, listeners};
+use crate::apis::Body;
+use crate::fault::{Class, Fault};
+use crate::model::Action;
+use crate::object::Object;
+use crate::proxies::finding::Finding;
+use crate::proxies::status::ORPHANED;
+use crate::snapshot::ObjectSnapshot;
+use crate::translate::guard;
+use crate::translate::overlay::Overlay;
+use crate::translate::reader::Input;
+use crate::translate::route::RoutePlan;
+use crate::translate::{Changes, Translator, Unit};
+
+impl Translator {
+    /// A proxy was changed, or is gone.
+    pub(in crate::translate) fn proxy_changed(&mut self, key: &ObjectKey, new: Option<&Object>) {
+        let is_child = new.is_some_and(|object| match &object.body {
+            Body::HttpProxy(proxy) => proxy.virtual_host.is_none() && is_ours(object, proxy, &self.settings),
+            _ => false,
+        });
+        if is_child {
+            self.children.insert(key.clone());
+        } else {
+            self.children.remove(key);
+        }
+        self.dirty.insert(Unit::Host(key.clone()));
+        self.dirty.insert(Unit::Route(key.clone()));
+    }
+
+    pub(in crate::translate) fn set_host(&mut self, key: &ObjectKey, claim: Option<HostClaim>) {
+        if self.hosts.get(key).map(|known| &**known) == claim.as_ref() {
+            if claim.is_none() {
+                self.forget(&Unit::Host(key.clone()));
+            }
+            return;
+        }
+        match claim {
+            Some(claim) => {
+                self.hosts.insert(key.clone(), Arc::new(claim));
+            }
+            None => {
+                self.hosts.remove(key);
+                self.forget(&Unit::Host(key.clone()));
+            }
+        }
+        self.mark(&Input::Host(key.clone()));
+        self.mark(&Input::Hosts);
+        self.dirty.insert(Unit::Route(key.clone()));
+        self.dirty.insert(Unit::Gateway(listeners::key()));
+    }
+
+    pub(in crate::translate) fn redo_proxy(
+        &mut self,
+        unit: &Unit,
+        key: &ObjectKey,
+        objects: &ObjectSnapshot,
+        graph: &mut Graph,
+        changes: &mut Changes,
+    ) {
+        let open = ClosedUnits::new();
+        let (plan, mut edges) = self.read(unit, objects, |settings, reader| super::plan(key, &open, settings, reader));
+        let claim = self.hosts.get(key).cloned();
+        let plan = plan.unwrap_or_else(|| super::failed(objects.get(key)?, claim.as_deref(), &self.settings));
+        edges.extend(claim.iter().flat_map(|claim| claim.edges.iter().cloned()));
+        graph.replace(key, edges);
+        let members = |plan: Option<&RoutePlan>| plan.map(|plan| plan.members.clone()).unwrap_or_default();
+        let (before, after) = (members(self.routes.get(key).map(|plan| &**plan)), members(plan.as_ref()));
+        changes.routes.insert(key.clone());
+        changes.routes.extend(before.union(&after).cloned());
+        for gone in before.difference(&after) {
+            if let Some(roots) = self.included.get_mut(gone) {
+                roots.remove(key);
+                if roots.is_empty() {
+                    self.included.remove(gone);
+                }
+            }
+        }
+        for member in &after {
+            self.included.entry(member.clone()).or_default().insert(key.clone());
+        }
+        let plan = plan.map(Arc::new);
+        self.set_route(key, plan.clone());
+        let mut own = plan.map(|plan| shares(&plan)).unwrap_or_default();
+        for member in before.union(&after) {
+            let mut share = own.remove(member);
+            let others = self.included.get(member).into_iter().flatten().filter(|root| *root != key);
+            for other in others.filter_map(|root| self.routes.get(root)) {
+                let theirs = shares(other).remove(member);
+                share = match (share, theirs) {
+                    (Some(share), Some(theirs)) => Some(together(share, theirs)),
+                    (share, theirs) => share.or(theirs),
+                };
+            }
+            match share {
+                Some(share) => self.set_share(member, share),
+                None => {
+                    self.shares.remove(member);
+                    self.replaced_routes.remove(member);
+                }
+            }
+        }
+    }
+
+    fn set_share(&mut self, key: &ObjectKey, share: RoutePlan) {
+        if share.replaced.is_empty() {
+            self.replaced_routes.remove(key);
+        } else {
+            self.replaced_routes.insert(key.clone());
+        }
+        self.shares.insert(key.clone(), Arc::new(share));
+    }
+
+    /// What of a proxy there would be under an overlay.
+    pub(in crate::translate) fn try_share(
+        &self,
+        key: &ObjectKey,
+        over: &Overlay,
+        objects: &ObjectSnapshot,
+    ) -> Option<RoutePlan> {
+        let roots = self.included.get(key).into_iter().flatten();
+        let plans = roots.filter_map(|root| {
+            let mut reader = self.reader(Some(over), objects);
+            guard::guarded(|| super::plan(root, &over.closed, &self.settings, &mut reader)).flatten()
+        });
+        plans.filter_map(|plan| shares(&plan).remove(key)).reduce(together)
+    }
+
+    /// The roots that an HTTPProxy takes part in.
+    pub(crate) fn roots_of(&self, key: &ObjectKey) -> impl Iterator<Item = &ObjectKey> {
+        self.included.get(key).into_iter().flatten()
+    }
+
+    /// The plans in which an object has routes: its own, or those of the roots that include it.
+    fn plans_of(&self, key: &ObjectKey) -> Vec<(&ObjectKey, &Arc<RoutePlan>)> {
+        match self.included.get(key) {
+            Some(roots) => roots.iter().filter_map(|root| self.routes.get_key_value(root)).collect(),
+            None => self.routes.get_key_value(key).into_iter().collect(),
+        }
+    }
+
+    /// Proxies that no root includes.
+    fn orphans(&self) -> impl Iterator<Item = &ObjectKey> {
+        self.children.iter().filter(|child| !self.included.contains_key(*child))
+    }
+
+    /// What is told of proxies that no root includes.
+    pub(in crate::translate) fn orphan_faults(&self) -> impl Iterator<Item = Fault> {
+        self.orphans().map(|child| orphaned(child).fault())
+    }
+
+    /// What was found out about a proxy; `None` where it is not served by us at all.
+    pub(crate) fn proxy_findings(&self, key: &ObjectKey) -> Option<BTreeSet<Finding>> {
+        if self.children.contains(key) && !self.included.contains_key(key) {
+            return Some([orphaned(key)].into());
+        }
+        let plans = self.plans_of(key);
+        if plans.is_empty() {
+            return None;
+        }
+        let findings = plans.into_iter().flat_map(|(_, plan)| &plan.findings);
+        Some(findings.filter(|finding| finding.object == *key).cloned().collect())
+    }
+}
+
+/// What of a root's plan is each proxy's own: its routes, and what is told of it.
+fn shares(plan: &RoutePlan) -> BTreeMap<ObjectKey, RoutePlan> {
+    let empty = || RoutePlan { places: plan.places.clone(), ..RoutePlan::default() };
+    let mut shares: BTreeMap<ObjectKey, RoutePlan> =
+        plan.members.iter().map(|member| (member.clone(), empty())).collect();
+    for rendered in &plan.routes {
+        let Some(share) = shares.get_mut(&rendered.route.key) else { continue };
+        share.routes.push(rendered.clone());
+        if let Action::Forward(forward) = &rendered.route.action {
+            let named = forward.backends.iter().filter_map(|backend| backend.backend.as_ref());
+            share.backends.extend(named.chain(forward.mirrors.iter().map(|mirror| &mirror.backend)).cloned());
+        }
+    }
+    for fault in &plan.faults {
+        if let Some(share) = shares.get_mut(&fault.object) {
+            share.faults.push(fault.clone());
+        }
+    }
+    for replaced in &plan.replaced {
+        if let Some(share) = shares.get_mut(&replaced.object) {
+            share.replaced.push(replaced.clone());
+        }
+    }
+    shares
+}
+
+/// What of a proxy stands in two hosts.
+fn together(mut one: RoutePlan, other: RoutePlan) -> RoutePlan {
+    one.routes.extend(other.routes);
+    one.places.extend(other.places);
+    one.backends.extend(other.backends);
+    one.faults.extend(other.faults);
+    one.replaced.extend(other.replaced);
+    one.faults.sort_unstable();
+    one.faults.dedup();
+    one.replaced.sort_unstable();
+    one.replaced.dedup();
+    one
+}
+
+fn orphaned(child: &ObjectKey) -> Finding {
+    // Nothing is wrong with it but that nobody includes it: what it says is not served.
+    Finding::error(child, "", "Orphaned", "Orphaned", ORPHANED).of_class(Class::Referential)
+}

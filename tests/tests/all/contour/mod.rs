@@ -1,0 +1,54 @@
+//! Contour's kinds are known as its own schemas have them: every field decodes, and none is passed over in silence.
+
+use holdfast_engine::apis::{Decoded, decode};
+use holdfast_engine::testing;
+use serde_json::{Map, Value, json};
+
+/// The schemas, from Contour.
+const SCHEMAS: &str = include_str!("schemas.yaml");
+
+/// A value with every field that a schema has; lists have one entry.
+fn sample(schema: &Value, fields: &mut usize) -> Value {
+    if let Some(first) = schema.get("enum").and_then(|values| values.get(0)) {
+        return first.clone();
+    }
+    match schema["type"].as_str() {
+        Some("array") => json!([sample(&schema["items"], fields)]),
+        Some("string") => json!("text"),
+        Some("integer" | "number") => json!(1),
+        Some("boolean") => json!(true),
+        _ => match schema.get("properties").and_then(Value::as_object) {
+            Some(properties) => {
+                *fields += properties.len();
+                let entries = properties.iter().map(|(name, schema)| (name.clone(), sample(schema, fields)));
+                Value::Object(entries.collect::<Map<_, _>>())
+            }
+            None if schema.get("additionalProperties").is_some() => json!({"key": "value"}),
+            None => json!({}),
+        },
+    }
+}
+
+#[test]
+fn every_field_of_the_schemas_is_known() {
+    let schemas = testing::documents(SCHEMAS).remove(0);
+    let mut fields = 0;
+    for (kind, schema) in schemas.as_object().unwrap() {
+        let document = json!({
+            "apiVersion": format!("projectcontour.io/{}", schema["version"].as_str().unwrap()),
+            "kind": kind,
+            "metadata": {"name": "all"},
+            "spec": sample(&schema["spec"], &mut fields),
+        });
+        match decode(document, None) {
+            Decoded::Object(_, faults) => {
+                let known = |reason: &str| reason == "NotServed";
+                let told: Vec<String> =
+                    faults.iter().filter(|fault| !known(fault.reason)).map(ToString::to_string).collect();
+                assert_eq!(told, Vec::<String>::new(), "{kind}");
+            }
+            other => panic!("{kind}: {other:?}"),
+        }
+    }
+    assert!(fields > 300, "only {fields} fields were tried");
+}
