@@ -157,6 +157,19 @@ impl Connection {
         self.route();
     }
 
+    /// What the client turned out to have already, so that it was not sent: it took it on an earlier stream.
+    ///
+    /// State of the world does not say what it has resource by resource; there it is never known.
+    pub fn take_met(&mut self) -> Vec<Verdict> {
+        let met = self.cursors.iter_mut().map(|cursor| (cursor.kind, cursor.take_met()));
+        let told = met.filter(|(_, resources)| !resources.is_empty()).map(|(kind, resources)| Verdict {
+            kind,
+            outcome: Outcome::Acknowledged,
+            resources: resources.into_iter().map(|(name, version)| (name, Some(version))).collect(),
+        });
+        told.collect()
+    }
+
     /// An incremental request. Types that aren't served are passed over.
     pub fn on_delta_request(&mut self, request: &DeltaDiscoveryRequest) -> Result<Vec<Verdict>, Violation> {
         let Some(kind) = ResourceType::from_url(&request.type_url) else { return Ok(Vec::new()) };

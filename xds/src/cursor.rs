@@ -6,7 +6,7 @@
 //! What is true between any two calls: a client was last sent exactly what `seen` has under each name it asked for,
 //! but for the names that stand in `changes`, `removals` or `parked`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use imbl::OrdMap;
@@ -17,7 +17,7 @@ use crate::due::{Due, Held, Queue};
 use crate::flight::{Flights, Item};
 use crate::lingering::Lingering;
 use crate::refusals::Refusals;
-use crate::{Resource, ResourceType};
+use crate::{Resource, ResourceType, Version};
 
 pub(crate) type Resources = OrdMap<Arc<str>, Arc<Resource>>;
 
@@ -50,6 +50,10 @@ pub(crate) struct Cursor {
     pub(crate) parked: Queue,
     pub(crate) refusals: Refusals,
     pub(crate) flights: Flights,
+    /// What the client said it has when it came, as long as nothing else was sent to it.
+    claims: BTreeMap<Arc<str>, Version>,
+    /// What it had already when it was to be given it; not told yet.
+    met: Vec<(Arc<str>, Version)>,
 }
 
 /// Where a name belongs.
@@ -78,6 +82,8 @@ impl Cursor {
             parked: Queue::default(),
             refusals: Refusals::default(),
             flights: Flights::default(),
+            claims: BTreeMap::new(),
+            met: Vec::new(),
         }
     }
 
@@ -148,11 +154,35 @@ impl Cursor {
     /// Puts a name where it belongs.
     pub(crate) fn place(&mut self, name: Arc<str>, due: Due) {
         match self.place_of(&name, &due) {
-            Place::Settled => {}
+            Place::Settled => self.meet(name),
             Place::Changes => self.changes.put(name, due),
             Place::Removals => self.removals.put(name, due),
             Place::Parked => self.parked.put(name, due),
         }
+    }
+
+    /// The client comes with this; an Envoy names only what it took.
+    ///
+    /// Not so of Secrets: one that was refused may be named all the same, as long as an earlier one is in use.
+    pub(crate) fn claim(&mut self, name: &str, version: &str) {
+        if let Some(version) = Version::parse(version).filter(|_| self.kind != ResourceType::Secret) {
+            let name = self.intern(name);
+            self.claims.insert(name, version);
+        }
+    }
+
+    /// Nothing is to be sent of this name: what the client has already counts as acknowledged, once.
+    fn meet(&mut self, name: Arc<str>) {
+        let Some(claimed) = self.claims.get(&name).copied() else { return };
+        if self.seen.get(&name).is_some_and(|resource| resource.version == claimed) {
+            self.claims.remove(&name);
+            self.met.push((name, claimed));
+        }
+    }
+
+    /// What the client turned out to have already since this was last asked.
+    pub(crate) fn take_met(&mut self) -> Vec<(Arc<str>, Version)> {
+        std::mem::take(&mut self.met)
     }
 
     fn place_of(&self, name: &str, due: &Due) -> Place {
@@ -360,6 +390,7 @@ impl Cursor {
         let (name, _) = self.changes.first()?;
         let name = name.clone();
         let due = self.changes.take(&name)?;
+        self.claims.remove(&name);
         let resource = self.seen.get(&name).cloned();
         let version = resource.as_ref().map(|resource| resource.version);
         Some((Item { name, version, before: due.held }, resource, due.since))

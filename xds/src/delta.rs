@@ -22,6 +22,9 @@ pub(crate) fn ask(cursor: &mut Cursor, request: &DeltaDiscoveryRequest, now: u64
     let unsubscribe = &request.resource_names_unsubscribe;
     let is_first = !cursor.asked;
     cursor.asked = true;
+    if is_first {
+        request.initial_resource_versions.iter().for_each(|(name, version)| cursor.claim(name, version));
+    }
     for name in unsubscribe {
         match name.as_str() {
             WILDCARD => cursor.unsubscribe_all(),

@@ -133,11 +133,11 @@ impl Stream {
                     None => return Ok(()),
                 },
                 offer = self.member.next_offer() => {
-                    let mut connection = self.member.state.connection();
                     match offer.edition.fresh_only {
-                        true => connection.on_fresh_snapshot(offer.snapshot),
-                        false => connection.on_snapshot(offer.snapshot),
+                        true => self.member.state.connection().on_fresh_snapshot(offer.snapshot),
+                        false => self.member.state.connection().on_snapshot(offer.snapshot),
                     }
+                    self.tell_what_it_had().await;
                 }
                 permit = outbound.reserve(), if may_send => {
                     let Ok(permit) = permit else { return Ok(()) };
@@ -169,9 +169,20 @@ impl Stream {
             let [fleet, node, build] = [fleet, node, build].map(Arc::clone);
             self.teller.add(Answer { fleet, node, build, kind, outcome, resources });
         }
+        self.tell_what_it_had().await;
+        Ok(())
+    }
+
+    /// Tells what is there to be told, what the client had already among it.
+    async fn tell_what_it_had(&mut self) {
+        let met = self.member.state.connection().take_met();
+        let EnvoyId { fleet, node, build } = &self.member.state.envoy;
+        for Verdict { kind, outcome, resources } in met {
+            let [fleet, node, build] = [fleet, node, build].map(Arc::clone);
+            self.teller.add(Answer { fleet, node, build, kind, outcome, resources });
+        }
         // Answers are never dropped: the stream waits for who decides. None is waited for once nobody listens.
         self.teller.tell().await;
-        Ok(())
     }
 
     fn remember_refused(&self, kind: ResourceType, resources: &[(Arc<str>, Option<Version>)]) {

@@ -7,6 +7,7 @@ mod client;
 mod delta;
 mod listening;
 mod loopback;
+mod met;
 mod model;
 mod notices;
 mod order;

@@ -1,0 +1,82 @@
+//! What a client has already when it comes back is not sent, and counts as acknowledged all the same.
+
+use envoy_types::pb::envoy::service::discovery::v3::DeltaDiscoveryRequest;
+use holdfast_xds::connection::{Connection, Protocol};
+use holdfast_xds::{Outcome, ResourceType, Snapshot};
+
+use crate::words::resource;
+
+fn snapshot(kind: ResourceType, contents: &[(&str, &str)]) -> Snapshot {
+    let mut snapshot = Snapshot::default();
+    contents.iter().for_each(|(name, content)| snapshot.insert(kind, resource(kind, name, content)));
+    snapshot
+}
+
+/// It asks for some names, and says what it has of them.
+fn comes_with(connection: &mut Connection, kind: ResourceType, had: &[(&str, &str)]) {
+    let version = |name: &str, content: &str| resource(kind, name, content).version.to_string();
+    let request = DeltaDiscoveryRequest {
+        type_url: kind.url().to_owned(),
+        resource_names_subscribe: had.iter().map(|(name, _)| (*name).to_owned()).collect(),
+        initial_resource_versions: had
+            .iter()
+            .map(|(name, content)| ((*name).to_owned(), version(name, content)))
+            .collect(),
+        ..Default::default()
+    };
+    assert_eq!(connection.on_delta_request(&request), Ok(Vec::new()));
+}
+
+fn met(connection: &mut Connection) -> Vec<String> {
+    let verdicts = connection.take_met();
+    assert!(verdicts.iter().all(|verdict| verdict.outcome == Outcome::Acknowledged));
+    let names = verdicts.iter().flat_map(|verdict| &verdict.resources);
+    names.map(|(name, _)| name.to_string()).collect()
+}
+
+#[test]
+fn what_it_has_is_told_once_whatever_comes_first() {
+    let offered = snapshot(ResourceType::Route, &[("a", "1"), ("b", "2")]);
+    for snapshot_first in [true, false] {
+        let mut connection = Connection::new(Protocol::Delta);
+        if snapshot_first {
+            connection.on_snapshot(offered.clone());
+        }
+        comes_with(&mut connection, ResourceType::Route, &[("a", "1"), ("b", "1")]);
+        if !snapshot_first {
+            assert_eq!(met(&mut connection), [""; 0]);
+            connection.on_snapshot(offered.clone());
+        }
+        assert_eq!(met(&mut connection), ["a"]);
+        connection.on_snapshot(offered.clone());
+        assert_eq!(met(&mut connection), [""; 0]);
+    }
+}
+
+#[test]
+fn a_later_snapshot_may_be_what_it_has() {
+    let mut connection = Connection::new(Protocol::Delta);
+    comes_with(&mut connection, ResourceType::Route, &[("a", "2"), ("b", "2")]);
+    connection.on_snapshot(snapshot(ResourceType::Route, &[("a", "1"), ("b", "2")]));
+    assert_eq!(met(&mut connection), ["b"]);
+    connection.on_snapshot(snapshot(ResourceType::Route, &[("a", "2"), ("b", "2")]));
+    assert_eq!(met(&mut connection), ["a"]);
+}
+
+#[test]
+fn what_was_sent_meanwhile_has_to_be_answered() {
+    let mut connection = Connection::new(Protocol::Delta);
+    comes_with(&mut connection, ResourceType::Route, &[("a", "2")]);
+    connection.on_snapshot(snapshot(ResourceType::Route, &[("a", "1")]));
+    assert!(connection.next_response().is_some());
+    connection.on_snapshot(snapshot(ResourceType::Route, &[("a", "2")]));
+    assert_eq!(met(&mut connection), [""; 0]);
+}
+
+#[test]
+fn of_secrets_nothing_is_believed() {
+    let mut connection = Connection::new(Protocol::Delta);
+    connection.on_snapshot(snapshot(ResourceType::Secret, &[("a", "1")]));
+    comes_with(&mut connection, ResourceType::Secret, &[("a", "1")]);
+    assert_eq!(met(&mut connection), [""; 0]);
+}
