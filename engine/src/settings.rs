@@ -10,6 +10,9 @@ pub const CONTROLLER_NAME: &str = "holdfast.dev/gateway-controller";
 pub const INVALID_ROUTE_RESPONSE_BODY: &str = "Holdfast has invalid configuration. Administrators should check the \
                                                HTTPRoute resource to find and fix config errors.";
 
+/// The status of what must not be served, unless set otherwise.
+pub const CLOSED_STATUS: u16 = 500;
+
 /// RE2 program size above which a regex is refused; the generated bootstrap raises Envoy's own limit to it.
 pub const RE2_PROGRAM_SIZE_MAX: u32 = 10_000;
 
@@ -88,6 +91,8 @@ pub struct Settings {
     /// The answer of a route whose back end is missing; the status is always what Gateway API requires (500; 503 to gRPC
     /// calls, which makes it `UNAVAILABLE`).
     pub missing_backend_body: Arc<str>,
+    /// The status of a host, or of a whole route configuration, that must not be served.
+    pub closed_status: u16,
     /// May back ends be at loopback addresses? True in standalone mode.
     pub allow_loopback_backends: bool,
     /// In standalone mode: where listeners bind that do not name an address themselves. All Gateways share one host,
@@ -116,6 +121,7 @@ impl Default for Settings {
             controller_name: CONTROLLER_NAME.into(),
             replacement: Some(Replacement::default()),
             missing_backend_body: INVALID_ROUTE_RESPONSE_BODY.into(),
+            closed_status: CLOSED_STATUS,
             allow_loopback_backends: false,
             listen_address: None,
             low_port_shift: 0,

@@ -23,8 +23,6 @@ use crate::apis::scheme;
 use crate::encode::route::direct_response;
 use crate::model::Response;
 
-/// The status of what is closed while everything else is held.
-const STATUS: u16 = 500;
 /// The name of the host that answers for a whole route configuration.
 const EVERYTHING: &str = "*";
 
@@ -34,7 +32,7 @@ impl Line {
         let mut closed = Waiting::new();
         for (name, _) in self.hold.refused_now(ResourceType::Route) {
             let Some(resource) = wanted.get(ResourceType::Route, &name).cloned() else { continue };
-            let response = Response { status: STATUS, body: around.settings.missing_backend_body.clone() };
+            let response = answer(around);
             let must_close = |domain: &str, route: &envoy::Route| self.must_close(domain, route, around);
             let Some(body) = close(&resource.body, &response, must_close) else { continue };
             let mut instead = Resource::new(name.clone(), body, resource.origins.clone());
@@ -51,7 +49,7 @@ impl Line {
     /// changed something.
     pub(crate) fn close_while_waiting(&mut self, around: &Around<'_>) -> bool {
         let Some(mut everyone) = self.everyone.clone().filter(|_| self.stage != Stage::Settled) else { return false };
-        let response = Response { status: STATUS, body: around.settings.missing_backend_body.clone() };
+        let response = answer(around);
         let routes = everyone.of(ResourceType::Route).values();
         let differ = routes.filter(|held| self.wanted.get(ResourceType::Route, &held.name) != Some(held));
         let mut closed = Waiting::new();
@@ -73,7 +71,7 @@ impl Line {
     pub(crate) fn close_in_strays(&mut self, around: &Around<'_>) {
         let mut strays = std::mem::take(&mut self.strays);
         for stray in strays.values_mut() {
-            let response = Response { status: STATUS, body: around.settings.missing_backend_body.clone() };
+            let response = answer(around);
             let held: Vec<Arc<Resource>> = stray.last.of(ResourceType::Route).values().cloned().collect();
             for resource in held {
                 if let Some(body) =
@@ -141,6 +139,11 @@ fn clusters(route: &envoy::Route) -> impl Iterator<Item = &str> {
         _ => (None, None),
     };
     one.into_iter().chain(several.into_iter().flatten().map(|cluster| cluster.name.as_str()))
+}
+
+/// What is answered for what is closed.
+fn answer(around: &Around<'_>) -> Response {
+    Response { status: around.settings.closed_status, body: around.settings.missing_backend_body.clone() }
 }
 
 /// The route configuration with these routes closed; none where nothing is to be closed in it.

@@ -13,7 +13,7 @@ use super::arguments::{self, GatewayName, Listen, Switchable};
 use super::failure::Failure;
 use super::gates::GateArgs;
 use super::store::key::StoreKeyArgs;
-use crate::settings::{Proxies, Settings};
+use crate::settings::{CLOSED_STATUS, Proxies, Settings};
 
 /// The whole command line.
 #[derive(Debug, Parser)]
@@ -312,6 +312,7 @@ impl TranslationArgs {
     pub fn settings(&self) -> Result<Settings, Failure> {
         Ok(Settings {
             replacement: self.gates.replacement()?,
+            closed_status: self.gates.invalid_policy_response_code.unwrap_or(CLOSED_STATUS),
             fallback: self.gates.fallback()?,
             allow_loopback_backends: self.allow_loopback_backends,
             proxies: self.proxies.settings()?,
@@ -379,6 +380,8 @@ mod tests {
         let args = run("--invalid-route-response-code 503 --invalid-route-response-body gone");
         let replacement = args.translation.settings().unwrap().replacement.unwrap();
         assert_eq!((replacement.code, &*replacement.body), (503, "gone"));
+        let closed = |line: &str| run(line).translation.settings().unwrap().closed_status;
+        assert_eq!((closed(""), closed("--invalid-policy-response-code 503")), (500, 503));
         let args = run("--httpproxy-http 1080 --httpproxy-https 1443 --root-namespaces a,b --ingress-class-names c");
         let proxies = args.translation.settings().unwrap().proxies;
         assert_eq!((proxies.http_port, proxies.https_port), (1080, 1443));
@@ -416,6 +419,7 @@ mod tests {
             ("--feature-gates", "InvalidRouteReplacement=perhaps"),
             ("--invalid-route-response-code", "200000"),
             ("--invalid-route-response-code", "99"),
+            ("--invalid-policy-response-code", "200"),
             ("--xds-listen", "0.0.0.0:18000"),
             ("--xds-listen", "localhost"),
             ("--diagnostics-listen", "10256"),

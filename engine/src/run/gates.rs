@@ -40,6 +40,10 @@ pub struct GateArgs {
     #[arg(long, env = "CONTROLLER_INVALID_ROUTE_RESPONSE_BODY", value_name = "TEXT")]
     #[arg(value_parser = arguments::response_body)]
     pub invalid_route_response_body: Option<String>,
+    /// Status that a host or a whole route configuration answers where it must not be served [default: 500]
+    #[arg(long, env = "CONTROLLER_INVALID_POLICY_RESPONSE_CODE", value_name = "CODE")]
+    #[arg(value_parser = clap::value_parser!(u16).range(400..=599))]
+    pub invalid_policy_response_code: Option<u16>,
 }
 
 impl GateArgs {

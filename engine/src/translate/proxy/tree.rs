@@ -32,8 +32,6 @@ use crate::translate::route::{Closed, Rendered, RoutePlan};
 use crate::translate::rule::Replaced;
 use crate::translate::table::TableName;
 
-/// What a host answers that cannot be served as a whole.
-const HOST_CLOSED: u16 = 500;
 /// What a route answers none of whose Services is there.
 const SERVICE_MISSING: u16 = 503;
 /// What an include answers that leads nowhere.
@@ -199,11 +197,12 @@ impl Host<'_> {
         plan.replaced.push(Replaced {
             object: self.key.clone(),
             section: HOST.to_owned(),
-            response: Some(HOST_CLOSED),
+            response: Some(self.settings.closed_status),
             class: Class::Invalid,
             message,
         });
-        let response = Response { status: HOST_CLOSED, body: self.settings.missing_backend_body.clone() };
+        let response =
+            Response { status: self.settings.closed_status, body: self.settings.missing_backend_body.clone() };
         let name = names::proxy_route(self.key, HOST, 0, false);
         let route = self.bare(0, name, HOST, self.object, Match::any(), Action::Respond(response));
         plan.routes.push(Arc::new(Rendered::new(route)));
