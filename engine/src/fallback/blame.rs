@@ -332,7 +332,8 @@ impl Line {
     /// A refused route configuration of the fleet: who can be at fault goes back to last valid, and is taken in again.
     pub(crate) fn blame(&mut self, name: &Arc<str>, version: Version, message: &str, around: &mut Around<'_>) {
         let suspects = self.suspects(name, &version).map_or_else(Suspects::new, |(suspects, _)| suspects);
-        let suspects = suspects::without_plain_answers(suspects);
+        let backfilled = &self.derived.overlay.objects;
+        let suspects = suspects::without_stand_ins(suspects, |key| backfilled.contains_key(key));
         self.stage = Stage::Settled;
         self.remember_refused(ResourceType::Route, name, version, around);
         if !around.settings.fallback.isolate {

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use holdfast_graph::{Content, Node};
+use holdfast_graph::{Content, Node, ObjectKey};
 use imbl::ordmap::DiffItem;
 
 use super::proof::Proof;
@@ -44,14 +44,15 @@ pub(crate) fn changed(acknowledged: Option<&Composition>, refused: &Composition,
     suspects
 }
 
-/// Without the answers to literal paths, as long as others are left: nothing in them could be refused.
-pub(crate) fn without_plain_answers(suspects: Suspects) -> Suspects {
-    let is_plain = |suspect: &Suspect| suspect.rendered.route.is_plain_answer();
-    if suspects.values().flat_map(BTreeMap::values).all(is_plain) {
+/// Without those who only stand in, as long as others are left: versions of these objects that were acknowledged once,
+/// and answers to literal paths, in which nothing could be refused.
+pub(crate) fn without_stand_ins(suspects: Suspects, backfilled: impl Fn(&ObjectKey) -> bool) -> Suspects {
+    let stands_in = |node: &Node, suspect: &Suspect| backfilled(&node.key) || suspect.rendered.route.is_plain_answer();
+    if suspects.iter().all(|(node, parts)| parts.values().all(|suspect| stands_in(node, suspect))) {
         return suspects;
     }
     let others = suspects.into_iter().map(|(node, mut parts)| {
-        parts.retain(|_, suspect| !is_plain(suspect));
+        parts.retain(|_, suspect| !stands_in(&node, suspect));
         (node, parts)
     });
     others.filter(|(_, parts)| !parts.is_empty()).collect()
