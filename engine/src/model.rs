@@ -63,6 +63,8 @@ impl Route {
             && matches!(self.action, Action::Respond(_))
             && edits.into_iter().all(|edits| *edits == HeaderEdits::default())
             && self.cors.is_none()
+            && self.ip_filter.is_none()
+            && self.rate_limit.is_none()
     }
 }
 
