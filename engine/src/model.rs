@@ -54,6 +54,15 @@ pub struct Route {
 }
 
 impl Route {
+    /// The back ends that its requests, or copies of them, go to.
+    pub fn backends(&self) -> impl Iterator<Item = &Backend> {
+        let forward = if let Action::Forward(forward) = &self.action { Some(forward) } else { None };
+        forward.into_iter().flat_map(|forward| {
+            let named = forward.backends.iter().filter_map(|backend| backend.backend.as_ref());
+            named.chain(forward.mirrors.iter().map(|mirror| &mirror.backend))
+        })
+    }
+
     /// Is it an answer to a literal path and nothing more? Then there is nothing in it that an Envoy could refuse.
     pub fn is_plain_answer(&self) -> bool {
         let Match { path, method: _, headers, query, grpc: _ } = &self.matches;
@@ -266,6 +275,14 @@ pub struct Backend {
     pub protocol: Protocol,
     /// What else there is to say about it.
     pub tuned: Option<Arc<Tuned>>,
+}
+
+impl Backend {
+    /// The objects that its cluster is made of, beside the routes that use it.
+    pub fn origins(&self) -> impl Iterator<Item = &ObjectKey> {
+        let tls = self.tuned.iter().filter_map(|tuned| tuned.upstream.tls.as_ref()?.validation.as_ref());
+        tls.map(|validation| &validation.secret).chain([&self.service.key])
+    }
 }
 
 /// A port of a Service.

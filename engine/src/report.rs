@@ -102,7 +102,7 @@ impl Engine {
         });
         GatewayView {
             name: plan.name.clone(),
-            programmed: programmed(plan, &holds).status == "True",
+            programmed: programmed(plan, &holds, &self.refused_listeners(key, &plan.name)).status == "True",
             listeners: listeners.collect(),
         }
     }
@@ -155,7 +155,9 @@ impl Engine {
                 Body::Gateway(_) => {
                     let plan = plans.get(&object.key)?;
                     let fallback = conditions::condition(&report, &object.key, &plan.name);
-                    gateway_status(&object.key, plan, &self.holds(&plan.name), &attached, fallback, generation)
+                    let refused = self.refused_listeners(&object.key, &plan.name);
+                    let holds = self.holds(&plan.name);
+                    gateway_status(&object.key, plan, &holds, &refused, &attached, fallback, generation)
                 }
                 Body::HttpRoute(_) | Body::GrpcRoute(_) => {
                     let plan = self.translator.route(&object.key)?;
@@ -178,6 +180,11 @@ impl Engine {
     /// What the Envoys of a Gateway acknowledged and refused, of each build that has any.
     fn holds(&self, gateway: &str) -> Vec<&Hold> {
         speaking(self.lines.of(gateway)).map(|line| &line.hold).collect()
+    }
+
+    fn refused_listeners(&self, key: &ObjectKey, gateway: &str) -> RefusedListeners {
+        let lines = speaking(self.lines.of(gateway));
+        lines.flat_map(|line| self.translator.refused_listeners(key, &line.derived.overlay)).collect()
     }
 
     fn route_status(
@@ -209,8 +216,15 @@ fn attached_at(attached: &BTreeMap<ListenerId, i32>, gateway: &ObjectKey, listen
     attached.get(&id).copied().unwrap_or(0)
 }
 
+/// Why listeners are closed that Envoy refuses, by their names.
+type RefusedListeners = BTreeMap<Arc<str>, Arc<str>>;
+
 /// `Programmed` of a listener: true only after an ACK of what it should be.
-fn listener_programmed(listener: &ListenerPlan, holds: &[&Hold]) -> Condition {
+fn listener_programmed(listener: &ListenerPlan, holds: &[&Hold], refused: &RefusedListeners) -> Condition {
+    if let Some(message) = refused.get(&listener.name) {
+        let message = format!("Envoy refused it, and its connections are refused: {message}");
+        return Condition::new("Programmed", false, "Invalid", message);
+    }
     if listener.standing != ListenerStanding::Serving {
         return Condition::new("Programmed", false, "Invalid", "the listener is not served: see its other conditions");
     }
@@ -236,9 +250,9 @@ fn listener_programmed(listener: &ListenerPlan, holds: &[&Hold]) -> Condition {
     }
 }
 
-fn programmed(plan: &GatewayPlan, holds: &[&Hold]) -> Condition {
+fn programmed(plan: &GatewayPlan, holds: &[&Hold], refused: &RefusedListeners) -> Condition {
     let conditions: Vec<Condition> =
-        plan.listeners.iter().map(|listener| listener_programmed(listener, holds)).collect();
+        plan.listeners.iter().map(|listener| listener_programmed(listener, holds, refused)).collect();
     let any = |status: &str| conditions.iter().any(|condition| condition.status == status);
     if any("Unknown") {
         Condition::unknown("Programmed", "Pending", "Envoy has not acknowledged every listener yet")
@@ -254,6 +268,7 @@ fn gateway_status(
     key: &ObjectKey,
     plan: &GatewayPlan,
     holds: &[&Hold],
+    refused: &RefusedListeners,
     attached: &BTreeMap<ListenerId, i32>,
     fallback: Option<Condition>,
     generation: i64,
@@ -262,7 +277,7 @@ fn gateway_status(
         let conditions = [
             listener.accepted.clone(),
             listener.conflicted.clone(),
-            listener_programmed(listener, holds),
+            listener_programmed(listener, holds, refused),
             listener.resolved_refs.clone(),
         ];
         json!({
@@ -272,7 +287,7 @@ fn gateway_status(
             "conditions": conditions.map(|condition| condition.of_generation(generation)),
         })
     });
-    let conditions = [plan.accepted.clone(), programmed(plan, holds)].into_iter().chain(fallback);
+    let conditions = [plan.accepted.clone(), programmed(plan, holds, refused)].into_iter().chain(fallback);
     // All addresses of a machine or pod are none that a client could be told.
     let addresses =
         (!plan.address.is_unspecified()).then(|| json!({"type": "IPAddress", "value": plan.address.to_string()}));

@@ -84,11 +84,16 @@ pub(crate) enum Chain {
         /// Name of the listener.
         name: Arc<str>,
     },
+    /// The same for every connection of a port without TLS.
+    RefuseAll {
+        /// Name of the listener.
+        name: Arc<str>,
+    },
 }
 
 /// The listener of a port.
 pub(crate) fn encode(port: &Port) -> Bytes {
-    let tls = port.chains.iter().any(|chain| !matches!(chain, Chain::Http { .. }));
+    let tls = port.chains.iter().any(|chain| !matches!(chain, Chain::Http { .. } | Chain::RefuseAll { .. }));
     let inspector = ListenerFilter {
         name: "envoy.filters.listener.tls_inspector".into(),
         config_type: Some(ListenerFilterConfig::TypedConfig(any(&TlsInspector::default()))),
@@ -106,7 +111,8 @@ pub(crate) fn encode(port: &Port) -> Bytes {
     .into()
 }
 
-fn filter_chain(chain: &Chain) -> FilterChain {
+/// One filter chain.
+pub(crate) fn filter_chain(chain: &Chain) -> FilterChain {
     match chain {
         Chain::Http { table, proxies } => FilterChain {
             name: names::route_configuration(table),
@@ -121,8 +127,13 @@ fn filter_chain(chain: &Chain) -> FilterChain {
             ..Default::default()
         },
         Chain::Refuse { host, name } => FilterChain {
-            name: format!("refuse/{name}"),
+            name: names::refusal(name),
             filter_chain_match: server_names(host.as_deref()),
+            filters: vec![filter("envoy.filters.network.direct_response", &NetworkDirectResponse::default())],
+            ..Default::default()
+        },
+        Chain::RefuseAll { name } => FilterChain {
+            name: names::refusal(name),
             filters: vec![filter("envoy.filters.network.direct_response", &NetworkDirectResponse::default())],
             ..Default::default()
         },

@@ -42,6 +42,11 @@ pub(crate) fn route_configuration(table: &TableName) -> String {
     }
 }
 
+/// The filter chain of a listener that refuses connections.
+pub(crate) fn refusal(listener: &str) -> String {
+    format!("refuse/{listener}")
+}
+
 /// A virtual host.
 pub(crate) fn virtual_host(host: &Host) -> String {
     host.domain().to_owned()

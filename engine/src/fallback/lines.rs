@@ -159,7 +159,10 @@ impl Lines {
         let is_there = |gateway: &str| {
             let Some((namespace, name)) = gateway.split_once('/') else { return false };
             let key = ObjectKey::new(crate::apis::gateway::GROUP, "Gateway", namespace, name);
-            around.translator.snapshot(&FleetId::main(&key)).is_some()
+            // The listeners of HTTPProxies are a Gateway that nobody writes.
+            let keys = [key, crate::translate::proxy::listeners::key()];
+            let mut keys = keys.iter().filter(|key| key.namespaced_name() == gateway);
+            keys.any(|key| around.translator.snapshot(&FleetId::main(key)).is_some())
         };
         let gone: Vec<Arc<str>> = self.restored.keys().filter(|gateway| !is_there(gateway)).cloned().collect();
         for gateway in gone {

@@ -11,6 +11,7 @@ use super::around::Around;
 use super::line::Line;
 use crate::fault::Fault;
 use crate::hold::Standing;
+use crate::model::Backend;
 use crate::translate::Translator;
 use crate::translate::gateway::class_key;
 
@@ -40,9 +41,9 @@ impl Line {
             }
             self.unpromoted.remove(&key);
             let plan = around.translator.route(&key).cloned();
-            let services = plan.iter().flat_map(|plan| plan.backends.iter().map(|backend| &backend.service.key));
-            let services: BTreeSet<ObjectKey> = services.cloned().collect();
-            for key in services.iter().chain([&key]) {
+            let origins = plan.iter().flat_map(|plan| plan.backends.iter().flat_map(Backend::origins));
+            let origins: BTreeSet<ObjectKey> = origins.cloned().collect();
+            for key in origins.iter().chain([&key]) {
                 self.promote_one(key, around);
             }
         }
@@ -68,7 +69,8 @@ impl Line {
             self.hold.standing(ResourceType::Listener, name) != Some(Standing::Acknowledged)
         };
         let plan = around.translator.gateway(&self.gateway);
-        let wrong = plan.is_none_or(|plan| plan.faults.iter().any(crate::fault::Fault::is_error));
+        let wrong = plan.is_none_or(|plan| plan.faults.iter().any(Fault::is_error))
+            || self.derived.plan.of(&self.gateway).next().is_some();
         if wrong || self.wanted.of(ResourceType::Listener).iter().any(pending) {
             return;
         }

@@ -15,9 +15,9 @@ use prost::Message;
 
 use super::gateway::GatewayPlan;
 use super::listener::{ListenerPlan, Standing};
+use super::ports;
 use super::route::{Rendered, RoutePlan};
 use super::table::{Host, TableName};
-use crate::encode::listener::{Chain, Port};
 use crate::encode::{self, names};
 use crate::features::redirect::ListenerContext;
 use crate::model::{Backend, Precedence, Response, ServicePort};
@@ -141,17 +141,30 @@ impl Fleet {
 
     /// The parts of a route object wherever it stands.
     pub(super) fn contents(&self, plan: &RoutePlan) -> Vec<(Content, Node)> {
+        self.contents_of(plan, |_| true)
+    }
+
+    /// Those of its parts that are of some sort.
+    fn contents_of(&self, plan: &RoutePlan, wanted: impl Fn(&Rendered) -> bool) -> Vec<(Content, Node)> {
         let places = plan.places.iter().filter(|(gateway, _, _)| *gateway == self.key);
         let tables: BTreeSet<&TableName> = places.map(|(_, table, _)| table).collect();
         let contexts: BTreeSet<ListenerContext> =
             tables.into_iter().filter_map(|name| self.tables.get(name)).map(|table| table.context).collect();
         let mut contents = Vec::new();
-        for rendered in &plan.routes {
+        for rendered in plan.routes.iter().filter(|rendered| wanted(rendered)) {
             contents.extend(contexts.iter().map(|context| (rendered.encoded(*context).1, rendered.node())));
         }
         contents.sort_unstable();
         contents.dedup();
         contents
+    }
+
+    /// The back end of a cluster, and the parts of routes that use it. Looks at all routes: for questions that are rare.
+    pub(super) fn users(&self, cluster: &str) -> Option<(&Backend, Vec<(Content, Node)>)> {
+        let backend = self.backends.keys().find(|backend| names::cluster(backend) == cluster)?;
+        let plans = self.routes.values().filter(|plan| plan.backends.contains(backend));
+        let uses = |rendered: &Rendered| rendered.route.backends().any(|used| used == backend);
+        Some((backend, plans.flat_map(|plan| self.contents_of(plan, uses)).collect()))
     }
 
     /// Does a route have this content?
@@ -201,7 +214,11 @@ impl Fleet {
             self.snapshot.remove(ResourceType::Route, &names::route_configuration(&name));
             self.changed = true;
         }
+        let mut opened = BTreeSet::new();
         for (name, (context, bases)) in wanted {
+            if !self.tables.contains_key(&name) {
+                opened.insert(name.clone());
+            }
             let table = self.tables.entry(name.clone()).or_insert_with(|| Table::new(context));
             if table.context != context {
                 table.context = context;
@@ -222,9 +239,23 @@ impl Fleet {
             }
             self.dirty_tables.insert(name);
         }
+        self.put_back_routes(&opened);
         let serving = participating().filter(|listener| listener.standing == Standing::Serving);
         self.certificates = serving.flat_map(|listener| listener.certificates.iter().cloned()).collect();
         self.plan = plan;
+    }
+
+    /// Tables that are there again get the routes that stand in them.
+    fn put_back_routes(&mut self, opened: &BTreeSet<TableName>) {
+        if opened.is_empty() {
+            return;
+        }
+        let stands = |plan: &&Arc<RoutePlan>| plan.places.iter().any(|(_, table, _)| opened.contains(table));
+        for plan in self.routes.values().filter(stands).cloned().collect::<Vec<_>>() {
+            self.each_place(&plan, |state, rendered| {
+                state.routes.insert(rendered.route.precedence.clone(), rendered.clone());
+            });
+        }
     }
 
     /// Takes a route object's routes out and puts its new ones in.
@@ -268,9 +299,7 @@ impl Fleet {
         let users = self.backends.entry(backend.clone()).or_insert(0);
         *users += 1;
         if *users == 1 {
-            let validation = backend.tuned.iter().filter_map(|tuned| tuned.upstream.tls.as_ref()?.validation.as_ref());
-            let secrets = validation.map(|validation| validation.secret.clone());
-            let origins: Origins = secrets.chain([backend.service.key.clone()]).collect();
+            let origins: Origins = backend.origins().cloned().collect();
             let resource = Resource::new(names::cluster(backend), encode::cluster::encode(backend), origins);
             self.put(ResourceType::Cluster, Arc::new(resource));
             *self.services.entry(backend.service.clone()).or_insert(0) += 1;
@@ -378,45 +407,19 @@ impl Fleet {
 
     fn finish_listeners(&mut self) {
         let plan = self.plan.clone();
-        let ports: BTreeSet<u16> =
-            plan.listeners.iter().filter(|l| l.standing != Standing::Out).map(|l| l.port).collect();
-        let names: BTreeSet<String> = ports.iter().map(|port| names::listener(*port)).collect();
+        let ports = ports::ports(&self.key, &plan);
+        let names: BTreeSet<String> = ports.iter().map(|(port, _)| names::listener(port.address.port())).collect();
         let gone: Vec<_> =
             self.snapshot.of(ResourceType::Listener).keys().filter(|name| !names.contains(&***name)).cloned().collect();
         for name in gone {
             self.snapshot.remove(ResourceType::Listener, &name);
             self.changed = true;
         }
-        for number in ports {
-            let mut chains: Vec<Chain> = Vec::new();
-            let mut origins = Origins::one(self.key.clone());
-            for listener in plan.on_port(number) {
-                let host = listener.hostname.clone();
-                match (listener.https, listener.standing) {
-                    (false, _) if chains.is_empty() => {
-                        chains.push(Chain::Http { table: listener.table(), proxies: listener.proxies });
-                    }
-                    (false, _) => {}
-                    (true, Standing::Serving) => {
-                        origins = Origins::union([&origins, &listener.certificates.iter().cloned().collect()]);
-                        let (certificates, table) = (listener.certificates.clone(), listener.table());
-                        let (proxies, versions) = (listener.proxies, listener.tls_versions);
-                        chains.push(Chain::Https { host, certificates, table, proxies, versions });
-                    }
-                    (true, _) if refuses(&chains, host.as_ref()) => {}
-                    (true, _) => chains.push(Chain::Refuse { host, name: listener.name.clone() }),
-                }
-            }
-            let port = Port { address: plan.socket(number), chains };
-            let body = encode::listener::encode(&port);
-            self.put(ResourceType::Listener, Arc::new(Resource::new(names::listener(number), body, origins)));
+        for (port, origins) in ports {
+            let (name, body) = (names::listener(port.address.port()), encode::listener::encode(&port));
+            self.put(ResourceType::Listener, Arc::new(Resource::new(name, body, origins)));
         }
     }
-}
-
-/// Is there a chain that refuses this host already? Envoy takes no two chains with equal matches.
-fn refuses(chains: &[Chain], host: Option<&Arc<str>>) -> bool {
-    chains.iter().any(|chain| matches!(chain, Chain::Refuse { host: refused, .. } if refused.as_ref() == host))
 }
 
 /// Counts one user less; true where that was the last.

@@ -9,6 +9,7 @@
 
 mod asked;
 mod backend;
+pub(crate) mod chains;
 pub(crate) mod claims;
 mod conditions;
 mod conflicts;
@@ -22,12 +23,14 @@ mod http;
 pub(crate) mod listener;
 mod narrow;
 pub(crate) mod overlay;
+mod ports;
 pub(crate) mod proxy;
 mod reader;
 pub(crate) mod route;
 mod rule;
 pub(crate) mod table;
 mod update;
+mod uses;
 mod variant;
 mod view;
 mod weighted;

@@ -195,6 +195,8 @@ pub struct Refuse {
     pub certificate: Option<String>,
     /// A listener with this text.
     pub listener: Option<String>,
+    /// A cluster with each of these texts.
+    pub cluster: Vec<String>,
     /// What is said.
     pub message: Option<String>,
     /// How it is refused.

@@ -1,0 +1,45 @@
+//! What stands behind each port of a Gateway: the filter chains of its listeners.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use holdfast_graph::{ObjectKey, Origins};
+
+use super::gateway::GatewayPlan;
+use super::listener::Standing;
+use crate::encode::listener::{Chain, Port};
+
+/// The ports that are bound, each with the objects it is made of.
+pub(super) fn ports(key: &ObjectKey, plan: &GatewayPlan) -> Vec<(Port, Origins)> {
+    let numbers: BTreeSet<u16> =
+        plan.listeners.iter().filter(|l| l.standing != Standing::Out).map(|l| l.port).collect();
+    numbers.into_iter().map(|number| port(key, number, plan)).collect()
+}
+
+fn port(key: &ObjectKey, number: u16, plan: &GatewayPlan) -> (Port, Origins) {
+    let mut chains: Vec<Chain> = Vec::new();
+    let mut origins = Origins::one(key.clone());
+    let all_refused = plan.on_port(number).all(|listener| listener.standing == Standing::Refused);
+    for listener in plan.on_port(number) {
+        let host = listener.hostname.clone();
+        match (listener.https, listener.standing) {
+            (false, _) if !chains.is_empty() => {}
+            (false, _) if all_refused => chains.push(Chain::RefuseAll { name: listener.name.clone() }),
+            (false, _) => chains.push(Chain::Http { table: listener.table(), proxies: listener.proxies }),
+            (true, Standing::Serving) => {
+                origins = Origins::union([&origins, &listener.certificates.iter().cloned().collect()]);
+                let (certificates, table) = (listener.certificates.clone(), listener.table());
+                let (proxies, versions) = (listener.proxies, listener.tls_versions);
+                chains.push(Chain::Https { host, certificates, table, proxies, versions });
+            }
+            (true, _) if refuses(&chains, host.as_ref()) => {}
+            (true, _) => chains.push(Chain::Refuse { host, name: listener.name.clone() }),
+        }
+    }
+    (Port { address: plan.socket(number), chains }, origins)
+}
+
+/// Is there a chain that refuses this host already? Envoy takes no two chains with equal matches.
+fn refuses(chains: &[Chain], host: Option<&Arc<str>>) -> bool {
+    chains.iter().any(|chain| matches!(chain, Chain::Refuse { host: refused, .. } if refused.as_ref() == host))
+}
