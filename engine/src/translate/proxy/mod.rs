@@ -6,8 +6,10 @@
 
 mod action;
 mod headers;
+mod seats;
 pub(in crate::translate) mod host;
 pub(crate) mod listeners;
+pub(in crate::translate) mod neighbours;
 mod policy;
 mod service;
 mod timeouts;
