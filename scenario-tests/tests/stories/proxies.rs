@@ -1,5 +1,7 @@
 //! HTTPProxies through a real Envoy: includes, rewriting, duplicates, TLS, and what is broken beside what is not.
 
+mod gateway;
+
 use anyhow::{Result, ensure};
 use holdfast_scenario_tests::ask::{Ask, get};
 use holdfast_scenario_tests::holdfast::{Holdfast, HoldfastOptions};
@@ -8,7 +10,7 @@ use holdfast_scenario_tests::tls::Certificate;
 use holdfast_scenario_tests::{Hammer, Story, World, stories, until};
 
 pub(crate) fn stories() -> Vec<Story> {
-    stories!(
+    let own = stories!(
         "proxies",
         true,
         [
@@ -21,7 +23,8 @@ pub(crate) fn stories() -> Vec<Story> {
             addresses_that_may_not_come_in,
             requests_over_the_limit,
         ]
-    )
+    );
+    [own, gateway::stories()].concat()
 }
 
 /// The ports of the listeners, and Holdfast.
