@@ -81,7 +81,13 @@ pub struct Proxies {
 
 impl Default for Proxies {
     fn default() -> Self {
-        Self { gateway: None, http_port: 8080, https_port: 8443, root_namespaces: Vec::new(), ingress_classes: Vec::new() }
+        Self {
+            gateway: None,
+            http_port: 8080,
+            https_port: 8443,
+            root_namespaces: Vec::new(),
+            ingress_classes: Vec::new(),
+        }
     }
 }
 

@@ -381,8 +381,7 @@ impl Fleet {
 
     fn finish_listeners(&mut self) {
         let plan = self.plan.clone();
-        let ports: BTreeSet<u16> =
-            plan.all().filter(|l| l.standing != Standing::Out).map(|l| l.port).collect();
+        let ports: BTreeSet<u16> = plan.all().filter(|l| l.standing != Standing::Out).map(|l| l.port).collect();
         let names: BTreeSet<String> = ports.iter().map(|port| names::listener(*port)).collect();
         let gone: Vec<_> =
             self.snapshot.of(ResourceType::Listener).keys().filter(|name| !names.contains(&***name)).cloned().collect();

@@ -53,7 +53,8 @@ pub(in crate::translate) fn claim(key: &ObjectKey, settings: &Settings, reader: 
     let object = reader.object(key)?;
     let Body::HttpProxy(proxy) = &object.body else { return None };
     let host = proxy.virtual_host.as_ref().filter(|_| is_ours(object, proxy, settings))?;
-    let mut claim = HostClaim { host: None, seats: None, tls: None, closed: false, findings: Vec::new(), edges: Vec::new() };
+    let mut claim =
+        HostClaim { host: None, seats: None, tls: None, closed: false, findings: Vec::new(), edges: Vec::new() };
     if !may_be_root(object, settings) {
         claim.findings.push(Finding::error(
             key,

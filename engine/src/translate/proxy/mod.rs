@@ -6,11 +6,11 @@
 
 mod action;
 mod headers;
-mod seats;
 pub(in crate::translate) mod host;
 pub(crate) mod listeners;
 pub(in crate::translate) mod neighbours;
 mod policy;
+mod seats;
 mod service;
 mod timeouts;
 mod tree;

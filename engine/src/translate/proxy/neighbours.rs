@@ -89,7 +89,8 @@ pub(in crate::translate) fn give_way(
     let Some(plan) = reader.plan(&parent.gateway) else { return parent };
     let mut lost: BTreeMap<Host, ObjectKey> = BTreeMap::new();
     for attachment in &mut parent.attachments {
-        let taken = |host: &Host, reader: &mut Reader<'_>| taken(host, attachment.secure_port(plan), attachment, reader);
+        let taken =
+            |host: &Host, reader: &mut Reader<'_>| taken(host, attachment.secure_port(plan), attachment, reader);
         let gone: BTreeMap<Host, ObjectKey> =
             attachment.hosts.iter().filter_map(|host| Some((host.clone(), taken(host, reader)?))).collect();
         attachment.hosts.retain(|host| !gone.contains_key(host));
@@ -113,14 +114,8 @@ fn message(host: &Host, winner: &ObjectKey) -> String {
 }
 
 /// The root that has a host at a listener.
-fn taken(
-    host: &Host,
-    secure: Option<u16>,
-    attachment: &Attachment,
-    reader: &mut Reader<'_>,
-) -> Option<ObjectKey> {
-    let patterns: Vec<Host> =
-        if secure.is_some() { host.and_above().collect() } else { vec![host.clone()] };
+fn taken(host: &Host, secure: Option<u16>, attachment: &Attachment, reader: &mut Reader<'_>) -> Option<ObjectKey> {
+    let patterns: Vec<Host> = if secure.is_some() { host.and_above().collect() } else { vec![host.clone()] };
     patterns.into_iter().find_map(|pattern| {
         let fqdn: Arc<str> = pattern.domain().into();
         let roots: Vec<ObjectKey> = reader.roots(&fqdn).into_iter().map(|root| root.key.clone()).collect();

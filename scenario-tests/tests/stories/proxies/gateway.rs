@@ -10,7 +10,7 @@ use holdfast_scenario_tests::{Hammer, Story, World, stories, until};
 use super::{Served, proxy};
 
 pub(crate) fn stories() -> Vec<Story> {
-    stories!("proxies", true, [beside_the_routes_of_a_gateway, a_host_comes_from_one_api])
+    stories!("proxies::gateway", true, [beside_the_routes_of_a_gateway, a_host_comes_from_one_api])
 }
 
 async fn serve(world: &World) -> Result<Served> {
