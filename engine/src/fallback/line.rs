@@ -19,6 +19,7 @@ use super::rollout::{Stage, TrialRun};
 use super::strays::Stray;
 use super::whole::Whole;
 use super::world::World;
+use crate::encode::names;
 use crate::fault::Fault;
 use crate::features::redirect::ListenerContext;
 use crate::hold::{Hold, Standing};
@@ -441,11 +442,17 @@ impl Line {
             return false;
         }
         let contents = around.translator.contents(&self.gateway, plan);
-        let clusters = plan.backends.iter().all(|backend| {
-            let name = crate::encode::names::cluster(backend);
-            self.hold.standing(ResourceType::Cluster, &name) == Some(Standing::Acknowledged)
-        });
-        !contents.is_empty() && clusters && contents.iter().all(|(content, _)| self.proof.is_proven(content))
+        let remotes = plan.remotes();
+        let mut names = plan.backends.iter().map(names::cluster).chain(remotes.iter().map(names::remote));
+        let acknowledged = |kind, name: &str| self.hold.standing(kind, name) == Some(Standing::Acknowledged);
+        let clusters = names.all(|name| acknowledged(ResourceType::Cluster, &name));
+        // Filters that its routes ask for stand in listeners.
+        let listeners = plan.routes.iter().all(|rendered| rendered.route.guards.is_empty())
+            || self.wanted.of(ResourceType::Listener).keys().all(|name| acknowledged(ResourceType::Listener, name));
+        !contents.is_empty()
+            && clusters
+            && listeners
+            && contents.iter().all(|(content, _)| self.proof.is_proven(content))
     }
 
     /// Something is to be stored.
