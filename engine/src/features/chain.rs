@@ -190,3 +190,49 @@ pub(crate) fn naming(filters: &[ChainFilter]) -> SetFilterState {
         ..Default::default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use prost::Message;
+
+    use super::*;
+    use crate::features::ext_auth::Spoken;
+    use crate::features::remote::{DnsHost, Family};
+
+    fn server(name: &str, fail_open: bool) -> Arc<AuthServer> {
+        let remote = DnsHost { host: "auth.example.com".into(), port: 80, family: Family::Auto, tls: None };
+        Arc::new(AuthServer {
+            name: name.into(),
+            owners: vec![],
+            remote: Remote::Host(Arc::new(remote)),
+            spoken: Spoken::Grpc,
+            timeout: std::time::Duration::from_secs(1),
+            fail_open,
+            body: None,
+            headers: vec![],
+            may_reroute: false,
+            status_on_error: None,
+        })
+    }
+
+    #[test]
+    fn of_two_filters_of_one_name_that_differ_neither_is_there() {
+        let [a, b, laxer] = [("a", false), ("b", false), ("b", true)]
+            .map(|(name, fail_open)| ChainFilter::ExtAuth(server(name, fail_open)));
+        assert_eq!(agreed([&b, &a, &b]), [a.clone(), b.clone()]);
+        assert_eq!(agreed([&b, &a, &laxer, &b]), [a]);
+    }
+
+    #[test]
+    fn a_route_demands_each_of_its_filters() {
+        let context = (0..20).map(|number| (format!("key-{number}"), "value".to_owned())).collect();
+        let guards = Guards { ext_auth: Some(ExtAuth { server: server("a", false), context }), ..Guards::default() };
+        let settings = guards.encode();
+        assert_eq!(settings.iter().map(|(name, _)| &**name).collect::<Vec<_>>(), [GUARD, "a"]);
+        // Equal content is equal bytes, also of maps.
+        assert_eq!(settings, guards.encode());
+        let demanded = RbacPerRoute::decode(&settings[0].1.value[..]).unwrap_or_default();
+        assert!(format!("{demanded:?}").contains("|a|"));
+        assert!(Guards::default().encode().is_empty());
+    }
+}
