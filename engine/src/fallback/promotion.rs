@@ -82,7 +82,7 @@ impl Line {
         }
     }
 
-    /// Clusters were acknowledged: objects may have waited for them.
+    /// Clusters or listeners were acknowledged: objects may have waited for them.
     pub(crate) fn promote_waiting(&mut self, around: &Around<'_>) {
         let waiting = self.unpromoted.clone();
         self.promote(&waiting, around);
@@ -104,6 +104,9 @@ impl Line {
         // Filters that its routes ask for stand in listeners.
         let listeners = plan.routes.iter().all(|rendered| rendered.route.guards.is_empty())
             || self.wanted.of(ResourceType::Listener).keys().all(|name| acknowledged(ResourceType::Listener, name));
-        !contents.is_empty() && clusters && listeners && contents.iter().all(|(content, _)| self.proof.is_proven(content))
+        !contents.is_empty()
+            && clusters
+            && listeners
+            && contents.iter().all(|(content, _)| self.proof.is_proven(content))
     }
 }
