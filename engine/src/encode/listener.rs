@@ -28,11 +28,13 @@ use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::{
     CommonTlsContext, DownstreamTlsContext, SdsSecretConfig, TlsParameters, tls_parameters::TlsProtocol,
 };
 use envoy_types::pb::google::protobuf::{BoolValue, UInt32Value};
-use holdfast_graph::ObjectKey;
+use holdfast_graph::{Content, ObjectKey};
+use holdfast_xds::Version;
 use prost::{Message, Name};
 
 use super::cluster::{CONNECTION_BUFFER_BYTES, ads};
 use super::{any, endpoints, names, route, seconds};
+use crate::features::chain::{self, ChainFilter};
 use crate::features::ip_filter;
 use crate::features::local_rate_limit::{self, LocalRateLimit};
 use crate::translate::table::TableName;
@@ -62,6 +64,8 @@ pub(crate) enum Chain {
         table: TableName,
         /// Are they those of HTTPProxies?
         proxies: bool,
+        /// The filters that its routes ask for.
+        filters: Vec<ChainFilter>,
     },
     /// TLS for the hosts of one listener.
     Https {
@@ -75,6 +79,8 @@ pub(crate) enum Chain {
         proxies: bool,
         /// The versions of TLS.
         versions: TlsVersions,
+        /// The filters that its routes ask for.
+        filters: Vec<ChainFilter>,
     },
     /// The listener owns its hosts, but has no usable certificate: connections are refused, so that no broader
     /// listener answers in its place.
@@ -111,18 +117,17 @@ pub(crate) fn encode(port: &Port) -> Bytes {
     .into()
 }
 
-/// One filter chain.
-pub(crate) fn filter_chain(chain: &Chain) -> FilterChain {
+fn filter_chain(chain: &Chain) -> FilterChain {
     match chain {
-        Chain::Http { table, proxies } => FilterChain {
+        Chain::Http { table, proxies, filters } => FilterChain {
             name: names::route_configuration(table),
-            filters: vec![connection_manager(names::route_configuration(table), *proxies)],
+            filters: vec![connection_manager(names::route_configuration(table), *proxies, filters)],
             ..Default::default()
         },
-        Chain::Https { host, certificates, table, proxies, versions } => FilterChain {
+        Chain::Https { host, certificates, table, proxies, versions, filters } => FilterChain {
             name: names::route_configuration(table),
             filter_chain_match: server_names(host.as_deref()),
-            filters: vec![connection_manager(names::route_configuration(table), *proxies)],
+            filters: vec![connection_manager(names::route_configuration(table), *proxies, filters)],
             transport_socket: Some(transport_socket(certificates.iter().map(names::secret), *versions)),
             ..Default::default()
         },
@@ -180,16 +185,24 @@ pub(super) fn transport_socket(certificates: impl Iterator<Item = String>, versi
 
 /// The HTTP connection manager of a route configuration, with the limits that Envoy's best practices ask for at the edge.
 ///
-/// `proxies` are served with filters that routes of HTTPProxies have settings for.
-pub(super) fn connection_manager(name: String, proxies: bool) -> Filter {
+/// `proxies` are served with filters that routes of HTTPProxies have settings for, `own` are those that some of its routes
+/// ask for. Whoever is asked whether a request may pass may choose another route for it, so that all other checks come
+/// after.
+pub(super) fn connection_manager(name: String, proxies: bool, own: &[ChainFilter]) -> Filter {
     let yes = || Some(BoolValue { value: true });
+    let (counted, asked): (Vec<_>, Vec<_>) = own.iter().partition(|filter| matches!(filter, ChainFilter::RateLimit(_)));
     let manager = HttpConnectionManager {
         stat_prefix: name.replace('/', "_"),
         route_specifier: Some(RouteSpecifier::Rds(Rds { config_source: Some(ads()), route_config_name: name })),
+        // Preflights carry no credentials: the filter for CORS answers them.
         http_filters: [http_filter(route::CORS_FILTER, &Cors::default())]
             .into_iter()
+            .chain((!own.is_empty()).then(|| http_filter(chain::NAMES, &chain::naming(own))))
+            .chain([http_filter(chain::GUARD, &Rbac::default())])
+            .chain(asked.iter().map(own_filter))
             .chain(proxies.then(|| http_filter(local_rate_limit::FILTER, &LocalRateLimit::filter())))
             .chain(proxies.then(|| http_filter(ip_filter::FILTER, &Rbac::default())))
+            .chain(counted.iter().map(own_filter))
             .chain([http_filter("envoy.filters.http.router", &Router::default())])
             .collect(),
         upgrade_configs: vec![UpgradeConfig { upgrade_type: "websocket".into(), ..Default::default() }],
@@ -214,6 +227,85 @@ pub(super) fn connection_manager(name: String, proxies: bool) -> Filter {
         ..Default::default()
     };
     filter("envoy.filters.network.http_connection_manager", &manager)
+}
+
+/// What of a chain is its own, and the filters in it: each as a content that is proven or refused for itself.
+///
+/// A refusal is of the chain at this address; filters are the same wherever they stand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ChainParts {
+    /// The name of the chain.
+    pub name: String,
+    /// The chain without its filters, anywhere.
+    pub own: Content,
+    /// The chain without its filters, at this address.
+    pub placed: Content,
+    /// Its filters.
+    pub filters: Vec<Content>,
+}
+
+/// The chains of a listener that is encoded.
+pub(crate) fn parts(body: &[u8]) -> Vec<ChainParts> {
+    let Ok(mut listener) = Listener::decode(body) else { return Vec::new() };
+    let chains = std::mem::take(&mut listener.filter_chains);
+    let place = listener.encode_to_vec();
+    let part = |mut chain: FilterChain| {
+        let filters = http_filters(&mut chain, |_| false);
+        let own = chain.encode_to_vec();
+        let placed = [place.as_slice(), &own].concat();
+        ChainParts { name: chain.name, own: content(&own), placed: content(&placed), filters }
+    };
+    chains.into_iter().map(part).collect()
+}
+
+/// A listener without some of its chains, by what is their own at this address, and without some of their filters.
+pub(crate) fn without(body: &Bytes, left_out: impl Fn(&Content) -> bool) -> Bytes {
+    let placed: Vec<Content> = parts(body).into_iter().map(|parts| parts.placed).collect();
+    let Ok(mut listener) = Listener::decode(body.clone()) else { return body.clone() };
+    let mut placed = placed.iter();
+    listener.filter_chains.retain(|_| placed.next().is_some_and(|content| !left_out(content)));
+    for chain in &mut listener.filter_chains {
+        http_filters(chain, |content| !left_out(content));
+    }
+    listener.encode_to_vec().into()
+}
+
+/// The content of a filter that routes ask for.
+pub(crate) fn filter_content(filter: &ChainFilter) -> Content {
+    content(&own_filter(&filter).encode_to_vec())
+}
+
+/// The HTTP filters of a chain; only some stay in it.
+fn http_filters(chain: &mut FilterChain, stays: impl Fn(&Content) -> bool) -> Vec<Content> {
+    let mut all = Vec::new();
+    for filter in &mut chain.filters {
+        let Some(FilterConfig::TypedConfig(config)) = &mut filter.config_type else { continue };
+        if config.type_url != HttpConnectionManager::type_url() {
+            continue;
+        }
+        let Ok(mut manager) = HttpConnectionManager::decode(&*config.value) else { continue };
+        manager.http_filters.retain(|filter| {
+            let content = content(&filter.encode_to_vec());
+            all.push(content);
+            stays(&content)
+        });
+        *config = any(&manager);
+    }
+    all
+}
+
+fn content(bytes: &[u8]) -> Content {
+    Content(*Version::of(bytes).as_bytes())
+}
+
+fn own_filter(filter: &&ChainFilter) -> HttpFilter {
+    let (config, disabled) = filter.encode();
+    HttpFilter {
+        name: filter.name().to_owned(),
+        disabled,
+        config_type: Some(HttpFilterConfig::TypedConfig(config)),
+        ..Default::default()
+    }
 }
 
 fn http_filter<M: Message + Name>(name: &str, config: &M) -> HttpFilter {

@@ -30,7 +30,7 @@ impl Line {
                 Outcome::Refused { message } => self.refuse(answer, name, version, message, around),
             }
         }
-        if answer.kind == ResourceType::Cluster {
+        if matches!(answer.kind, ResourceType::Cluster | ResourceType::Listener) {
             self.promote_waiting(around);
         }
     }
@@ -79,7 +79,7 @@ impl Line {
             ResourceType::Listener => {
                 self.note_acknowledged();
                 if let Some(resource) = self.hold.acknowledged(kind, name) {
-                    for (_, content) in chains::contents(&resource.body) {
+                    for content in chains::proven(&resource.body) {
                         self.proof.prove(content);
                     }
                 }

@@ -1,88 +1,62 @@
-//! Who can be at fault for a refused listener: its filter chains that no Envoy of the build has acknowledged.
+//! Who can be at fault for a refused listener: its filter chains, and the filters in them, that no Envoy of the build has
+//! acknowledged.
 //!
-//! Each filter chain is one unit's: a listener of a Gateway, or the host of a root HTTPProxy. What stands beside the chains,
-//! the address first of all, is nobody's: where that is refused, the listener is held. Names in messages are not asked.
-
-use bytes::Bytes;
-use envoy_types::pb::envoy::config::listener::v3::Listener;
-use holdfast_graph::{Content, Node, ObjectKey};
-use holdfast_xds::{ResourceType, Version};
-use prost::Message;
+//! A chain is one unit's: a listener of a Gateway, or the host of a root HTTPProxy. A filter that routes ask for is of the
+//! object that says what it does. What stands beside the chains, the address first of all, is nobody's: where that is
+//! refused, the listener is held. Names in messages are not asked.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use bytes::Bytes;
+use holdfast_graph::{Content, Node, ObjectKey};
+use holdfast_xds::{ResourceType, Version};
+
 use super::around::Around;
-use super::interaction::in_order;
 use super::line::Line;
 use super::readmission::Subject;
+use crate::encode::listener;
 
-/// A filter chain.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Chain {
-    /// Its name.
-    pub(super) name: String,
-    /// Hash of its bytes.
-    pub(super) content: Content,
-    /// Whose it is.
-    pub(super) node: Option<Node>,
+/// What is proven by a listener that was taken.
+pub(super) fn proven(body: &[u8]) -> Vec<Content> {
+    listener::parts(body).into_iter().flat_map(|parts| parts.filters.into_iter().chain([parts.own])).collect()
 }
 
-/// The filter chains of a listener, by name, each with the hash of its bytes.
-pub(super) fn contents(body: &[u8]) -> Vec<(String, Content)> {
-    let chains = Listener::decode(body).map(|listener| listener.filter_chains).unwrap_or_default();
-    chains.into_iter().map(|chain| (chain.name.clone(), hash(&chain.encode_to_vec()))).collect()
+/// A listener with only some of those who can be at fault for it.
+pub(super) fn only(body: &Bytes, these: &[Subject], all: &[Subject]) -> Bytes {
+    let is_of =
+        |subjects: &[Subject], content: &Content| subjects.iter().any(|subject| subject.contents.contains_key(content));
+    listener::without(body, |content| is_of(all, content) && !is_of(these, content))
 }
 
-/// A listener with only some of its filter chains.
-pub(super) fn only(body: &Bytes, wanted: impl Fn(&Content) -> bool) -> Bytes {
-    let Ok(mut listener) = Listener::decode(body.clone()) else { return body.clone() };
-    listener.filter_chains.retain(|chain| wanted(&hash(&chain.encode_to_vec())));
-    listener.encode_to_vec().into()
-}
-
-fn hash(bytes: &[u8]) -> Content {
-    Content(*Version::of(bytes).as_bytes())
-}
-
-/// Is a filter chain desired as it is suspected?
+/// Is a chain, or a filter, desired as it is suspected?
 pub(super) fn is_desired(gateway: &ObjectKey, subject: &Subject, around: &Around<'_>) -> bool {
-    let chains = around.translator.chains(gateway);
-    chains.iter().any(|(content, _)| subject.contents.contains_key(content))
+    let chains = around.translator.chains(gateway).into_iter().map(|(content, _)| content);
+    let filters = around.translator.filters(gateway).into_iter().map(|(content, _, _)| content);
+    chains.chain(filters).any(|content| subject.contents.contains_key(&content))
 }
 
 impl Line {
-    fn chains(&self, name: &Arc<str>, version: Version, around: &Around<'_>) -> Vec<Chain> {
-        let Some(resource) = self.form_of(ResourceType::Listener, name, version) else { return Vec::new() };
-        let units = around.translator.chain_units(&self.gateway);
-        let chain = |(name, content): (String, Content)| Chain { node: units.get(&name).cloned(), name, content };
-        contents(&resource.body).into_iter().map(chain).collect()
-    }
-
     /// Who can be at fault for a version of a listener.
     pub(super) fn chain_suspects(&self, name: &Arc<str>, version: Version, around: &Around<'_>) -> Vec<Subject> {
-        let unproven = |chain: &Chain| !self.proof.is_known_good(&chain.content);
-        let changed = self.chains(name, version, around).into_iter().filter(unproven);
-        let subjects = changed.filter_map(|Chain { content, node, .. }| {
-            let node = node?;
-            Some(Subject { node: node.clone(), contents: BTreeMap::from([(content, node)]) })
-        });
-        subjects.collect()
-    }
-
-    /// The filter chains of a version of a listener, those that did not change first, and how many these are.
-    pub(super) fn chains_in_order(
-        &self,
-        name: &Arc<str>,
-        version: Version,
-        around: &Around<'_>,
-    ) -> Option<(Vec<Chain>, usize)> {
-        let acknowledged = self.hold.acknowledged(ResourceType::Listener, name);
-        let before: Vec<Content> =
-            acknowledged.iter().flat_map(|resource| contents(&resource.body)).map(|(_, content)| content).collect();
-        let chains = self.chains(name, version, around);
-        let changed = |chain: &Chain| !before.contains(&chain.content) && chain.node.is_some();
-        let order = in_order(chains.into_iter(), changed, |chain| chain.name.clone());
-        (!order.0.is_empty()).then_some(order)
+        let Some(resource) = self.form_of(ResourceType::Listener, name, version) else { return Vec::new() };
+        let units = around.translator.chain_units(&self.gateway);
+        let mut suspects: BTreeMap<Node, BTreeMap<Content, Node>> = BTreeMap::new();
+        let mut unproven = Vec::new();
+        for parts in listener::parts(&resource.body) {
+            if let Some(unit) = units.get(&parts.name).filter(|_| !self.proof.is_known_good(&parts.own)) {
+                suspects.entry(unit.clone()).or_default().insert(parts.placed, unit.clone());
+            }
+            unproven.extend(parts.filters.into_iter().filter(|content| !self.proof.is_known_good(content)));
+        }
+        if !unproven.is_empty() {
+            for (content, owner, _) in around.translator.filters(&self.gateway) {
+                if unproven.contains(&content) {
+                    let owner = Node::whole(owner);
+                    suspects.entry(owner.clone()).or_default().insert(content, owner);
+                }
+            }
+        }
+        suspects.into_iter().map(|(node, contents)| Subject { node, contents }).collect()
     }
 }

@@ -20,7 +20,7 @@ use super::line::Line;
 use super::readmission::Subject;
 use super::shapes::shape;
 use crate::encode::{self, names};
-use crate::model::Backend;
+use crate::features::remote::Remote;
 use crate::object::Object;
 use crate::translate::overlay::Overlay;
 
@@ -52,10 +52,11 @@ pub(super) enum Known {
 impl Line {
     /// Who can be at fault for a cluster of the line's fleet. A route comes after what it uses.
     pub(super) fn cluster_suspects(&self, name: &str, around: &Around<'_>) -> Vec<Subject> {
-        let Some((backend, parts)) = around.translator.users(&self.fleet, name) else { return Vec::new() };
-        let version = Version::of(&encode::cluster::encode(backend));
+        let Some((remote, parts)) = around.translator.users(&self.fleet, name) else { return Vec::new() };
+        let version = Version::of(&encode::cluster::remote(&remote));
         let mut routes: BTreeMap<ObjectKey, BTreeMap<Content, Node>> = BTreeMap::new();
-        for (content, node) in parts {
+        // What was acknowledged is innocent: the name of a cluster need not say all that is in it.
+        for (content, node) in parts.into_iter().filter(|(content, _)| !self.proof.is_proven(content)) {
             routes.entry(node.key.clone()).or_default().insert(content, node);
         }
         let changed =
@@ -64,7 +65,7 @@ impl Line {
         let subject = |(key, contents)| Subject { node: Node::whole(key), contents };
         // What is new as well cannot be told apart from the route that is.
         let told_apart = |key: &&ObjectKey| edited.is_empty() || self.newest_valid(key, around).is_some();
-        let origins = backend.origins().filter(|key| changed(key)).filter(told_apart);
+        let origins = remote.origins().into_iter().filter(|key| changed(key)).filter(told_apart);
         let mut suspects: Vec<Subject> = origins
             .map(|key| {
                 let node = Node::whole(key.clone());
@@ -81,7 +82,7 @@ impl Line {
 
     /// What is known of a cluster as it is where only some of those who changed are of today.
     pub(super) fn known_with(&self, name: &str, today: &[Subject], all: &[Subject], around: &Around<'_>) -> Known {
-        let Some((backend, parts)) = around.translator.users(&self.fleet, name) else { return Known::Good };
+        let Some((remote, parts)) = around.translator.users(&self.fleet, name) else { return Known::Good };
         let mut overlay = self.derived.overlay.clone();
         for key in all.iter().filter(|subject| !today.contains(subject)).map(|subject| &subject.node.key) {
             let desired = around.objects.get(key).map(|object| &**object);
@@ -96,9 +97,9 @@ impl Line {
         for key in routes.into_iter().filter(|key| !overlay.hidden.contains(*key)) {
             let Some(plan) = around.translator.try_route(key, &overlay, around.objects) else { continue };
             let own = plan.routes.iter().filter(|rendered| units.contains(&rendered.node()));
-            let made: BTreeSet<&Backend> = own.flat_map(|rendered| rendered.route.backends()).collect();
-            for made in made.into_iter().filter(|made| made.service.key == backend.service.key) {
-                let (name, body): (Arc<str>, _) = (names::cluster(made).into(), encode::cluster::encode(made));
+            let made: BTreeSet<Remote> = own.flat_map(|rendered| rendered.route.uses()).collect();
+            for made in made.into_iter().filter(|made| made.is_same(&remote)) {
+                let (name, body): (Arc<str>, _) = (names::remote(&made).into(), encode::cluster::remote(&made));
                 let version = Version::of(&body);
                 if self.hold.refusal_of(ResourceType::Cluster, &name, version).is_some() {
                     return Known::Refused;

@@ -9,7 +9,9 @@ use holdfast_xds::ResourceType;
 
 use super::around::Around;
 use super::line::Line;
+use crate::encode::names;
 use crate::fault::Fault;
+use crate::features::remote::Remote;
 use crate::hold::Standing;
 use crate::model::Backend;
 use crate::translate::Translator;
@@ -41,8 +43,10 @@ impl Line {
             }
             self.unpromoted.remove(&key);
             let plan = around.translator.route(&key).cloned();
-            let origins = plan.iter().flat_map(|plan| plan.backends.iter().flat_map(Backend::origins));
-            let origins: BTreeSet<ObjectKey> = origins.cloned().collect();
+            let remotes = plan.iter().flat_map(|plan| plan.remotes()).collect::<Vec<_>>();
+            let asked = remotes.iter().flat_map(Remote::origins);
+            let own = plan.iter().flat_map(|plan| plan.backends.iter().flat_map(Backend::origins));
+            let origins: BTreeSet<ObjectKey> = own.chain(asked).cloned().collect();
             for key in origins.iter().chain([&key]) {
                 self.promote_one(key, around);
             }
@@ -83,7 +87,7 @@ impl Line {
         }
     }
 
-    /// Clusters were acknowledged: objects may have waited for them.
+    /// Clusters or listeners were acknowledged: objects may have waited for them.
     pub(crate) fn promote_waiting(&mut self, around: &Around<'_>) {
         let waiting = self.unpromoted.clone();
         self.promote(&waiting, around);
@@ -98,10 +102,16 @@ impl Line {
             return false;
         }
         let contents = around.translator.contents(&self.gateway, plan);
-        let clusters = plan.backends.iter().all(|backend| {
-            let name = crate::encode::names::cluster(backend);
-            self.hold.standing(ResourceType::Cluster, &name) == Some(Standing::Acknowledged)
-        });
-        !contents.is_empty() && clusters && contents.iter().all(|(content, _)| self.proof.is_proven(content))
+        let remotes = plan.remotes();
+        let mut names = plan.backends.iter().map(names::cluster).chain(remotes.iter().map(names::remote));
+        let acknowledged = |kind, name: &str| self.hold.standing(kind, name) == Some(Standing::Acknowledged);
+        let clusters = names.all(|name| acknowledged(ResourceType::Cluster, &name));
+        // Filters that its routes ask for stand in listeners.
+        let listeners = plan.routes.iter().all(|rendered| rendered.route.guards.is_empty())
+            || self.wanted.of(ResourceType::Listener).keys().all(|name| acknowledged(ResourceType::Listener, name));
+        let filters = around.translator.filters_of(plan);
+        !contents.is_empty()
+            && clusters
+            && contents.iter().map(|(content, _)| content).chain(&filters).all(|content| self.proof.is_proven(content))
     }
 }

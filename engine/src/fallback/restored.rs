@@ -130,7 +130,7 @@ fn proven(kind: ResourceType, resource: &Resource) -> Vec<Content> {
     match kind {
         ResourceType::Route => contents(&resource.body),
         ResourceType::Cluster => vec![shape(&resource.body), Content(*resource.version.as_bytes())],
-        ResourceType::Listener => chains::contents(&resource.body).into_iter().map(|(_, content)| content).collect(),
+        ResourceType::Listener => chains::proven(&resource.body),
         ResourceType::Endpoints | ResourceType::Secret => Vec::new(),
     }
 }

@@ -230,9 +230,10 @@ impl Line {
             return self.convict_subject(only, Detected::Probe, message, around);
         }
         let Some(resource) = self.form_of(ResourceType::Listener, name, version) else { return };
-        for subject in suspects.into_iter().take(SUSPECTS_MAX) {
-            let body = chains::only(&resource.body, |content| subject.contents.contains_key(content));
-            search.try_part(subject, ResourceType::Listener, name.clone(), body, around);
+        let body = resource.body.clone();
+        for subject in suspects.iter().take(SUSPECTS_MAX) {
+            let body = chains::only(&body, std::slice::from_ref(subject), &suspects);
+            search.try_part(subject.clone(), ResourceType::Listener, name.clone(), body, around);
         }
     }
 
@@ -259,9 +260,7 @@ impl Line {
             }
             ResourceType::Listener => {
                 if let Some(resource) = self.form_of(kind, name, *version) {
-                    chains::contents(&resource.body)
-                        .into_iter()
-                        .for_each(|(_, content)| self.proof.note_tried(content));
+                    chains::proven(&resource.body).into_iter().for_each(|content| self.proof.note_tried(content));
                 }
             }
             ResourceType::Endpoints | ResourceType::Secret => {}

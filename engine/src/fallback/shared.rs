@@ -1,5 +1,5 @@
-//! Objects that are refused for their share in clusters: they go back to their last valid version, or the units that use
-//! these clusters are closed on their account, and nobody else.
+//! Objects that are refused for their share in clusters, or for filters of chains: they go back to their last valid version,
+//! or the units that use these are closed on their account, and nobody else.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,6 +32,15 @@ pub(super) fn refused(world: &World<'_>, retry_at: &mut Option<u64>) -> Shared {
             *retry_at = Some(retry_at.map_or(until, |other| other.min(until)));
             let why = || (suspected(&Node::whole(key.clone()), WAITS), BTreeSet::new());
             shared.objects.entry(key.clone()).or_insert_with(why).1.insert(unit);
+        }
+    }
+    if world.quarantine.is_empty() {
+        return shared;
+    }
+    for (content, _, unit) in world.translator.filters(world.gateway) {
+        if let Some(verdict) = world.quarantine.get(&content).filter(|_| world.refuses(&content)) {
+            let why = || (of(verdict), BTreeSet::new());
+            shared.objects.entry(verdict.node.key.clone()).or_insert_with(why).1.insert(unit);
         }
     }
     shared
@@ -82,7 +91,8 @@ impl Shared {
     }
 
     fn goes_back(key: &ObjectKey, world: &World<'_>, gates: &Gates) -> bool {
-        gates.isolate && gates.use_last_valid && world.last_valid(key)
+        // The filters of a host are the desired version's.
+        gates.isolate && gates.use_last_valid && world.last_valid(key) && world.translator.route(key).is_none()
     }
 
     /// What the plan is to be derived from.

@@ -7,7 +7,7 @@ use holdfast_graph::{Content, Detected};
 use holdfast_xds::{ResourceType, Version};
 
 use super::around::Around;
-use super::chains::{self, Chain};
+use super::chains;
 use super::clusters::Known;
 use super::interaction::{Found, Interaction, in_order};
 use super::line::Line;
@@ -23,8 +23,8 @@ pub(super) enum Together {
     Routes(Arc<str>, Version, Interaction<Item>),
     /// Objects that a cluster is made of: those that changed, and the search among them.
     Objects(Arc<str>, Vec<Subject>, Interaction<Subject>),
-    /// Filter chains of a listener.
-    Chains(Arc<str>, Version, Interaction<Chain>),
+    /// Chains and filters of a listener: those that changed, and the search among them.
+    Chains(Arc<str>, Version, Vec<Subject>, Interaction<Subject>),
 }
 
 impl Together {
@@ -33,7 +33,7 @@ impl Together {
         match self {
             Together::Routes(_, _, search) => search.accepted(),
             Together::Objects(_, _, search) => search.accepted(),
-            Together::Chains(_, _, search) => search.accepted(),
+            Together::Chains(_, _, _, search) => search.accepted(),
         }
     }
 
@@ -42,7 +42,7 @@ impl Together {
         match self {
             Together::Routes(_, _, search) => search.refused(),
             Together::Objects(_, _, search) => search.refused(),
-            Together::Chains(_, _, search) => search.refused(),
+            Together::Chains(_, _, _, search) => search.refused(),
         }
     }
 }
@@ -84,8 +84,9 @@ impl Line {
     }
 
     fn chains_together(&self, name: Arc<str>, version: Version, around: &Around<'_>) -> Option<Together> {
-        let (items, unchanged) = self.chains_in_order(&name, version, around)?;
-        Some(Together::Chains(name, version, Interaction::new(items, unchanged)?))
+        let suspects = self.chain_suspects(&name, version, around);
+        let search = Interaction::new(suspects.clone(), 0)?;
+        (suspects.len() > 1).then_some(Together::Chains(name, version, suspects, search))
     }
 
     /// Goes on with a search: it comes back where something is tried for it; otherwise somebody is convicted, or nobody.
@@ -131,19 +132,20 @@ impl Line {
                     }
                 }
             },
-            Together::Chains(name, version, mut interaction) => match interaction.next()? {
-                Found::Try(items) => {
+            Together::Chains(name, version, all, mut interaction) => match interaction.next()? {
+                Found::Try(these) => {
                     let resource = self.form_of(ResourceType::Listener, &name, version)?;
-                    let body =
-                        chains::only(&resource.body, |content| items.iter().any(|item| item.content == *content));
+                    let body = chains::only(&resource.body, &these, &all);
                     search.try_together(ResourceType::Listener, name.clone(), body, around);
-                    return Some(Together::Chains(name, version, interaction));
+                    return Some(Together::Chains(name, version, all, interaction));
                 }
                 Found::Blamed(culprit, witness) => {
-                    let message = refused_with(witness.as_ref().map(|witness| witness.name.clone()));
-                    let witnesses = witness.iter().map(|witness| witness.content).collect();
-                    let node = culprit.node.as_ref()?;
-                    self.convict(culprit.content, node, Detected::Probe, &message, witnesses, around);
+                    let message = refused_with(witness.as_ref().map(|witness| witness.node.key.to_string()));
+                    let witnesses: Vec<Content> =
+                        witness.iter().flat_map(|witness| witness.contents.keys().copied()).collect();
+                    for (content, node) in &culprit.contents {
+                        self.convict(*content, node, Detected::Probe, &message, witnesses.clone(), around);
+                    }
                 }
             },
         }

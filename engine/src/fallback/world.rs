@@ -17,6 +17,7 @@ use crate::object::Object;
 use crate::settings::Settings;
 use crate::snapshot::ObjectSnapshot;
 use crate::translate::Translator;
+use crate::translate::listener::ListenerPlan;
 use crate::translate::overlay::{Closing, Manner, Overlay};
 use crate::translate::route::RoutePlan;
 
@@ -65,6 +66,7 @@ impl World<'_> {
     fn is_desired(&self, content: &Content) -> bool {
         self.translator.has_content(self.gateway, content)
             || self.translator.chains(self.gateway).iter().any(|(known, _)| known == content)
+            || self.translator.filters(self.gateway).iter().any(|(known, _, _)| known == content)
     }
 
     /// Is the desired version another than the last valid one, or is there none?
@@ -91,7 +93,11 @@ impl World<'_> {
     }
 
     fn find(&self, key: &ObjectKey) -> Option<Version> {
-        if &*key.kind == "Secret" && *self.gateway == crate::translate::proxy::listeners::key() {
+        let of_proxies = |listener: &ListenerPlan| listener.proxies && listener.certificates.contains(key);
+        if &*key.kind == "Secret"
+            && (*self.gateway == crate::translate::proxy::listeners::key()
+                || self.translator.gateway(self.gateway).is_some_and(|plan| plan.proxies.iter().any(of_proxies)))
+        {
             // Whether a host of an HTTPProxy may have a certificate is asked of today's only.
             return None;
         }

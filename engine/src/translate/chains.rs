@@ -4,8 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use holdfast_graph::{Content, Node, ObjectKey};
-use holdfast_xds::Version;
-use prost::Message;
 
 use super::gateway::GatewayPlan;
 use super::listener::{ListenerPlan, Standing};
@@ -19,7 +17,8 @@ pub(crate) const HOST_UNIT: &str = "virtualhost";
 impl Translator {
     /// The unit whose filter chain a listener's is. The port without TLS of HTTPProxies is nobody's.
     fn unit_of(&self, gateway: &ObjectKey, listener: &ListenerPlan) -> Option<Node> {
-        if !listener.proxies {
+        // What is written in the Gateway has a place there.
+        if !listener.field.is_empty() {
             return Some(Node::section(gateway.clone(), format!("listeners[{}]", listener.name)));
         }
         let host = listener.hostname.as_ref().filter(|_| listener.https)?;
@@ -32,7 +31,7 @@ impl Translator {
     pub(crate) fn chain_units(&self, gateway: &ObjectKey) -> BTreeMap<String, Node> {
         let Some(plan) = self.plans.get(gateway) else { return BTreeMap::new() };
         let mut units = BTreeMap::new();
-        for listener in plan.listeners.iter().filter(|listener| listener.standing != Standing::Out) {
+        for listener in plan.all().filter(|listener| listener.standing != Standing::Out) {
             if let Some(unit) = self.unit_of(gateway, listener) {
                 units.entry(encode::names::route_configuration(&listener.table())).or_insert_with(|| unit.clone());
                 units.entry(encode::names::refusal(&listener.name)).or_insert(unit);
@@ -45,12 +44,12 @@ impl Translator {
     pub(crate) fn chains(&self, gateway: &ObjectKey) -> Vec<(Content, Node)> {
         let Some(plan) = self.plans.get(gateway) else { return Vec::new() };
         let mut chains = BTreeMap::new();
-        for chain in ports::ports(gateway, plan).iter().flat_map(|(port, _)| &port.chains) {
-            let chain = encode::listener::filter_chain(chain);
-            let content = Content(*Version::of(&chain.encode_to_vec()).as_bytes());
-            chains.insert(chain.name, content);
+        // What is a chain's own has nothing to do with what routes ask for.
+        for (port, _) in ports::ports(gateway, plan, |_| Vec::new()) {
+            let parts = encode::listener::parts(&encode::listener::encode(&port));
+            chains.extend(parts.into_iter().map(|parts| (parts.name, parts.placed)));
         }
-        let serving = plan.listeners.iter().filter(|listener| listener.standing == Standing::Serving);
+        let serving = plan.all().filter(|listener| listener.standing == Standing::Serving);
         let contents = serving.filter_map(|listener| {
             let content = chains.get(&encode::names::route_configuration(&listener.table()))?;
             Some((*content, self.unit_of(gateway, listener)?))
@@ -61,7 +60,7 @@ impl Translator {
     /// The listeners that an overlay closes, by name, and why.
     pub(crate) fn refused_listeners(&self, gateway: &ObjectKey, overlay: &Overlay) -> BTreeMap<Arc<str>, Arc<str>> {
         let plan = self.plans.get(gateway).filter(|_| !overlay.closed.is_empty());
-        let listeners = plan.iter().flat_map(|plan| &plan.listeners);
+        let listeners = plan.iter().flat_map(|plan| plan.all());
         let serving = listeners.filter(|listener| listener.standing == Standing::Serving);
         let refused = serving.filter_map(|listener| {
             let unit = self.unit_of(gateway, listener)?;
@@ -74,7 +73,9 @@ impl Translator {
     /// Closes the listeners that an overlay closes.
     pub(super) fn close_listeners(&self, gateway: &ObjectKey, plan: &mut GatewayPlan, overlay: &Overlay) {
         let refused = self.refused_listeners(gateway, overlay);
-        for listener in plan.listeners.iter_mut().filter(|listener| listener.standing == Standing::Serving) {
+        for listener in
+            plan.listeners.iter_mut().chain(&mut plan.proxies).filter(|listener| listener.standing == Standing::Serving)
+        {
             if let Some(message) = refused.get(&listener.name) {
                 listener.reject(Standing::Refused, "Invalid", message);
             }
