@@ -124,13 +124,19 @@ fn filter_chain(chain: &Chain) -> FilterChain {
             filters: vec![connection_manager(names::route_configuration(table), *proxies, filters)],
             ..Default::default()
         },
-        Chain::Https { host, certificates, table, proxies, versions, filters } => FilterChain {
-            name: names::route_configuration(table),
-            filter_chain_match: server_names(host.as_deref()),
-            filters: vec![connection_manager(names::route_configuration(table), *proxies, filters)],
-            transport_socket: Some(transport_socket(certificates.iter().map(names::secret), *versions)),
-            ..Default::default()
-        },
+        Chain::Https { host, certificates, table, proxies, versions, filters } => {
+            #[cfg_attr(not(any(test, feature = "testing")), allow(unused_mut))]
+            let mut chain = FilterChain {
+                name: names::route_configuration(table),
+                filter_chain_match: server_names(host.as_deref()),
+                filters: vec![connection_manager(names::route_configuration(table), *proxies, filters)],
+                transport_socket: Some(transport_socket(certificates.iter().map(names::secret), *versions)),
+                ..Default::default()
+            };
+            #[cfg(any(test, feature = "testing"))]
+            crate::testing::mistakes::spoil_chain(&mut chain);
+            chain
+        }
         Chain::Refuse { host, name } => FilterChain {
             name: names::refusal(name),
             filter_chain_match: server_names(host.as_deref()),

@@ -107,8 +107,6 @@ impl Line {
         let acknowledged = |kind, name: &str| self.hold.standing(kind, name) == Some(Standing::Acknowledged);
         let clusters = names.all(|name| acknowledged(ResourceType::Cluster, &name));
         // Filters that its routes ask for stand in listeners.
-        let listeners = plan.routes.iter().all(|rendered| rendered.route.guards.is_empty())
-            || self.wanted.of(ResourceType::Listener).keys().all(|name| acknowledged(ResourceType::Listener, name));
         let filters = around.translator.filters_of(plan);
         !contents.is_empty()
             && clusters

@@ -114,7 +114,7 @@ pub enum Step {
     /// The content of these objects cannot be read any more.
     Unusable(Vec<String>),
     /// From now on Envoys refuse something.
-    Refuse(Refuse),
+    Refuse(Box<Refuse>),
     /// Envoys take it again.
     Accept(String),
     /// Envoys connect, with what they had.

@@ -9,6 +9,7 @@ mod fleet;
 mod held;
 mod hosts;
 mod kills;
+mod parts;
 mod pods;
 mod probed;
 mod refused;
@@ -28,6 +29,7 @@ pub(crate) fn stories() -> Vec<Story> {
         held::stories(),
         hosts::stories(),
         kills::stories(),
+        parts::stories(),
         pods::stories(),
         probed::stories(),
         refused::stories(),
