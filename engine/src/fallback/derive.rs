@@ -12,7 +12,7 @@ use super::shared;
 use super::world::World;
 use crate::fault::Class;
 use crate::model::Backend;
-use crate::translate::chains::HOST_UNIT;
+use crate::translate::chain_units::HOST_UNIT;
 use crate::translate::overlay::{Closing, Manner, Overlay};
 
 /// How often a plan is derived anew because what is made with stand-ins is refused too.

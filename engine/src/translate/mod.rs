@@ -9,7 +9,7 @@
 
 mod asked;
 mod backend;
-pub(crate) mod chains;
+pub(crate) mod chain_units;
 pub(crate) mod claims;
 mod conditions;
 mod conflicts;
