@@ -7,6 +7,7 @@
 pub mod attribution;
 pub(crate) mod blame;
 pub mod checker;
+mod claims;
 pub(crate) mod closed;
 pub(crate) mod conditions;
 pub(crate) mod derive;

@@ -235,13 +235,13 @@ impl Fleet {
             None => self.routes.remove(route),
         };
         if let Some(old) = &old {
-            self.each_place(old, |state, rendered| {
-                state.routes.remove(&rendered.route.precedence);
+            self.each_place(old, |state, precedence, _| {
+                state.routes.remove(&precedence);
             });
         }
         if let Some(new) = &new {
-            self.each_place(new, |state, rendered| {
-                state.routes.insert(rendered.route.precedence.clone(), rendered.clone());
+            self.each_place(new, |state, precedence, rendered| {
+                state.routes.insert(precedence, rendered.clone());
             });
         }
         let backends = |plan: Option<Arc<RoutePlan>>| plan.map(|plan| plan.backends.clone()).unwrap_or_default();
@@ -252,14 +252,20 @@ impl Fleet {
 
     /// Does it serve this version of a route object?
     pub(super) fn has(&self, route: &ObjectKey, plan: &RoutePlan) -> bool {
-        self.routes.get(route).is_some_and(|known| known.places == plan.places && known.routes == plan.routes)
+        self.routes.get(route).is_some_and(|known| {
+            (&known.places, &known.lent, &known.routes) == (&plan.places, &plan.lent, &plan.routes)
+        })
     }
 
-    fn each_place(&mut self, plan: &RoutePlan, change: impl Fn(&mut HostState, &Arc<Rendered>)) {
-        for (_, table_name, host) in plan.places.iter().filter(|(gateway, _, _)| *gateway == self.key) {
+    fn each_place(&mut self, plan: &RoutePlan, change: impl Fn(&mut HostState, Precedence, &Arc<Rendered>)) {
+        for place in plan.places.iter().filter(|(gateway, _, _)| *gateway == self.key) {
+            let (_, table_name, host) = place;
+            let lent = plan.lent.contains(place);
             let Some(table) = self.tables.get_mut(table_name) else { continue };
             let state = table.hosts.entry(host.clone()).or_default();
-            plan.routes.iter().for_each(|rendered| change(state, rendered));
+            for rendered in &plan.routes {
+                change(state, Precedence { lent, ..rendered.route.precedence.clone() }, rendered);
+            }
             self.dirty_hosts.insert((table_name.clone(), host.clone()));
         }
     }

@@ -23,7 +23,7 @@ pub(crate) mod listener;
 mod narrow;
 pub(crate) mod overlay;
 pub(crate) mod proxy;
-mod reader;
+pub(crate) mod reader;
 pub(crate) mod route;
 mod rule;
 pub(crate) mod table;
@@ -50,7 +50,7 @@ use fleet::{Fleet, FleetId};
 use gateway::GatewayPlan;
 use overlay::Overlay;
 use proxy::host::HostClaim;
-use reader::{Indexes, Input, Reader, Rivals};
+use reader::{Indexes, Input, LentHostnames, Reader, Rivals};
 use route::RoutePlan;
 use variant::Variants;
 
@@ -96,6 +96,10 @@ pub(crate) struct Translator {
     shares: BTreeMap<ObjectKey, Arc<RoutePlan>>,
     /// Routes of which a rule is served otherwise than it is written.
     replaced_routes: BTreeSet<ObjectKey>,
+    /// Routes with a hostname that cannot be used.
+    unclaimed_routes: BTreeSet<ObjectKey>,
+    /// Hostnames that listeners have from an earlier version, where they can.
+    lent: HashMap<ObjectKey, LentHostnames>,
     readers: HashMap<Input, HashSet<Unit>>,
     reads: HashMap<Unit, Vec<Input>>,
     dirty: BTreeSet<Unit>,
@@ -135,6 +139,8 @@ impl Translator {
             included: BTreeMap::new(),
             shares: BTreeMap::new(),
             replaced_routes: BTreeSet::new(),
+            unclaimed_routes: BTreeSet::new(),
+            lent: HashMap::new(),
             readers: HashMap::new(),
             reads: HashMap::new(),
             dirty: BTreeSet::new(),
@@ -305,6 +311,7 @@ impl Translator {
             plans: &self.plans,
             rivals: &self.rivals,
             hosts: &self.hosts,
+            lent: &self.lent,
             reads: Vec::new(),
             edges: Vec::new(),
         }
