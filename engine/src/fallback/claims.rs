@@ -9,8 +9,10 @@ use std::sync::Arc;
 
 use holdfast_graph::{Decision, Node, ObjectKey, Step};
 
+use super::around::Around;
 use super::derive::{Broken, Derived, by_translation};
 use super::last_valid::Version;
+use super::lines::Lines;
 use super::world::{World, may_stand_in};
 use crate::apis::Body;
 use crate::object::Object;
@@ -92,8 +94,34 @@ fn last<'a>(world: &World<'a>, key: &ObjectKey) -> Option<&'a Version> {
     world.last_valid.of(key, Some(uid)).next()
 }
 
+impl Lines {
+    /// Lends listeners whose hostnames cannot be used those of the last valid version, or no longer does; true where that
+    /// is to be translated.
+    pub(super) fn lend(&self, gateways: &BTreeSet<ObjectKey>, around: &mut Around<'_>) -> bool {
+        let mut lends = false;
+        for key in gateways {
+            let lent = around.translator.gateway(key).map(|plan| self.lendable(key, plan, around)).unwrap_or_default();
+            lends |= around.translator.lend(key, lent);
+        }
+        lends
+    }
+
+    fn lendable(&self, key: &ObjectKey, plan: &GatewayPlan, around: &Around<'_>) -> LentHostnames {
+        let gates = &around.settings.fallback;
+        let began = self.of(&plan.name).iter().filter_map(|line| line.since.get(key)).min().copied();
+        let is_too_old = |age: i64| began.is_some_and(|began| around.now().saturating_sub(began) > age);
+        if !gates.isolate || !gates.use_last_valid || gates.max_backfill_age.is_some_and(is_too_old) {
+            return LentHostnames::new();
+        }
+        let (Some(desired), Some(last)) = (around.objects.get(key), self.last_valid(key)) else {
+            return LentHostnames::new();
+        };
+        lent(plan, desired, &last)
+    }
+}
+
 /// The hostnames that the listeners of a Gateway are lent, of those that cannot be used as they are written.
-pub(super) fn lent(plan: &GatewayPlan, desired: &Object, last: &Arc<Object>) -> LentHostnames {
+fn lent(plan: &GatewayPlan, desired: &Object, last: &Arc<Object>) -> LentHostnames {
     let same = desired.metadata.uid == last.metadata.uid;
     let (true, Body::Gateway(gateway)) = (same && may_stand_in(desired) && may_stand_in(last), &last.body) else {
         return LentHostnames::new();

@@ -119,6 +119,16 @@ pub(crate) struct Changes {
     pub(crate) routes: BTreeSet<ObjectKey>,
 }
 
+impl Changes {
+    /// Adds those of a translation that came after.
+    pub(crate) fn add(&mut self, later: Changes) {
+        self.fleets.extend(later.fleets);
+        self.withdrawn.extend(later.withdrawn);
+        self.gateways.extend(later.gateways);
+        self.routes.extend(later.routes);
+    }
+}
+
 impl Translator {
     pub(crate) fn new(settings: Settings) -> Self {
         Self {

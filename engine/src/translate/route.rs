@@ -94,6 +94,11 @@ impl RoutePlan {
     pub(crate) fn gateways(&self) -> BTreeSet<&ObjectKey> {
         self.places.iter().map(|(gateway, _, _)| gateway).collect()
     }
+
+    /// The Gateways that it stands at, or asks to.
+    pub(crate) fn concerns(&self) -> BTreeSet<&ObjectKey> {
+        self.gateways().into_iter().chain(self.parents.iter().map(|parent| &parent.gateway)).collect()
+    }
 }
 
 /// Translates a route object; `None` where it is gone. Units that are closed are not served as they are written.
@@ -245,9 +250,8 @@ fn against_rivals(object: &Object, parent: &Parent, reader: &mut Reader<'_>, fau
 fn give_way(parent: &mut Parent, other: &str, reader: &mut Reader<'_>) {
     for attachment in parent.attachments.iter_mut().filter(|attachment| !attachment.lent.is_empty()) {
         let rivals: Vec<_> = reader.rivals(&attachment.listener, other).map(|(_, rival)| rival).collect();
-        let is_lost = |lent: &&Host| {
-            rivals.iter().flat_map(|rival| &rival.hosts).any(|host| lent.intersection(host).is_some())
-        };
+        let is_lost =
+            |lent: &&Host| rivals.iter().flat_map(|rival| &rival.hosts).any(|host| lent.intersection(host).is_some());
         let lost: Vec<Host> = attachment.lent.iter().filter(is_lost).cloned().collect();
         for hosts in [&mut attachment.hosts, &mut attachment.owned, &mut attachment.lent] {
             hosts.retain(|host| !lost.contains(host));

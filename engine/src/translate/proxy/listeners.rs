@@ -122,6 +122,7 @@ fn listener(name: Arc<str>, https: bool, hostname: Option<Arc<str>>, settings: &
         declared_port: port.into(),
         https,
         hostname,
+        hostname_fault: None,
         kinds: ["HTTPProxy"].into(),
         namespaces: Namespaces::None,
         certificates: Vec::new(),
