@@ -3,6 +3,7 @@
 //! The files of `apis` and `translate` convert to these models; adding a feature is one file here and its conversion
 //! in each API that offers it.
 
+pub mod client_certificate;
 pub mod cors;
 pub mod hash;
 pub mod headers;
@@ -13,6 +14,7 @@ pub mod mirror;
 pub mod redirect;
 pub mod retry;
 pub mod rewrite;
+pub mod stream;
 pub mod timeout;
 pub mod upstream;
 

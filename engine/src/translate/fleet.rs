@@ -17,7 +17,7 @@ use super::gateway::GatewayPlan;
 use super::listener::{ListenerPlan, Standing};
 use super::route::{Rendered, RoutePlan};
 use super::table::{Host, TableName};
-use crate::encode::listener::{Chain, Port};
+use crate::encode::listener::{Chain, ChainTls, Port};
 use crate::encode::{self, names};
 use crate::features::redirect::ListenerContext;
 use crate::model::{Backend, Precedence, Response, ServicePort};
@@ -86,6 +86,8 @@ pub(super) struct Fleet {
     backends: BTreeMap<Backend, usize>,
     services: BTreeMap<ServicePort, usize>,
     certificates: BTreeSet<ObjectKey>,
+    /// What certificates of clients are checked against.
+    trusts: BTreeMap<Arc<str>, Arc<Resource>>,
     /// Certificates that are served in another version than the one that is desired.
     held_certificates: BTreeMap<ObjectKey, Arc<Resource>>,
     routes: BTreeMap<ObjectKey, Arc<RoutePlan>>,
@@ -111,6 +113,7 @@ impl Fleet {
             backends: BTreeMap::new(),
             services: BTreeMap::new(),
             certificates: BTreeSet::new(),
+            trusts: BTreeMap::new(),
             held_certificates: BTreeMap::new(),
             routes: BTreeMap::new(),
             dirty_hosts: BTreeSet::new(),
@@ -180,16 +183,20 @@ impl Fleet {
         self.dirty_listeners = true;
         let mut wanted: BTreeMap<TableName, (ListenerContext, BTreeMap<Host, Base>)> = BTreeMap::new();
         let participating = || plan.listeners.iter().filter(|listener| listener.standing != Standing::Out);
-        for listener in participating().filter(|l| l.standing == Standing::Serving || !l.https) {
+        for listener in participating().filter(|listener| listener.has_routes()) {
             let (_, hosts) = wanted.entry(listener.table()).or_insert_with(|| (listener.context(), BTreeMap::new()));
-            hosts.insert(listener.host(), Base::Owned);
+            // Clients that name no host are answered by the hosts that are served to them, and by no other.
+            let base = if listener.is_for_nameless() { Base::Misdirected } else { Base::Owned };
+            hosts.insert(listener.host(), base);
             // A connection is for the hosts of one listener. Those of HTTPProxies are many: all other hosts of theirs are
             // one, and those that a wildcard would cover.
-            let own = listener.host();
             if listener.proxies && listener.https {
                 hosts.entry(Host::any()).or_insert(Base::Misdirected);
             }
-            let told = |other: &&ListenerPlan| !listener.proxies || (own.is_wildcard() && own.covers(&other.host()));
+            let wildcards = wildcards(listener, &plan);
+            let told = |other: &&ListenerPlan| {
+                !listener.proxies || wildcards.iter().any(|wildcard| wildcard.covers(&other.host()))
+            };
             let others = participating().filter(|other| listener.https && other.port == listener.port);
             for other in others.filter(told) {
                 hosts.entry(other.host()).or_insert(Base::Misdirected);
@@ -223,7 +230,9 @@ impl Fleet {
             self.dirty_tables.insert(name);
         }
         let serving = participating().filter(|listener| listener.standing == Standing::Serving);
-        self.certificates = serving.flat_map(|listener| listener.certificates.iter().cloned()).collect();
+        self.certificates = serving.clone().flat_map(|listener| listener.certificates.iter().cloned()).collect();
+        let trusts = serving.filter_map(|listener| listener.clients.as_ref()).map(|clients| clients.trust.resource());
+        self.trusts = trusts.map(|resource| (resource.name.clone(), Arc::new(resource))).collect();
         self.plan = plan;
     }
 
@@ -313,8 +322,9 @@ impl Fleet {
         let missing: Vec<_> = self.services.keys().filter_map(|service| endpoints.get(service)).cloned().collect();
         missing.into_iter().for_each(|resource| self.put(ResourceType::Endpoints, resource));
         let known: Vec<_> = self.snapshot.of(ResourceType::Secret).keys().cloned().collect();
-        let wanted: BTreeMap<_, _> =
+        let mut wanted: BTreeMap<_, _> =
             self.certificates.iter().filter_map(|key| self.certificate(key, secrets)).collect();
+        wanted.extend(self.trusts.clone());
         for name in known.iter().filter(|name| !wanted.contains_key(*name)) {
             self.snapshot.remove(ResourceType::Secret, name);
             self.changed = true;
@@ -398,10 +408,10 @@ impl Fleet {
                     }
                     (false, _) => {}
                     (true, Standing::Serving) => {
-                        origins = Origins::union([&origins, &listener.certificates.iter().cloned().collect()]);
-                        let (certificates, table) = (listener.certificates.clone(), listener.table());
-                        let (proxies, versions) = (listener.proxies, listener.tls_versions);
-                        chains.push(Chain::Https { host, certificates, table, proxies, versions });
+                        let stream = listener.stream.iter().flat_map(|stream| &stream.origins);
+                        let own: Origins = listener.certificates.iter().chain(stream).cloned().collect();
+                        origins = Origins::union([&origins, &own]);
+                        chains.push(chain(listener));
                     }
                     (true, _) if refuses(&chains, host.as_ref()) => {}
                     (true, _) => chains.push(Chain::Refuse { host, name: listener.name.clone() }),
@@ -411,6 +421,30 @@ impl Fleet {
             let body = encode::listener::encode(&port);
             self.put(ResourceType::Listener, Arc::new(Resource::new(names::listener(number), body, origins)));
         }
+    }
+}
+
+/// The wildcards whose hosts a listener of HTTPProxies would answer for.
+fn wildcards(listener: &ListenerPlan, plan: &GatewayPlan) -> Vec<Host> {
+    let own = |listener: &ListenerPlan| Some(listener.host()).filter(|host| *host != Host::any() && host.is_wildcard());
+    match listener.is_for_nameless() {
+        false => own(listener).into_iter().collect(),
+        true => plan.on_port(listener.port).filter(|listener| listener.to_nameless).filter_map(own).collect(),
+    }
+}
+
+/// The filter chain of a listener with TLS that is served.
+fn chain(listener: &ListenerPlan) -> Chain {
+    let host = listener.hostname.clone();
+    let tls = (!listener.certificates.is_empty()).then(|| ChainTls {
+        certificates: listener.certificates.clone(),
+        versions: listener.tls_versions,
+        clients: listener.clients.clone(),
+    });
+    match (&listener.stream, tls) {
+        (Some(to), tls) => Chain::Stream { host, name: listener.name.clone(), tls, to: to.clone() },
+        (None, Some(tls)) => Chain::Https { host, tls, table: listener.table(), proxies: listener.proxies },
+        (None, None) => Chain::Refuse { host, name: listener.name.clone() },
     }
 }
 

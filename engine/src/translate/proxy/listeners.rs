@@ -1,4 +1,5 @@
-//! The listeners of HTTPProxies: one port without TLS, one with TLS and a filter chain for each host.
+//! The listeners of HTTPProxies: one port without TLS, one with TLS and a filter chain for each host,
+//! and one for clients that name none.
 //!
 //! They are served like a Gateway of this name, which nobody writes. Any Gateway that wants one of the ports has it.
 
@@ -10,6 +11,7 @@ use holdfast_graph::ObjectKey;
 use super::host::{self, HostClaim};
 use crate::apis::Body;
 use crate::apis::contour::GROUP;
+use crate::encode::listener::TlsVersions;
 use crate::settings::Settings;
 use crate::status::Condition;
 use crate::translate::gateway::{self, GatewayPlan, Owner};
@@ -23,6 +25,9 @@ pub(crate) const NAME: &str = "httpproxy";
 /// The name of the listener without TLS; those with TLS are named after their hosts.
 const HTTP: &str = "http";
 
+/// The name of the listener for clients that name no host; no host is called so.
+pub(super) const NAMELESS: &str = "*";
+
 /// The Gateway that stands for the listeners of HTTPProxies.
 pub(crate) fn key() -> ObjectKey {
     ObjectKey::new(GROUP, "Gateway", NAMESPACE, NAME)
@@ -35,24 +40,8 @@ pub(in crate::translate) fn plan(settings: &Settings, reader: &mut Reader<'_>) -
         return None;
     }
     let mut listeners = vec![listener(HTTP.into(), false, None, settings)];
-    let mut claims: Vec<_> =
-        hosts.iter().filter_map(|claim| Some((claim.host.as_ref()?, claim.tls.as_ref()?))).collect();
-    claims.sort_by_key(|(host, _)| *host);
-    for (host, tls) in claims {
-        let name: Arc<str> = host.domain().into();
-        // Of two that claim a host none is served; one chain is enough to refuse it.
-        if listeners.last().is_some_and(|last| last.name == name) {
-            continue;
-        }
-        let mut listener = listener(name.clone(), true, Some(name), settings);
-        listener.tls_versions = tls.versions;
-        listener.certificates = tls.certificate.iter().cloned().collect();
-        listener.broken_certificates = tls.broken.iter().cloned().collect();
-        if listener.certificates.is_empty() {
-            listener.reject(Standing::Closed, "Invalid", "the host has no TLS that can be served: see its HTTPProxy");
-        }
-        listeners.push(listener);
-    }
+    listeners.extend(secure(&hosts, settings));
+    listeners.extend(nameless(&hosts, settings));
     for https in [false, true] {
         if let Some(message) = taken(https, settings, reader) {
             let of_port = listeners.iter_mut().filter(|listener| listener.https == https);
@@ -66,6 +55,54 @@ pub(in crate::translate) fn plan(settings: &Settings, reader: &mut Reader<'_>) -
         accepted: Condition::new("Accepted", true, "Accepted", "the listeners of HTTPProxies"),
         faults: Vec::new(),
     })
+}
+
+/// The listeners with TLS, one for each host.
+fn secure(hosts: &[Arc<HostClaim>], settings: &Settings) -> Vec<ListenerPlan> {
+    let mut claims: Vec<_> =
+        hosts.iter().filter_map(|claim| Some((claim.host.as_ref()?, claim.tls.as_ref()?))).collect();
+    claims.sort_by_key(|(host, _)| *host);
+    let mut listeners: Vec<ListenerPlan> = Vec::new();
+    for (host, tls) in claims {
+        let name: Arc<str> = host.domain().into();
+        // Of two that claim a host none is served; one chain is enough to refuse it.
+        if listeners.last().is_some_and(|last| last.name == name) {
+            continue;
+        }
+        let mut listener = listener(name.clone(), true, Some(name), settings);
+        listener.tls_versions = tls.versions;
+        listener.certificates = tls.certificate.iter().cloned().collect();
+        listener.broken_certificates = tls.broken.iter().cloned().collect();
+        listener.clients.clone_from(&tls.clients);
+        listener.stream = tls.stream.as_ref().and_then(|stream| stream.to.clone());
+        listener.to_nameless = tls.is_served_to_nameless();
+        if !tls.is_served() {
+            listener.reject(Standing::Closed, "Invalid", "the host has no TLS that can be served: see its HTTPProxy");
+        }
+        listeners.push(listener);
+    }
+    listeners
+}
+
+/// The listener for clients that name no host, or one that nobody has; nothing where no host is served to them.
+fn nameless(hosts: &[Arc<HostClaim>], settings: &Settings) -> Option<ListenerPlan> {
+    let claims = || hosts.iter().filter_map(|claim| claim.tls.as_ref());
+    let served: Vec<_> = claims().filter(|tls| tls.is_served_to_nameless()).collect();
+    let broken = claims().find_map(|tls| tls.broken_fallback.clone());
+    if served.is_empty() && broken.is_none() {
+        return None;
+    }
+    let mut listener = listener(NAMELESS.into(), true, None, settings);
+    // Whoever asks for 1.3 at least is not to be had with less by not being named.
+    let only_13 = served.iter().any(|tls| tls.versions.only_13);
+    let only_12 = !only_13 && !served.is_empty() && served.iter().all(|tls| tls.versions.only_12);
+    listener.tls_versions = TlsVersions { only_13, only_12 };
+    listener.certificates = served.first().and_then(|tls| tls.fallback.clone()).into_iter().collect();
+    listener.broken_certificates = broken.into_iter().collect();
+    if served.is_empty() {
+        listener.reject(Standing::Closed, "Invalid", "the certificate for clients that name no host cannot be used");
+    }
+    Some(listener)
 }
 
 /// What the roots claim; where Secrets are read in another version, as they claim it then.
@@ -125,6 +162,9 @@ fn listener(name: Arc<str>, https: bool, hostname: Option<Arc<str>>, settings: &
         kinds: ["HTTPProxy"].into(),
         namespaces: Namespaces::None,
         certificates: Vec::new(),
+        clients: None,
+        stream: None,
+        to_nameless: false,
         broken_certificates: Vec::new(),
         tls_versions: Default::default(),
         proxies: true,

@@ -77,6 +77,11 @@ pub(in crate::translate) fn plan(
     let (leaves, duplicates) = duplicates::judge(tree.leaves);
     plan.findings.extend(duplicates);
     plan.members = tree.members;
+    if let Some(stream) = claim.tls.as_ref().and_then(|tls| tls.stream.as_ref()) {
+        plan.members.extend(stream.members.iter().cloned());
+        let backends = stream.to.iter().flat_map(|stream| &stream.backends);
+        plan.backends.extend(backends.map(|(backend, _)| backend.clone()));
+    }
     let guard = policy::guard(key, proxy, &mut plan.findings);
     place(&mut plan, claim, settings);
     let mut made = Vec::new();
@@ -141,9 +146,11 @@ fn place(plan: &mut RoutePlan, claim: &HostClaim, settings: &Settings) {
     let gateway = listeners::key();
     if let Some(host) = &claim.host {
         plan.places.insert((gateway.clone(), TableName::Port(settings.proxies.http_port), host.clone()));
-        if claim.tls.as_ref().is_some_and(|tls| tls.certificate.is_some()) {
-            let table = TableName::Listener(host.domain().into());
-            plan.places.insert((gateway, table, host.clone()));
+        let tls = claim.tls.as_ref();
+        let own = tls.filter(|tls| tls.has_routes()).map(|_| host.domain());
+        let nameless = tls.filter(|tls| tls.is_served_to_nameless()).map(|_| listeners::NAMELESS);
+        for name in own.into_iter().chain(nameless) {
+            plan.places.insert((gateway.clone(), TableName::Listener(name.into()), host.clone()));
         }
     }
 }
