@@ -261,7 +261,10 @@ impl Fleet {
 
     /// Does it serve this version of a route object?
     pub(super) fn has(&self, route: &ObjectKey, plan: &RoutePlan) -> bool {
-        self.routes.get(route).is_some_and(|known| known.places == plan.places && known.routes == plan.routes)
+        let same = |known: &Arc<RoutePlan>| {
+            known.places == plan.places && known.routes == plan.routes && known.backends == plan.backends
+        };
+        self.routes.get(route).is_some_and(same)
     }
 
     fn each_place(&mut self, plan: &RoutePlan, change: impl Fn(&mut HostState, &Arc<Rendered>)) {
