@@ -8,6 +8,7 @@ use holdfast_graph::{ObjectKey, Origins, Role};
 
 use super::action::{self, Made, Trouble};
 use super::host::HostClaim;
+use super::stream::SECTION;
 use super::{HOST, host, is_ours, listeners, policy};
 use crate::apis::Body;
 use crate::apis::contour::http_proxy::{Entry, HttpProxy};
@@ -35,6 +36,8 @@ use crate::translate::table::TableName;
 
 /// What a route answers none of whose Services is there.
 const SERVICE_MISSING: u16 = 503;
+/// What a host answers without TLS that has connections only.
+const NOTHING_THERE: u16 = 404;
 /// What an include answers that leads nowhere.
 const INCLUDE_MISSING: u16 = 502;
 
@@ -115,6 +118,9 @@ pub(in crate::translate) fn plan(
         let Some(made) = made.get(served.index) else { continue };
         let owner = objects.get(&served.leaf.owner).unwrap_or(object);
         host.route(place, served, owner, made, &mut plan);
+    }
+    if plan.routes.is_empty() && claim.tls.as_ref().is_some_and(|tls| tls.stream.is_some()) {
+        host.keep(&mut plan);
     }
     plan.findings.sort_unstable();
     plan.findings.dedup();
@@ -213,6 +219,14 @@ impl Host<'_> {
             Response { status: self.settings.closed_status, body: self.settings.missing_backend_body.clone() };
         let name = names::proxy_route(self.key, HOST, 0, false);
         let route = self.bare(0, name, HOST, self.object, Match::any(), Action::Respond(response));
+        plan.routes.push(Arc::new(Rendered::new(route)));
+    }
+
+    /// A host that has connections only keeps its name: requests without TLS are not a wildcard's.
+    fn keep(&self, plan: &mut RoutePlan) {
+        let name = names::proxy_route(self.key, SECTION, 0, false);
+        let nothing = Action::Respond(Response { status: NOTHING_THERE, body: "".into() });
+        let route = self.bare(0, name, SECTION, self.object, Match::any(), nothing);
         plan.routes.push(Arc::new(Rendered::new(route)));
     }
 
