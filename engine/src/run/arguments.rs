@@ -9,6 +9,7 @@ use std::time::Duration;
 use holdfast_graph::ObjectKey;
 
 use crate::apis::decode::NAME_BYTES_MAX;
+use crate::apis::gateway::GROUP;
 use crate::apis::scheme;
 use crate::check::duration;
 
@@ -185,6 +186,14 @@ impl From<Listen> for Target {
 /// `namespace/name` of a Gateway.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GatewayName(pub String);
+
+impl GatewayName {
+    /// Its identity.
+    pub fn key(&self) -> ObjectKey {
+        let (namespace, name) = self.0.split_once('/').unwrap_or_default();
+        ObjectKey::new(GROUP, "Gateway", namespace, name)
+    }
+}
 
 impl FromStr for GatewayName {
     type Err = String;

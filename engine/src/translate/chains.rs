@@ -23,12 +23,12 @@ pub(super) fn chain(listener: &ListenerPlan, filters: Vec<ChainFilter>) -> Chain
     }
 }
 
-/// The wildcards whose hosts a listener of HTTPProxies would answer for.
+/// The wildcards whose hosts a listener would answer for.
 pub(super) fn wildcards(listener: &ListenerPlan, plan: &GatewayPlan) -> Vec<Host> {
-    let own = |listener: &ListenerPlan| Some(listener.host()).filter(|host| *host != Host::any() && host.is_wildcard());
+    let own = |listener: &ListenerPlan| Some(listener.host()).filter(Host::is_wildcard);
     match listener.is_for_nameless() {
         false => own(listener).into_iter().collect(),
-        true => plan.on_port(listener.port).filter(|listener| listener.to_nameless).filter_map(own).collect(),
+        true => plan.all().filter(|listener| listener.to_nameless).filter_map(own).collect(),
     }
 }
 

@@ -192,7 +192,7 @@ impl Fleet {
     pub(super) fn set_plan(&mut self, plan: Arc<GatewayPlan>) {
         self.dirty_listeners = true;
         let mut wanted: BTreeMap<TableName, (ListenerContext, BTreeMap<Host, Base>)> = BTreeMap::new();
-        let participating = || plan.listeners.iter().filter(|listener| listener.standing != Standing::Out);
+        let participating = || plan.all().filter(|listener| listener.standing != Standing::Out);
         for listener in participating().filter(|listener| listener.has_routes()) {
             let (_, hosts) = wanted.entry(listener.table()).or_insert_with(|| (listener.context(), BTreeMap::new()));
             // Clients that name no host are answered by the hosts that are served to them, and by no other.
@@ -204,8 +204,9 @@ impl Fleet {
                 hosts.entry(Host::any()).or_insert(Base::Misdirected);
             }
             let wildcards = chains::wildcards(listener, &plan);
-            let told = |other: &&ListenerPlan| {
-                !listener.proxies || wildcards.iter().any(|wildcard| wildcard.covers(&other.host()))
+            let told = |other: &&ListenerPlan| match listener.proxies || other.proxies {
+                true => wildcards.iter().any(|wildcard| wildcard.covers(&other.host())),
+                false => true,
             };
             let others = participating().filter(|other| listener.https && other.port == listener.port);
             for other in others.filter(told) {
@@ -479,8 +480,7 @@ impl Fleet {
 
     fn finish_listeners(&mut self) {
         let plan = self.plan.clone();
-        let ports: BTreeSet<u16> =
-            plan.listeners.iter().filter(|l| l.standing != Standing::Out).map(|l| l.port).collect();
+        let ports: BTreeSet<u16> = plan.all().filter(|l| l.standing != Standing::Out).map(|l| l.port).collect();
         let names: BTreeSet<String> = ports.iter().map(|port| names::listener(*port)).collect();
         let gone: Vec<_> =
             self.snapshot.of(ResourceType::Listener).keys().filter(|name| !names.contains(&***name)).cloned().collect();
@@ -491,7 +491,7 @@ impl Fleet {
         for number in ports {
             let mut chains: Vec<Chain> = Vec::new();
             let mut origins = Origins::one(self.key.clone());
-            for listener in plan.on_port(number) {
+            for listener in plan.all().filter(|l| l.port == number && l.standing != Standing::Out) {
                 let host = listener.hostname.clone();
                 match (listener.https, listener.standing) {
                     (false, _) if chains.is_empty() => {

@@ -9,7 +9,7 @@ use holdfast_graph::{ObjectKey, Origins, Role};
 use super::action::{self, Made, Trouble};
 use super::host::HostClaim;
 use super::stream::SECTION;
-use super::{HOST, host, is_ours, listeners, policy};
+use super::{HOST, host, is_ours, policy};
 use crate::apis::Body;
 use crate::apis::contour::http_proxy::{Entry, HttpProxy};
 use crate::encode::names;
@@ -87,7 +87,7 @@ pub(in crate::translate) fn plan(
         plan.backends.extend(backends.map(|(backend, _)| backend.clone()));
     }
     let guard = policy::guard(key, proxy, &mut plan.findings);
-    place(&mut plan, claim, settings);
+    place(&mut plan, claim);
     let mut made = Vec::new();
     let mut replacements = Vec::new();
     for leaf in &leaves {
@@ -142,24 +142,23 @@ pub(in crate::translate) fn failed(
     let found = Finding::error(&object.key, "", "VirtualHostError", "InternalError", &fault.message);
     let mut plan = RoutePlan { findings: vec![found], ..RoutePlan::default() };
     plan.members.insert(object.key.clone());
-    place(&mut plan, claim, settings);
+    place(&mut plan, claim);
     Host { key: &object.key, object, settings, claim, wildcard: None }.close(&mut plan);
     plan.faults.push(fault);
     Some(plan)
 }
 
 /// Where the routes of a host stand.
-fn place(plan: &mut RoutePlan, claim: &HostClaim, settings: &Settings) {
-    let gateway = listeners::key();
-    if let Some(host) = &claim.host {
-        plan.places.insert((gateway.clone(), TableName::Port(settings.proxies.http_port), host.clone()));
-        let tls = claim.tls.as_ref();
-        let own = tls.filter(|tls| tls.has_routes()).map(|_| host.domain());
-        let nameless = tls.filter(|tls| tls.is_served_to_nameless()).map(|_| listeners::NAMELESS);
-        for name in own.into_iter().chain(nameless) {
-            plan.places.insert((gateway.clone(), TableName::Listener(name.into()), host.clone()));
-        }
-    }
+fn place(plan: &mut RoutePlan, claim: &HostClaim) {
+    let (Some(host), Some(seats)) = (&claim.host, &claim.seats) else { return };
+    let http = seats.http.map(TableName::Port);
+    let tls = claim.tls.as_ref().filter(|tls| tls.has_routes());
+    let https = seats.https.as_ref().zip(tls).map(|(seat, tls)| {
+        let nameless = seat.nameless.iter().filter(|_| tls.is_served_to_nameless());
+        nameless.chain([&seat.name]).map(|name| TableName::Listener(name.clone()))
+    });
+    let tables = http.into_iter().chain(https.into_iter().flatten());
+    plan.places.extend(tables.map(|table| (seats.gateway.clone(), table, host.clone())));
 }
 
 fn rank<'a>(served: &'a Served<'_>) -> Rank<'a> {
@@ -281,7 +280,7 @@ impl Host<'_> {
         let insecure =
             made.as_ref().is_ok_and(|made| made.permit_insecure) || matches!(made, Err(Trouble::Include(..)));
         if self.claim.tls.is_some() && !insecure {
-            route.secure_port = Some(listeners::seen_port(true, self.settings));
+            route.secure_port = self.claim.seats.as_ref().and_then(|seats| Some(seats.https.as_ref()?.seen_port));
         }
         plan.routes.push(Arc::new(Rendered::new(route)));
     }

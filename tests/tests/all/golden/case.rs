@@ -143,6 +143,7 @@ fn setting(settings: &mut Settings, entry: &str) -> Result<(), String> {
             let (namespace, name) = value.split_once('/').ok_or_else(|| entry.to_owned())?;
             settings.proxies.fallback_certificate = Some(ObjectKey::new("", "Secret", namespace, name));
         }
+        ("gateway", _) => settings.proxies.gateway = Some(key(&format!("Gateway {value}"))?),
         ("roots", _) => settings.proxies.root_namespaces = vec![value.into()],
         ("re2", _) => settings.re2_program_size_max = number()?,
         _ => return Err(format!("setting {entry:?} is not known")),
