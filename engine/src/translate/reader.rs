@@ -150,6 +150,14 @@ impl<'a> Reader<'a> {
         self.over.filter(|over| over.objects.contains_key(key)).and_then(|_| self.objects.get(key))
     }
 
+    /// An object as it is today, whatever version of it is read otherwise: of those who may come in there is no earlier
+    /// list.
+    pub(super) fn current(&mut self, key: &ObjectKey) -> Option<&'a Arc<Object>> {
+        self.reads.push(Input::Object(key.clone()));
+        let hidden = self.over.is_some_and(|over| over.hidden.contains(key));
+        self.objects.get(key).filter(|_| !hidden)
+    }
+
     /// Every Gateway, of whatever class.
     pub(super) fn gateways(&mut self) -> impl Iterator<Item = &'a Arc<Object>> + use<'a> {
         self.reads.push(Input::Gateways);
