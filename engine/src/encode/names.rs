@@ -47,6 +47,11 @@ pub(crate) fn secret(key: &ObjectKey) -> String {
     format!("secret/{}/{}", key.namespace, key.name)
 }
 
+/// What certificates of clients are checked against, as an object asks for it.
+pub(crate) fn client_trust(owner: &ObjectKey, label: &str) -> String {
+    format!("clients/{}/{}/{label}", owner.namespace, owner.name)
+}
+
 /// The listener of a port.
 pub(crate) fn listener(port: u16) -> String {
     format!("listener/{port}")
@@ -58,6 +63,11 @@ pub(crate) fn route_configuration(table: &TableName) -> String {
         TableName::Port(port) => format!("http/{port}"),
         TableName::Listener(name) => format!("https/{name}"),
     }
+}
+
+/// The filter chain of a listener that passes connections on.
+pub(crate) fn stream(listener: &str) -> String {
+    format!("stream/{listener}")
 }
 
 /// The filter chain of a listener that refuses connections.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use holdfast_graph::{Detected, Gates, Graph, Node, ObjectKey, Plan, Step, Verdict, World as _};
 
 use super::checker::Objection;
+use super::claims;
 use super::shared;
 use super::world::World;
 use crate::fault::Class;
@@ -76,10 +77,12 @@ pub(crate) fn derive(world: &World<'_>, graph: &Graph) -> Derived {
     refused.extend(world.held.map(|held| changed(held, world)).unwrap_or_default());
     derived.broken.extend(refused.iter().map(|(node, broken)| (node.clone(), broken.clone())));
     let mut shared = shared::refused(world, &mut derived.retry_at);
-    if derived.broken.is_empty() && shared.is_empty() {
-        return derived;
-    }
+    let claims = claims::found(world);
+    derived.broken.extend(claims.stood_in_for.clone());
     for _ in 0..STAND_INS_MAX {
+        if derived.broken.is_empty() && shared.is_empty() {
+            break;
+        }
         let own = derived.broken.keys().cloned();
         let nodes: BTreeSet<Node> = own.chain(shared.nodes(world, &gates)).collect();
         derived.plan = Plan::derive(&nodes, graph, world, &gates);
@@ -97,6 +100,7 @@ pub(crate) fn derive(world: &World<'_>, graph: &Graph) -> Derived {
         refused.extend(more);
     }
     shared.tell(&mut derived, world, &gates);
+    claims.tell(&mut derived, world);
     derived
 }
 
@@ -144,7 +148,7 @@ fn found_by_translation(world: &World<'_>) -> BTreeMap<Node, Broken> {
     broken
 }
 
-fn by_translation(field: String, message: String) -> Broken {
+pub(super) fn by_translation(field: String, message: String) -> Broken {
     Broken { detected: Detected::Translation, field: field.into(), message: message.into(), since: None }
 }
 

@@ -11,6 +11,7 @@ pub mod attribution;
 pub(crate) mod blame;
 mod chains;
 pub mod checker;
+mod claims;
 pub(crate) mod closed;
 pub(crate) mod clusters;
 pub(crate) mod conditions;

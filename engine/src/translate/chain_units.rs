@@ -34,6 +34,7 @@ impl Translator {
         for listener in plan.all().filter(|listener| listener.standing != Standing::Out) {
             if let Some(unit) = self.unit_of(gateway, listener) {
                 units.entry(encode::names::route_configuration(&listener.table())).or_insert_with(|| unit.clone());
+                units.entry(encode::names::stream(&listener.name)).or_insert_with(|| unit.clone());
                 units.entry(encode::names::refusal(&listener.name)).or_insert(unit);
             }
         }
@@ -51,7 +52,8 @@ impl Translator {
         }
         let serving = plan.all().filter(|listener| listener.standing == Standing::Serving);
         let contents = serving.filter_map(|listener| {
-            let content = chains.get(&encode::names::route_configuration(&listener.table()))?;
+            let http = chains.get(&encode::names::route_configuration(&listener.table()));
+            let content = http.or_else(|| chains.get(&encode::names::stream(&listener.name)))?;
             Some((*content, self.unit_of(gateway, listener)?))
         });
         contents.collect()

@@ -10,6 +10,7 @@
 mod asked;
 mod backend;
 pub(crate) mod chain_units;
+mod chains;
 pub(crate) mod claims;
 mod conditions;
 mod conflicts;
@@ -25,7 +26,7 @@ mod narrow;
 pub(crate) mod overlay;
 mod ports;
 pub(crate) mod proxy;
-mod reader;
+pub(crate) mod reader;
 pub(crate) mod route;
 mod rule;
 pub(crate) mod table;
@@ -54,7 +55,7 @@ use gateway::GatewayPlan;
 use overlay::Overlay;
 use proxy::host::HostClaim;
 use proxy::neighbours::Claimants;
-use reader::{Indexes, Input, Reader, Rivals};
+use reader::{Indexes, Input, LentHostnames, Reader, Rivals};
 use route::RoutePlan;
 use variant::Variants;
 
@@ -101,6 +102,10 @@ pub(crate) struct Translator {
     shares: BTreeMap<ObjectKey, Arc<RoutePlan>>,
     /// Routes of which a rule is served otherwise than it is written.
     replaced_routes: BTreeSet<ObjectKey>,
+    /// Routes with a hostname that cannot be used.
+    unclaimed_routes: BTreeSet<ObjectKey>,
+    /// Hostnames that listeners have from an earlier version, where they can.
+    lent: HashMap<ObjectKey, LentHostnames>,
     readers: HashMap<Input, HashSet<Unit>>,
     reads: HashMap<Unit, Vec<Input>>,
     dirty: BTreeSet<Unit>,
@@ -118,6 +123,16 @@ pub(crate) struct Changes {
     pub(crate) gateways: BTreeSet<ObjectKey>,
     /// Routes that were translated again, whether or not that changed anything.
     pub(crate) routes: BTreeSet<ObjectKey>,
+}
+
+impl Changes {
+    /// Adds those of a translation that came after.
+    pub(crate) fn add(&mut self, later: Changes) {
+        self.fleets.extend(later.fleets);
+        self.withdrawn.extend(later.withdrawn);
+        self.gateways.extend(later.gateways);
+        self.routes.extend(later.routes);
+    }
 }
 
 impl Translator {
@@ -141,6 +156,8 @@ impl Translator {
             included: BTreeMap::new(),
             shares: BTreeMap::new(),
             replaced_routes: BTreeSet::new(),
+            unclaimed_routes: BTreeSet::new(),
+            lent: HashMap::new(),
             readers: HashMap::new(),
             reads: HashMap::new(),
             dirty: BTreeSet::new(),
@@ -312,6 +329,7 @@ impl Translator {
             rivals: &self.rivals,
             claimants: &self.claimants,
             hosts: &self.hosts,
+            lent: &self.lent,
             reads: Vec::new(),
             edges: Vec::new(),
         }

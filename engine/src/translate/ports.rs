@@ -1,7 +1,6 @@
 //! What stands behind each port of a Gateway: the filter chains of its listeners.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use holdfast_graph::{ObjectKey, Origins};
 
@@ -50,20 +49,15 @@ fn port(
                 chains.push(Chain::Http { table, proxies, filters });
             }
             (true, Standing::Serving) => {
-                origins = Origins::union([&origins, &listener.certificates.iter().cloned().collect()]);
-                let (certificates, table) = (listener.certificates.clone(), listener.table());
-                let (proxies, versions) = (listener.proxies, listener.tls_versions);
-                let filters = filters(&table, &mut origins);
-                chains.push(Chain::Https { host, certificates, table, proxies, versions, filters });
+                let stream = listener.stream.iter().flat_map(|stream| &stream.origins);
+                let own: Origins = listener.certificates.iter().chain(stream).cloned().collect();
+                origins = Origins::union([&origins, &own]);
+                let filters = filters(&listener.table(), &mut origins);
+                chains.push(super::chains::chain(listener, filters));
             }
-            (true, _) if refuses(&chains, host.as_ref()) => {}
+            (true, _) if super::chains::refuses(&chains, host.as_ref()) => {}
             (true, _) => chains.push(Chain::Refuse { host, name: listener.name.clone() }),
         }
     }
     (Port { address: plan.socket(number), chains }, origins)
-}
-
-/// Is there a chain that refuses this host already? Envoy takes no two chains with equal matches.
-fn refuses(chains: &[Chain], host: Option<&Arc<str>>) -> bool {
-    chains.iter().any(|chain| matches!(chain, Chain::Refuse { host: refused, .. } if refused.as_ref() == host))
 }
