@@ -4,6 +4,7 @@
 //! in each API that offers it.
 
 pub mod chain;
+pub mod cookies;
 pub mod cors;
 pub mod ext_auth;
 pub mod hash;
