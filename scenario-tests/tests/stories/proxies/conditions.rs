@@ -9,6 +9,8 @@ pub(crate) fn stories() -> Vec<Story> {
     stories!("proxies::conditions", true, [includes_in_every_depth, duplicates_of_every_kind])
 }
 
+type Headers = &'static [(&'static str, &'static str)];
+
 async fn includes_in_every_depth(world: World) -> Result<()> {
     // Each level asks for more: a path, a header, a path and a query parameter, a header, a path.
     let conditions = [
@@ -30,7 +32,7 @@ async fn includes_in_every_depth(world: World) -> Result<()> {
     }
     let served = serve(&world).await?;
     served.get("example.com", "/one").comes_to_answer(211).await?;
-    let rows: [(&str, &[(&str, &str)], u16); 11] = [
+    let rows: [(&str, Headers, u16); 11] = [
         ("/", &[], 210),
         ("/one/x", &[], 211),
         ("/one", &[("x-two", "2")], 212),
