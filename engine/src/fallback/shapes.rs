@@ -30,7 +30,7 @@ mod tests {
     #[test]
     fn names_do_not_count_and_everything_else_does() {
         let backend = |name: &str, protocol, tuned| {
-            let service = ServicePort { key: ObjectKey::new("", "Service", "shop", name), port: 80 };
+            let service = ServicePort { key: ObjectKey::new("", "Service", "shop", name), port: 80, health: None };
             shape(&encode(&Backend { service, protocol, tuned }))
         };
         let idle = |seconds| {
