@@ -9,6 +9,7 @@ use std::sync::Arc;
 use holdfast_graph::{ObjectKey, Origins};
 
 use crate::features::cors::Cors;
+use crate::features::filters::Filters;
 use crate::features::hash::Hashed;
 use crate::features::headers::HeaderEdits;
 use crate::features::internal_redirect::InternalRedirect;
@@ -19,6 +20,7 @@ use crate::features::redirect::Redirect;
 use crate::features::retry::Retry;
 use crate::features::rewrite::Rewrite;
 use crate::features::timeout::Timeouts;
+use crate::features::tracing::Tracing;
 use crate::features::upstream::Tuned;
 use crate::object::Age;
 
@@ -45,6 +47,12 @@ pub struct Route {
     pub ip_filter: Option<IpFilter>,
     /// How often requests may come to one Envoy.
     pub rate_limit: Option<LocalRateLimit>,
+    /// What policies tell filters.
+    pub filters: Filters,
+    /// What the names of its statistics begin with; none are counted for it where unset.
+    pub stat_prefix: Option<Arc<str>>,
+    /// What is recorded of its requests.
+    pub tracing: Option<Tracing>,
     /// Where requests without TLS are redirected to it: the port for it, as clients know it.
     pub secure_port: Option<u16>,
     /// The unit of its object that it came from, as `rules[1]`.
@@ -65,6 +73,8 @@ impl Route {
             && self.cors.is_none()
             && self.ip_filter.is_none()
             && self.rate_limit.is_none()
+            && self.filters.is_empty()
+            && self.tracing.is_none()
     }
 }
 

@@ -8,6 +8,7 @@ pub mod core;
 pub mod decode;
 pub mod document;
 pub mod gateway;
+pub mod kgateway;
 pub mod meta;
 pub mod scheme;
 
@@ -35,6 +36,18 @@ pub enum Body {
     CertificateDelegation(Arc<contour::delegation::Delegation>),
     /// `projectcontour.io` ExtensionService.
     ExtensionService(Arc<contour::extension_service::ExtensionService>),
+    /// `gateway.kgateway.dev` TrafficPolicy.
+    TrafficPolicy(Arc<kgateway::traffic_policy::TrafficPolicy>),
+    /// `gateway.kgateway.dev` GatewayExtension.
+    GatewayExtension(Arc<kgateway::extension::GatewayExtension>),
+    /// `gateway.kgateway.dev` Backend.
+    Backend(Arc<kgateway::backend::Backend>),
+    /// `gateway.kgateway.dev` DirectResponse.
+    DirectResponse(Arc<kgateway::direct_response::DirectResponse>),
+    /// `gateway.kgateway.dev` ListenerPolicy.
+    ListenerPolicy(Arc<kgateway::listener_policy::ListenerPolicy>),
+    /// `gateway.kgateway.dev` BackendConfigPolicy.
+    BackendConfigPolicy(Arc<kgateway::backend_config::BackendConfigPolicy>),
     /// Core Service.
     Service(core::service::Service),
     /// `discovery.k8s.io` EndpointSlice.

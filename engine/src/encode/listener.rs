@@ -33,6 +33,7 @@ use prost::{Message, Name};
 
 use super::cluster::{CONNECTION_BUFFER_BYTES, ads};
 use super::{any, endpoints, names, route, seconds};
+use crate::features::filters::Filter as Known;
 use crate::features::ip_filter;
 use crate::features::local_rate_limit::{self, LocalRateLimit};
 use crate::translate::table::TableName;
@@ -86,6 +87,17 @@ pub(crate) enum Chain {
     },
 }
 
+/// Whose routes a connection manager serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Serves {
+    /// Those that policies can be attached to.
+    Policies,
+    /// Those of HTTPProxies.
+    Proxies,
+    /// Either: they are only tried.
+    Either,
+}
+
 /// The listener of a port.
 pub(crate) fn encode(port: &Port) -> Bytes {
     let tls = port.chains.iter().any(|chain| !matches!(chain, Chain::Http { .. }));
@@ -110,13 +122,13 @@ fn filter_chain(chain: &Chain) -> FilterChain {
     match chain {
         Chain::Http { table, proxies } => FilterChain {
             name: names::route_configuration(table),
-            filters: vec![connection_manager(names::route_configuration(table), *proxies)],
+            filters: vec![connection_manager(names::route_configuration(table), Serves::one(*proxies))],
             ..Default::default()
         },
         Chain::Https { host, certificates, table, proxies, versions } => FilterChain {
             name: names::route_configuration(table),
             filter_chain_match: server_names(host.as_deref()),
-            filters: vec![connection_manager(names::route_configuration(table), *proxies)],
+            filters: vec![connection_manager(names::route_configuration(table), Serves::one(*proxies))],
             transport_socket: Some(transport_socket(certificates.iter().map(names::secret), *versions)),
             ..Default::default()
         },
@@ -169,16 +181,14 @@ pub(super) fn transport_socket(certificates: impl Iterator<Item = String>, versi
 
 /// The HTTP connection manager of a route configuration, with the limits that Envoy's best practices ask for at the edge.
 ///
-/// `proxies` are served with filters that routes of HTTPProxies have settings for.
-pub(super) fn connection_manager(name: String, proxies: bool) -> Filter {
+/// Its filters are those that its routes may have settings for.
+pub(super) fn connection_manager(name: String, serves: Serves) -> Filter {
     let yes = || Some(BoolValue { value: true });
     let manager = HttpConnectionManager {
         stat_prefix: name.replace('/', "_"),
         route_specifier: Some(RouteSpecifier::Rds(Rds { config_source: Some(ads()), route_config_name: name })),
-        http_filters: [http_filter(route::CORS_FILTER, &Cors::default())]
+        http_filters: serves.filters()
             .into_iter()
-            .chain(proxies.then(|| http_filter(local_rate_limit::FILTER, &LocalRateLimit::filter())))
-            .chain(proxies.then(|| http_filter(ip_filter::FILTER, &Rbac::default())))
             .chain([http_filter("envoy.filters.http.router", &Router::default())])
             .collect(),
         upgrade_configs: vec![UpgradeConfig { upgrade_type: "websocket".into(), ..Default::default() }],
@@ -203,6 +213,43 @@ pub(super) fn connection_manager(name: String, proxies: bool) -> Filter {
         ..Default::default()
     };
     filter("envoy.filters.network.http_connection_manager", &manager)
+}
+
+impl Serves {
+    fn one(proxies: bool) -> Self {
+        if proxies { Serves::Proxies } else { Serves::Policies }
+    }
+
+    fn filters(self) -> Vec<HttpFilter> {
+        match self {
+            Serves::Policies => of_policies(),
+            Serves::Proxies => of_proxies(),
+            Serves::Either => {
+                let by_address = http_filter(ip_filter::FILTER, &Rbac::default());
+                of_policies().into_iter().chain([by_address]).collect()
+            }
+        }
+    }
+}
+
+/// Filters that routes of HTTPProxies have settings for.
+fn of_proxies() -> Vec<HttpFilter> {
+    vec![
+        http_filter(route::CORS_FILTER, &Cors::default()),
+        http_filter(local_rate_limit::FILTER, &LocalRateLimit::filter()),
+        http_filter(ip_filter::FILTER, &Rbac::default()),
+    ]
+}
+
+/// Filters that policies have settings for, switched off where they have none.
+fn of_policies() -> Vec<HttpFilter> {
+    let filter = |filter: &Known| HttpFilter {
+        name: filter.name().into(),
+        config_type: Some(HttpFilterConfig::TypedConfig(filter.in_chain())),
+        disabled: true,
+        ..Default::default()
+    };
+    Known::ALL.iter().map(filter).collect()
 }
 
 fn http_filter<M: Message + Name>(name: &str, config: &M) -> HttpFilter {

@@ -12,19 +12,31 @@ use holdfast_xds::Version;
 use prost::Message;
 use prost::encoding::{WireType, encode_key, encode_varint};
 
+use crate::features::filters::{self, Filters};
+
 /// `VirtualHost.routes`.
 const ROUTES_FIELD: u32 = 3;
+/// `VirtualHost.typed_per_filter_config`.
+const HOST_FILTERS_FIELD: u32 = 15;
 /// `RouteConfiguration.virtual_hosts`.
 const VIRTUAL_HOSTS_FIELD: u32 = 2;
+/// `RouteConfiguration.typed_per_filter_config`.
+const FILTERS_FIELD: u32 = 16;
 
 /// A virtual host with its routes, each encoded, in order.
-pub(crate) fn virtual_host<'a>(name: String, domain: String, routes: impl Iterator<Item = &'a Bytes> + Clone) -> Bytes {
+pub(crate) fn virtual_host<'a>(
+    name: String,
+    domain: String,
+    filters: &Filters,
+    routes: impl Iterator<Item = &'a Bytes> + Clone,
+) -> Bytes {
     #[cfg_attr(not(any(test, feature = "testing")), allow(unused_mut))]
     let mut host = envoy::VirtualHost { name, domains: vec![domain], ..Default::default() };
     #[cfg(any(test, feature = "testing"))]
     crate::testing::mistakes::spoil_host(&mut host, routes.clone());
     let mut buffer = host.encode_to_vec();
     routes.for_each(|route| append(&mut buffer, ROUTES_FIELD, route));
+    filters::append(filters::encoded(filters), HOST_FILTERS_FIELD, &mut buffer);
     buffer.into()
 }
 
@@ -33,9 +45,10 @@ pub(crate) fn virtual_host<'a>(name: String, domain: String, routes: impl Iterat
 /// The version is made from the versions of the parts: hashing all bytes again would cost more than copying them.
 pub(crate) fn route_configuration<'a>(
     name: String,
+    filters: &Filters,
     hosts: impl Iterator<Item = (&'a Bytes, &'a Version)> + Clone,
 ) -> (Bytes, Version) {
-    let head = envoy::RouteConfiguration {
+    let mut head = envoy::RouteConfiguration {
         name,
         ignore_port_in_host_matching: true,
         // Clusters come and go on their own; one that is missing is answered 500, it refuses no configuration.
@@ -43,6 +56,7 @@ pub(crate) fn route_configuration<'a>(
         ..Default::default()
     }
     .encode_to_vec();
+    filters::append(filters::encoded(filters), FILTERS_FIELD, &mut head);
     let mut parts = head.clone();
     hosts.clone().for_each(|(_, version)| parts.extend_from_slice(version.as_bytes()));
     let size: usize = hosts.clone().map(|(host, _)| host.len() + 8).sum();

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use holdfast_graph::Content;
 
 use crate::encode::{names, route_configuration};
+use crate::features::filters::Filters;
 use crate::features::redirect::ListenerContext;
 use crate::translate::route::Rendered;
 use crate::translate::table::Host;
@@ -41,11 +42,11 @@ fn assembled<'a>(parts: impl Iterator<Item = (&'a Host, &'a Rendered)>, context:
             parts.sort_by(|a, b| a.route.precedence.cmp(&b.route.precedence));
             let routes: Vec<Bytes> = parts.iter().map(|rendered| rendered.encoded(context).0).collect();
             let host =
-                route_configuration::virtual_host(names::virtual_host(host), host.domain().into(), routes.iter());
+                route_configuration::virtual_host(names::virtual_host(host), host.domain().into(), &Filters::new(), routes.iter());
             let version = holdfast_xds::Version::of(&host);
             (host, version)
         })
         .collect();
     let parts = hosts.iter().map(|(host, version)| (host, version));
-    route_configuration::route_configuration("trial".into(), parts).0
+    route_configuration::route_configuration("trial".into(), &Filters::new(), parts).0
 }

@@ -13,6 +13,7 @@ use super::weighted;
 use crate::apis::gateway::references::BackendRef;
 use crate::encode::names;
 use crate::fault::{Class, Fault};
+use crate::features::filters;
 use crate::features::Flaw;
 use crate::features::headers::HeaderEdits;
 use crate::features::timeout::Timeouts;
@@ -247,6 +248,9 @@ impl Place<'_> {
             cors: None,
             ip_filter: None,
             rate_limit: None,
+            filters: filters::Filters::new(),
+            stat_prefix: None,
+            tracing: None,
             secure_port: None,
             section: format!("rules[{}]", self.index).into(),
             origins: self.origins.clone(),

@@ -13,6 +13,7 @@ use crate::apis::Body;
 use crate::apis::contour::http_proxy::{Entry, HttpProxy};
 use crate::encode::names;
 use crate::fault::Class;
+use crate::features::filters::Filters;
 use crate::features::headers::HeaderEdits;
 use crate::features::rewrite::PathRewrite;
 use crate::model::{Action, Match, NamedMatch, PathMatch, PathRank, Precedence, Response, Route, ValueMatch};
@@ -322,6 +323,9 @@ impl Host<'_> {
             cors: None,
             ip_filter: None,
             rate_limit: None,
+            filters: Filters::new(),
+            stat_prefix: None,
+            tracing: None,
             secure_port: None,
             section: section.into(),
             origins: Origins::one(owner.key.clone()),
