@@ -1,0 +1,69 @@
+//! HTTPProxies through a real Envoy: includes, rewriting, duplicates, TLS, and what is broken beside what is not.
+
+mod includes;
+mod matching;
+mod policies;
+mod tls;
+
+use anyhow::{Result, ensure};
+use holdfast_scenario_tests::ask::{Ask, get};
+use holdfast_scenario_tests::holdfast::{Holdfast, HoldfastOptions};
+use holdfast_scenario_tests::{Story, World, until};
+
+pub(crate) fn stories() -> Vec<Story> {
+    [includes::stories(), matching::stories(), policies::stories(), tls::stories()].concat()
+}
+
+/// The ports of the listeners, and Holdfast.
+struct Served {
+    http: u16,
+    https: u16,
+    holdfast: Holdfast,
+}
+
+async fn serve(world: &World) -> Result<Served> {
+    serve_with(world, &[]).await
+}
+
+/// The same, with more flags.
+async fn serve_with(world: &World, flags: &[&str]) -> Result<Served> {
+    let (http, https) = (world.port()?, world.port()?);
+    let (first, second) = (http.to_string(), https.to_string());
+    let ports = ["--httpproxy-http", &first, "--httpproxy-https", &second];
+    let options = HoldfastOptions::new(world)?.args(&[&ports, flags].concat());
+    Ok(Served { http, https, holdfast: world.run_with(options).await? })
+}
+
+fn proxy(namespace: &str, name: &str, spec: &str) -> String {
+    let spec: String = spec.trim().lines().map(|line| format!("  {line}\n")).collect();
+    format!(
+        "apiVersion: projectcontour.io/v1\nkind: HTTPProxy\nmetadata: {{name: {name}, namespace: {namespace}}}\nspec:\n{spec}"
+    )
+}
+
+impl Served {
+    fn get(&self, host: &str, path: &str) -> Ask {
+        get(self.http, path).host(host)
+    }
+
+    /// `Valid` of a proxy, as its status has it.
+    async fn status(&self, namespace: &str, name: &str) -> Result<serde_json::Value> {
+        let statuses = self.holdfast.diagnostics("/debug/statuses").await?;
+        let text = statuses.to_string();
+        let all = statuses.get("objects").and_then(|all| all.as_array()).cloned().unwrap_or_default();
+        let is_it = |status: &serde_json::Value| {
+            let object = &status["object"];
+            object["kind"] == "HTTPProxy" && object["namespace"] == namespace && object["name"] == name
+        };
+        all.into_iter().find(is_it).map(|mut status| status["status"].take()).ok_or_else(|| anyhow::anyhow!("{text}"))
+    }
+
+    async fn comes_to_be(&self, namespace: &str, name: &str, current: &str) -> Result<()> {
+        until("the status says so", || async {
+            let status = self.status(namespace, name).await?;
+            ensure!(status["currentStatus"] == current, "{status}");
+            Ok(())
+        })
+        .await
+    }
+}
