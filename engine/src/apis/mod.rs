@@ -59,6 +59,11 @@ pub enum Body {
 }
 
 impl Body {
+    /// Is it a policy that is attached to others?
+    pub(crate) fn is_policy(&self) -> bool {
+        matches!(self, Body::TrafficPolicy(_) | Body::ListenerPolicy(_) | Body::BackendConfigPolicy(_))
+    }
+
     /// Does a rule of a route name an extension that may guard it? Of this index, or any of them.
     pub(crate) fn names_guard(&self, rule: Option<usize>) -> bool {
         match self {

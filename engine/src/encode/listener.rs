@@ -187,7 +187,8 @@ pub(super) fn connection_manager(name: String, serves: Serves) -> Filter {
     let manager = HttpConnectionManager {
         stat_prefix: name.replace('/', "_"),
         route_specifier: Some(RouteSpecifier::Rds(Rds { config_source: Some(ads()), route_config_name: name })),
-        http_filters: serves.filters()
+        http_filters: serves
+            .filters()
             .into_iter()
             .chain([http_filter("envoy.filters.http.router", &Router::default())])
             .collect(),

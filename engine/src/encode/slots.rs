@@ -29,7 +29,10 @@ const CERTIFICATES_PORT: u16 = 2;
 
 /// The listener with a filter chain for each route configuration that it is given by name.
 pub(crate) fn routes(name: &str, slots: impl Iterator<Item = String>) -> Bytes {
-    let chain = |slot| FilterChain { filters: vec![listener::connection_manager(slot, listener::Serves::Either)], ..Default::default() };
+    let chain = |slot| FilterChain {
+        filters: vec![listener::connection_manager(slot, listener::Serves::Either)],
+        ..Default::default()
+    };
     unbound(name, ROUTES_PORT, slots.map(chain).collect())
 }
 

@@ -41,8 +41,12 @@ fn assembled<'a>(parts: impl Iterator<Item = (&'a Host, &'a Rendered)>, context:
         .map(|(host, mut parts)| {
             parts.sort_by(|a, b| a.route.precedence.cmp(&b.route.precedence));
             let routes: Vec<Bytes> = parts.iter().map(|rendered| rendered.encoded(context).0).collect();
-            let host =
-                route_configuration::virtual_host(names::virtual_host(host), host.domain().into(), &Filters::new(), routes.iter());
+            let host = route_configuration::virtual_host(
+                names::virtual_host(host),
+                host.domain().into(),
+                &Filters::new(),
+                routes.iter(),
+            );
             let version = holdfast_xds::Version::of(&host);
             (host, version)
         })

@@ -46,10 +46,8 @@ pub struct Source {
 impl ApiKeyAuth {
     /// Envoy's form.
     pub(crate) fn encode(&self) -> ApiKeyAuthPerRoute {
-        let credential = |(key, client): (&Arc<str>, &Arc<str>)| Credential {
-            key: key.to_string(),
-            client: client.to_string(),
-        };
+        let credential =
+            |(key, client): (&Arc<str>, &Arc<str>)| Credential { key: key.to_string(), client: client.to_string() };
         let source = |source: &Source| KeySource {
             header: source.header.to_string(),
             query: source.query.to_string(),

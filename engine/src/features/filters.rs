@@ -197,8 +197,11 @@ pub(crate) fn encoded(filters: &Filters) -> impl Iterator<Item = (&'static str, 
     filters.iter().map(|(filter, setting)| (filter.name(), setting.encode()))
 }
 
-/// What of settings decides who may come in, encoded.
-pub(crate) fn guarding(filters: &Filters) -> BTreeMap<String, Vec<u8>> {
+/// What of settings decides who may come in, encoded, by the name of the filter.
+pub(crate) type Guards = BTreeMap<String, Vec<u8>>;
+
+/// See [`Guards`].
+pub(crate) fn guarding(filters: &Filters) -> Guards {
     let guards = filters.iter().filter(|(filter, _)| filter.guards());
     guards.map(|(filter, setting)| (filter.name().to_owned(), setting.encode().encode_to_vec())).collect()
 }

@@ -21,11 +21,6 @@ impl Percent {
     pub(crate) fn encode(self) -> FractionalPercent {
         FractionalPercent { numerator: self.0, denominator: DenominatorType::Hundred.into() }
     }
-
-    /// As a number.
-    pub(crate) fn number(self) -> f64 {
-        self.0.into()
-    }
 }
 
 /// Envoy's form where it can be changed at run time, which nobody does.

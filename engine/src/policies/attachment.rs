@@ -58,8 +58,7 @@ mod tests {
     fn targets_stand_in_the_namespace_of_their_policy() {
         let target: TargetRef =
             serde_json::from_value(json!({"group": "g", "kind": "K", "name": "n", "sectionName": "s"})).unwrap();
-        let selector =
-            serde_json::from_value(json!({"group": "g", "kind": "K", "matchLabels": {"app": "x"}})).unwrap();
+        let selector = serde_json::from_value(json!({"group": "g", "kind": "K", "matchLabels": {"app": "x"}})).unwrap();
         let nothing = serde_json::from_value(json!({"group": "g", "kind": "K", "matchLabels": {}})).unwrap();
         let targets = Targets { references: vec![(0, target)], selectors: vec![(0, selector), (1, nothing)] };
         let labels = BTreeMap::from([("app".to_owned(), "x".to_owned())]);

@@ -10,6 +10,7 @@ use holdfast_xds::Version;
 use super::claims::{Attachment, Claims, Parent};
 use super::guard;
 use super::overlay::{Closing, Manner};
+use super::policy;
 use super::reader::Reader;
 use super::rule::{self, Outcome, Ranked, ReadRule, Replaced};
 use super::table::{Host, TableName};
@@ -21,6 +22,7 @@ use crate::fault::{Class, Fault};
 use crate::features::redirect::ListenerContext;
 use crate::model::{Action, Backend, Route};
 use crate::object::Object;
+use crate::policies::merge::Origins as PolicyOrigins;
 use crate::proxies::finding::Finding;
 use crate::settings::Settings;
 use crate::status::Condition;
@@ -81,6 +83,10 @@ pub(crate) struct RoutePlan {
     pub(crate) conditions: Vec<Condition>,
     /// Are all its rules broken?
     pub(crate) wholly_invalid: bool,
+    /// Policies that are attached to it or to rules of it, or that rules name.
+    pub(crate) policies: BTreeSet<ObjectKey>,
+    /// Which policy said what, by rule.
+    pub(crate) merged: BTreeMap<Arc<str>, PolicyOrigins>,
     /// Of a root HTTPProxy: the proxies that take part in its host.
     pub(crate) members: BTreeSet<ObjectKey>,
     /// Of a root HTTPProxy: what was found out about them.
@@ -111,11 +117,13 @@ pub(super) fn plan(
         claims.parents.iter().map(|parent| against_rivals(object, parent, reader, &mut plan.faults)).collect();
     let outcomes = outcomes(object, closed, settings, reader);
     let count = outcomes.len();
-    for outcome in outcomes {
+    for (index, outcome) in outcomes.into_iter().enumerate() {
         plan.routes.extend(outcome.routes.into_iter().map(|route| Arc::new(Rendered::new(route))));
         plan.backends.extend(outcome.backends);
         plan.faults.extend(outcome.faults);
         plan.replaced.extend(outcome.replaced);
+        plan.policies.extend(outcome.policies);
+        plan.merged.extend(outcome.of_policies.map(|origins| (format!("rules[{index}]").into(), origins)));
     }
     let attachments = plan.parents.iter().flat_map(|parent| &parent.attachments);
     plan.places = attachments.flat_map(places).collect();
@@ -165,9 +173,10 @@ fn outcomes(object: &Object, closed: &Closed, settings: &Settings, reader: &mut 
             None => rule::unreadable(object, index, name, &matches, why.to_owned(), settings),
         }
     };
+    let attached = policy::route::attached(object, reader);
     let mut decoded = |index: usize, rule: ReadRule<'_>| match closing(closed, index) {
         Some(closing) => rule::closed(object, &rule, closing, settings),
-        None => rule::translate(object, rule, settings, reader),
+        None => rule::translate(object, rule, &attached, settings, reader),
     };
     match &object.body {
         Body::HttpRoute(route) => enumerate(&route.rules, |index, entry| match entry {
@@ -250,7 +259,10 @@ fn conditions(plan: &RoutePlan) -> Vec<Condition> {
             Condition::new("ResolvedRefs", false, first.reason, message.collect::<Vec<_>>().join("; "))
         }
     });
-    let broken = || plan.replaced.iter().filter(|replaced| replaced.class == Class::Invalid);
+    let broken = || {
+        let told = |replaced: &&Replaced| replaced.class == Class::Invalid || replaced.policy.is_some();
+        plan.replaced.iter().filter(told)
+    };
     let tell = |replaced: &Replaced| format!("({}): {}", replaced.section, replaced.message);
     if broken().next().is_some() {
         let told = broken().map(tell).collect::<Vec<_>>().join("; ");

@@ -19,6 +19,7 @@ impl Translator {
             .chain(routes)
             .chain(self.strays.values())
             .chain(self.endpoint_faults.values().flatten())
+            .chain(self.policies.values().flat_map(|plan| &plan.faults))
             .cloned()
             .chain(self.orphan_faults())
             .collect();

@@ -41,6 +41,9 @@ pub struct BackendConfigSpec {
     pub upstream_proxy_protocol: Option<Value>,
 }
 
+/// What comes of it.
+const CLOSED: &str = "what uses the back end in question is answered 500";
+
 /// A BackendConfigPolicy.
 pub type BackendConfigPolicy = Policy<BackendConfigSpec>;
 
@@ -68,5 +71,12 @@ impl BackendConfigSpec {
 }
 
 pub(in crate::apis) fn decode(mut document: Value, found: &mut Found) -> Option<Body> {
-    Some(Body::BackendConfigPolicy(Arc::new(policy::read(&mut document, found))))
+    let policy: BackendConfigPolicy = policy::read(&mut document, found);
+    for field in policy.spec.iter().flat_map(BackendConfigSpec::set) {
+        found.invalid(
+            format!("spec.{field}"),
+            format!("{field} cannot be served by this version of Holdfast; {CLOSED}"),
+        );
+    }
+    Some(Body::BackendConfigPolicy(Arc::new(policy)))
 }

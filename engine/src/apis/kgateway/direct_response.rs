@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::policy::{self, Unread};
 use crate::apis::Body;
 use crate::apis::decode::Found;
+use crate::check;
 
 /// A DirectResponse.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
@@ -40,6 +41,16 @@ pub(in crate::apis) fn decode(mut document: Value, found: &mut Found) -> Option<
     let before = found.faults.len();
     let spec = document.get_mut("spec").map(Value::take).unwrap_or_default();
     let response: DirectResponse = found.typed("spec", &spec)?;
+    if let Err(fault) = check::number::response_status(response.status) {
+        found.invalid("spec.status", fault.to_string());
+    }
+    if let Err(fault) = check::number::body(response.body.as_deref().unwrap_or_default().as_bytes()) {
+        found.invalid("spec.body", fault.to_string());
+    }
+    if response.body_format.is_some() {
+        let message = "bodies made from a format cannot be served by this version of Holdfast; what names it is closed";
+        found.invalid("spec.bodyFormat", message);
+    }
     let unread = policy::whole_or_not(found, before);
     Some(Body::DirectResponse(Arc::new(DirectResponse { unread, ..response })))
 }

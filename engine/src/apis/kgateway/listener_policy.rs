@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::policy::{self, Policy};
+use super::policy::{self, Policy, Unread};
 use crate::apis::Body;
 use crate::apis::decode::Found;
 
@@ -71,13 +71,19 @@ impl ListenerSpec {
     pub fn set(&self) -> Vec<String> {
         let default = self.default.iter().flat_map(ListenerConfig::set).map(|name| format!("default.{name}"));
         let ports = self.per_port.iter().flatten().enumerate();
-        let ports = ports.flat_map(|(index, port)| {
-            port.listener.set().map(move |name| format!("perPort[{index}].listener.{name}"))
-        });
+        let ports = ports
+            .flat_map(|(index, port)| port.listener.set().map(move |name| format!("perPort[{index}].listener.{name}")));
         default.chain(ports).collect()
     }
 }
 
 pub(in crate::apis) fn decode(mut document: Value, found: &mut Found) -> Option<Body> {
-    Some(Body::ListenerPolicy(Arc::new(policy::read(&mut document, found))))
+    let mut policy: ListenerPolicy = policy::read(&mut document, found);
+    for field in policy.spec.iter().flat_map(ListenerSpec::set).collect::<Vec<_>>() {
+        let message = format!("{field} cannot be served by this version of Holdfast; what the policy is for is closed");
+        let field = format!("spec.{field}");
+        found.invalid(&field, &message);
+        policy.unread.push(Unread { field, message });
+    }
+    Some(Body::ListenerPolicy(Arc::new(policy)))
 }

@@ -196,6 +196,7 @@ impl Host<'_> {
         let message = plan.findings.iter().find(|finding| finding.object == *self.key);
         let message = message.map_or_else(|| "the host cannot be served".to_owned(), |finding| finding.message.clone());
         plan.replaced.push(Replaced {
+            policy: None,
             object: self.key.clone(),
             section: HOST.to_owned(),
             response: Some(self.settings.closed_status),
@@ -237,6 +238,7 @@ impl Host<'_> {
                 }
                 let (class, response, message) = self.answer(trouble);
                 plan.replaced.push(Replaced {
+                    policy: None,
                     object: leaf.owner.clone(),
                     section: section.clone(),
                     response: response.as_ref().map(|response| response.status),
