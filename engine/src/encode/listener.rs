@@ -12,7 +12,6 @@ use envoy_types::pb::envoy::config::core::v3::{Http2ProtocolOptions, HttpProtoco
 use envoy_types::pb::envoy::config::listener::v3::filter::ConfigType as FilterConfig;
 use envoy_types::pb::envoy::config::listener::v3::listener_filter::ConfigType as ListenerFilterConfig;
 use envoy_types::pb::envoy::config::listener::v3::{Filter, FilterChain, FilterChainMatch, Listener, ListenerFilter};
-use envoy_types::pb::envoy::extensions::filters::http::cors::v3::Cors;
 use envoy_types::pb::envoy::extensions::filters::http::rbac::v3::Rbac;
 use envoy_types::pb::envoy::extensions::filters::http::router::v3::Router;
 use envoy_types::pb::envoy::extensions::filters::listener::tls_inspector::v3::TlsInspector;
@@ -24,6 +23,7 @@ use envoy_types::pb::envoy::extensions::filters::network::http_connection_manage
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::{
     HttpConnectionManager, HttpFilter, Rds,
 };
+use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::common_tls_context::ValidationContextType;
 use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::{
     CommonTlsContext, DownstreamTlsContext, SdsSecretConfig, TlsParameters, tls_parameters::TlsProtocol,
 };
@@ -32,11 +32,16 @@ use holdfast_graph::ObjectKey;
 use prost::{Message, Name};
 
 use super::cluster::{CONNECTION_BUFFER_BYTES, ads};
-use super::{any, endpoints, names, route, seconds};
-use crate::features::filters::Filter as Known;
+use super::{any, endpoints, names, seconds};
+use crate::features::chain::{self, ChainFilter};
+use crate::features::client_certificate::{ClientCertificates, Told};
+use crate::features::filters::{ACCESS, BEFORE, CONTENT, Filter as Known};
 use crate::features::ip_filter;
-use crate::features::local_rate_limit::{self, LocalRateLimit};
+use crate::features::stream::Stream;
 use crate::translate::table::TableName;
+
+/// What HTTP is agreed on over TLS.
+pub(super) const HTTP: [&str; 2] = ["h2", "http/1.1"];
 
 /// Versions of TLS, of which there are 1.2 and 1.3; both where nothing is said.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -63,19 +68,32 @@ pub(crate) enum Chain {
         table: TableName,
         /// Are they those of HTTPProxies?
         proxies: bool,
+        /// The filters that its routes ask for.
+        filters: Vec<ChainFilter>,
     },
     /// TLS for the hosts of one listener.
     Https {
         /// Hostname of the listener; all where unset.
         host: Option<Arc<str>>,
-        /// Certificates, at least one.
-        certificates: Vec<ObjectKey>,
+        /// How TLS is spoken.
+        tls: ChainTls,
         /// Its routes.
         table: TableName,
         /// Are they those of HTTPProxies?
         proxies: bool,
-        /// The versions of TLS.
-        versions: TlsVersions,
+        /// The filters that its routes ask for.
+        filters: Vec<ChainFilter>,
+    },
+    /// TLS whose connections are passed on as they are.
+    Stream {
+        /// Hostname of the listener; all where unset.
+        host: Option<Arc<str>>,
+        /// Name of the listener.
+        name: Arc<str>,
+        /// How TLS is spoken; unset where it ends at the back end.
+        tls: Option<ChainTls>,
+        /// Where connections go.
+        to: Arc<Stream>,
     },
     /// The listener owns its hosts, but has no usable certificate: connections are refused, so that no broader
     /// listener answers in its place.
@@ -87,15 +105,15 @@ pub(crate) enum Chain {
     },
 }
 
-/// Whose routes a connection manager serves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Serves {
-    /// Those that policies can be attached to.
-    Policies,
-    /// Those of HTTPProxies.
-    Proxies,
-    /// Either: they are only tried.
-    Either,
+/// TLS that ends here.
+#[derive(Default)]
+pub(crate) struct ChainTls {
+    /// Certificates, at least one.
+    pub certificates: Vec<ObjectKey>,
+    /// The versions of TLS.
+    pub versions: TlsVersions,
+    /// What is asked of clients.
+    pub clients: Option<Arc<ClientCertificates>>,
 }
 
 /// The listener of a port.
@@ -120,18 +138,32 @@ pub(crate) fn encode(port: &Port) -> Bytes {
 
 fn filter_chain(chain: &Chain) -> FilterChain {
     match chain {
-        Chain::Http { table, proxies } => FilterChain {
+        Chain::Http { table, proxies, filters } => FilterChain {
             name: names::route_configuration(table),
-            filters: vec![connection_manager(names::route_configuration(table), Serves::one(*proxies))],
+            filters: vec![connection_manager(names::route_configuration(table), *proxies, filters, None)],
             ..Default::default()
         },
-        Chain::Https { host, certificates, table, proxies, versions } => FilterChain {
-            name: names::route_configuration(table),
-            filter_chain_match: server_names(host.as_deref()),
-            filters: vec![connection_manager(names::route_configuration(table), Serves::one(*proxies))],
-            transport_socket: Some(transport_socket(certificates.iter().map(names::secret), *versions)),
-            ..Default::default()
-        },
+        Chain::Https { host, tls, table, proxies, filters } => {
+            let told = tls.clients.as_ref().and_then(|clients| clients.told);
+            FilterChain {
+                name: names::route_configuration(table),
+                filter_chain_match: server_names(host.as_deref()),
+                filters: vec![connection_manager(names::route_configuration(table), *proxies, filters, told)],
+                transport_socket: Some(tls.transport_socket(&HTTP)),
+                ..Default::default()
+            }
+        }
+        Chain::Stream { host, name, tls, to } => {
+            let name = format!("stream/{name}");
+            FilterChain {
+                filter_chain_match: server_names(host.as_deref()),
+                filters: to.filters(&name),
+                // What is spoken is a matter between the client and the back end.
+                transport_socket: tls.as_ref().map(|tls| tls.transport_socket(&[])),
+                name,
+                ..Default::default()
+            }
+        }
         Chain::Refuse { host, name } => FilterChain {
             name: format!("refuse/{name}"),
             filter_chain_match: server_names(host.as_deref()),
@@ -150,14 +182,26 @@ fn server_names(host: Option<&str>) -> Option<FilterChainMatch> {
     })
 }
 
-fn filter<M: Message + Name>(name: &str, config: &M) -> Filter {
+pub(crate) fn filter<M: Message + Name>(name: &str, config: &M) -> Filter {
     Filter { name: name.into(), config_type: Some(FilterConfig::TypedConfig(any(config))) }
 }
 
+impl ChainTls {
+    fn transport_socket(&self, protocols: &[&str]) -> TransportSocket {
+        transport_socket(self.certificates.iter().map(names::secret), self.versions, self.clients.as_deref(), protocols)
+    }
+}
+
 /// TLS with certificates by the names of their Secrets.
-pub(super) fn transport_socket(certificates: impl Iterator<Item = String>, versions: TlsVersions) -> TransportSocket {
+pub(super) fn transport_socket(
+    certificates: impl Iterator<Item = String>,
+    versions: TlsVersions,
+    clients: Option<&ClientCertificates>,
+    protocols: &[&str],
+) -> TransportSocket {
     let minimum = if versions.only_13 { TlsProtocol::TlSv13 } else { TlsProtocol::TlSv12 };
     let maximum = if versions.only_12 { TlsProtocol::TlSv12 } else { TlsProtocol::TlsAuto };
+    let secret = |name: String| SdsSecretConfig { name, sds_config: Some(ads()) };
     let context = DownstreamTlsContext {
         common_tls_context: Some(CommonTlsContext {
             tls_params: Some(TlsParameters {
@@ -165,12 +209,13 @@ pub(super) fn transport_socket(certificates: impl Iterator<Item = String>, versi
                 tls_maximum_protocol_version: maximum.into(),
                 ..Default::default()
             }),
-            alpn_protocols: vec!["h2".into(), "http/1.1".into()],
-            tls_certificate_sds_secret_configs: certificates
-                .map(|name| SdsSecretConfig { name, sds_config: Some(ads()) })
-                .collect(),
+            alpn_protocols: protocols.iter().map(|protocol| (*protocol).to_owned()).collect(),
+            tls_certificate_sds_secret_configs: certificates.map(secret).collect(),
+            validation_context_type: clients
+                .map(|clients| ValidationContextType::ValidationContextSdsSecretConfig(secret(clients.trust.name()))),
             ..Default::default()
         }),
+        require_client_certificate: clients.map(|clients| BoolValue { value: clients.required }),
         ..Default::default()
     };
     TransportSocket {
@@ -181,15 +226,25 @@ pub(super) fn transport_socket(certificates: impl Iterator<Item = String>, versi
 
 /// The HTTP connection manager of a route configuration, with the limits that Envoy's best practices ask for at the edge.
 ///
-/// Its filters are those that its routes may have settings for.
-pub(super) fn connection_manager(name: String, serves: Serves) -> Filter {
+/// `proxies` are served with filters that routes of HTTPProxies have settings for, `own` are those that some of its routes
+/// ask for. Whoever is asked whether a request may pass may choose another route for it, so that all other checks come
+/// after. `told` is what back ends learn of certificates of clients, which is nothing where it is unset.
+pub(super) fn connection_manager(name: String, proxies: bool, own: &[ChainFilter], told: Option<Told>) -> Filter {
     let yes = || Some(BoolValue { value: true });
-    let manager = HttpConnectionManager {
+    let (counted, asked): (Vec<_>, Vec<_>) = own.iter().partition(|filter| matches!(filter, ChainFilter::RateLimit(_)));
+    let mut manager = HttpConnectionManager {
         stat_prefix: name.replace('/', "_"),
         route_specifier: Some(RouteSpecifier::Rds(Rds { config_source: Some(ads()), route_config_name: name })),
-        http_filters: serves
-            .filters()
-            .into_iter()
+        http_filters: BEFORE
+            .iter()
+            .map(of_policies)
+            .chain((!own.is_empty()).then(|| http_filter(chain::NAMES, &chain::naming(own))))
+            .chain([http_filter(chain::GUARD, &Rbac::default())])
+            .chain(asked.iter().map(own_filter))
+            .chain(ACCESS.iter().map(of_policies))
+            .chain(proxies.then(|| http_filter(ip_filter::FILTER, &Rbac::default())))
+            .chain(counted.iter().map(own_filter))
+            .chain(CONTENT.iter().map(of_policies))
             .chain([http_filter("envoy.filters.http.router", &Router::default())])
             .collect(),
         upgrade_configs: vec![UpgradeConfig { upgrade_type: "websocket".into(), ..Default::default() }],
@@ -213,44 +268,30 @@ pub(super) fn connection_manager(name: String, serves: Serves) -> Filter {
         request_headers_timeout: Some(seconds(10)),
         ..Default::default()
     };
+    if let Some(told) = told {
+        told.apply(&mut manager);
+    }
     filter("envoy.filters.network.http_connection_manager", &manager)
 }
 
-impl Serves {
-    fn one(proxies: bool) -> Self {
-        if proxies { Serves::Proxies } else { Serves::Policies }
-    }
-
-    fn filters(self) -> Vec<HttpFilter> {
-        match self {
-            Serves::Policies => of_policies(),
-            Serves::Proxies => of_proxies(),
-            Serves::Either => {
-                let by_address = http_filter(ip_filter::FILTER, &Rbac::default());
-                of_policies().into_iter().chain([by_address]).collect()
-            }
-        }
-    }
-}
-
-/// Filters that routes of HTTPProxies have settings for.
-fn of_proxies() -> Vec<HttpFilter> {
-    vec![
-        http_filter(route::CORS_FILTER, &Cors::default()),
-        http_filter(local_rate_limit::FILTER, &LocalRateLimit::filter()),
-        http_filter(ip_filter::FILTER, &Rbac::default()),
-    ]
-}
-
-/// Filters that policies have settings for, switched off where they have none.
-fn of_policies() -> Vec<HttpFilter> {
-    let filter = |filter: &Known| HttpFilter {
+/// A filter that policies have settings for, switched off where they have none.
+fn of_policies(filter: &Known) -> HttpFilter {
+    HttpFilter {
         name: filter.name().into(),
         config_type: Some(HttpFilterConfig::TypedConfig(filter.in_chain())),
         disabled: true,
         ..Default::default()
-    };
-    Known::ALL.iter().map(filter).collect()
+    }
+}
+
+fn own_filter(filter: &&ChainFilter) -> HttpFilter {
+    let (config, disabled) = filter.encode();
+    HttpFilter {
+        name: filter.name().to_owned(),
+        disabled,
+        config_type: Some(HttpFilterConfig::TypedConfig(config)),
+        ..Default::default()
+    }
 }
 
 fn http_filter<M: Message + Name>(name: &str, config: &M) -> HttpFilter {

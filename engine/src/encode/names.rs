@@ -3,6 +3,7 @@
 
 use holdfast_graph::ObjectKey;
 
+use crate::features::remote::Remote;
 use crate::model::{Backend, Protocol, ServicePort};
 use crate::translate::table::{Host, TableName};
 
@@ -19,6 +20,23 @@ pub(crate) fn cluster(backend: &Backend) -> String {
     format!("{}{protocol}{tuned}", endpoints(&backend.service))
 }
 
+/// The cluster of somebody whom Envoy itself asks. One of an object is called after it, whatever it consists of.
+pub(crate) fn remote(remote: &Remote) -> String {
+    match remote {
+        Remote::Backend(backend) => cluster(backend),
+        Remote::Group(group) => self::group(&group.owner),
+        Remote::Host(host) => {
+            let label = host.label().map(|label| format!("/{label}")).unwrap_or_default();
+            format!("dns/{}:{}{label}", host.host, host.port)
+        }
+    }
+}
+
+/// The cluster of a group, and its endpoints where it has several Services.
+pub(crate) fn group(owner: &ObjectKey) -> String {
+    format!("extension/{}/{}", owner.namespace, owner.name)
+}
+
 /// The endpoints of a Service's port, whatever protocol they are spoken to in.
 pub(crate) fn endpoints(service: &ServicePort) -> String {
     format!("service/{}/{}/{}", service.key.namespace, service.key.name, service.port)
@@ -27,6 +45,11 @@ pub(crate) fn endpoints(service: &ServicePort) -> String {
 /// A certificate.
 pub(crate) fn secret(key: &ObjectKey) -> String {
     format!("secret/{}/{}", key.namespace, key.name)
+}
+
+/// What certificates of clients are checked against, as an object asks for it.
+pub(crate) fn client_trust(owner: &ObjectKey, label: &str) -> String {
+    format!("clients/{}/{}/{label}", owner.namespace, owner.name)
 }
 
 /// The listener of a port.

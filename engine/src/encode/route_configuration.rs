@@ -12,23 +12,26 @@ use holdfast_xds::Version;
 use prost::Message;
 use prost::encoding::{WireType, encode_key, encode_varint};
 
+use super::{any, per_filter};
 use crate::features::filters::{self, Filters};
+use crate::features::local_rate_limit;
+use crate::model::HostSettings;
 
 /// `VirtualHost.routes`.
 const ROUTES_FIELD: u32 = 3;
 /// `VirtualHost.typed_per_filter_config`.
-const HOST_FILTERS_FIELD: u32 = 15;
+const PER_FILTER_FIELD: u32 = 15;
 /// `RouteConfiguration.virtual_hosts`.
 const VIRTUAL_HOSTS_FIELD: u32 = 2;
 /// `RouteConfiguration.typed_per_filter_config`.
 const FILTERS_FIELD: u32 = 16;
 
-/// A virtual host with its routes, each encoded, in order.
+/// A virtual host with its routes, each encoded, in order, and what holds for all that say nothing themselves.
 pub(crate) fn virtual_host<'a>(
     name: String,
     domain: String,
-    filters: &Filters,
     routes: impl Iterator<Item = &'a Bytes> + Clone,
+    settings: &HostSettings,
 ) -> Bytes {
     #[cfg_attr(not(any(test, feature = "testing")), allow(unused_mut))]
     let mut host = envoy::VirtualHost { name, domains: vec![domain], ..Default::default() };
@@ -36,7 +39,12 @@ pub(crate) fn virtual_host<'a>(
     crate::testing::mistakes::spoil_host(&mut host, routes.clone());
     let mut buffer = host.encode_to_vec();
     routes.for_each(|route| append(&mut buffer, ROUTES_FIELD, route));
-    filters::append(filters::encoded(filters), HOST_FILTERS_FIELD, &mut buffer);
+    if let Some(limit) = &settings.rate_limit {
+        per_filter(PER_FILTER_FIELD, local_rate_limit::FILTER, &any(&limit.encode()), &mut buffer);
+    }
+    for (name, config) in filters::encoded(&settings.filters) {
+        per_filter(PER_FILTER_FIELD, name, &config, &mut buffer);
+    }
     buffer.into()
 }
 
@@ -56,7 +64,9 @@ pub(crate) fn route_configuration<'a>(
         ..Default::default()
     }
     .encode_to_vec();
-    filters::append(filters::encoded(filters), FILTERS_FIELD, &mut head);
+    for (name, config) in filters::encoded(filters) {
+        per_filter(FILTERS_FIELD, name, &config, &mut head);
+    }
     let mut parts = head.clone();
     hosts.clone().for_each(|(_, version)| parts.extend_from_slice(version.as_bytes()));
     let size: usize = hosts.clone().map(|(host, _)| host.len() + 8).sum();

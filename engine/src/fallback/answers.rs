@@ -28,7 +28,7 @@ impl Line {
                 Outcome::Refused { message } => self.refuse(answer, name, version, message, around),
             }
         }
-        if answer.kind == ResourceType::Cluster {
+        if matches!(answer.kind, ResourceType::Cluster | ResourceType::Listener) {
             self.promote_waiting(around);
         }
     }

@@ -9,6 +9,7 @@ use holdfast_xds::ResourceType;
 
 use super::around::Around;
 use super::line::Line;
+use crate::encode::names;
 use crate::fault::Fault;
 use crate::hold::Standing;
 use crate::translate::Translator;
@@ -81,7 +82,7 @@ impl Line {
         }
     }
 
-    /// Clusters were acknowledged: objects may have waited for them.
+    /// Clusters or listeners were acknowledged: objects may have waited for them.
     pub(crate) fn promote_waiting(&mut self, around: &Around<'_>) {
         let waiting = self.unpromoted.clone();
         self.promote(&waiting, around);
@@ -96,10 +97,16 @@ impl Line {
             return false;
         }
         let contents = around.translator.contents(&self.gateway, plan);
-        let clusters = plan.backends.iter().all(|backend| {
-            let name = crate::encode::names::cluster(backend);
-            self.hold.standing(ResourceType::Cluster, &name) == Some(Standing::Acknowledged)
-        });
-        !contents.is_empty() && clusters && contents.iter().all(|(content, _)| self.proof.is_proven(content))
+        let remotes = plan.remotes();
+        let mut names = plan.backends.iter().map(names::cluster).chain(remotes.iter().map(names::remote));
+        let acknowledged = |kind, name: &str| self.hold.standing(kind, name) == Some(Standing::Acknowledged);
+        let clusters = names.all(|name| acknowledged(ResourceType::Cluster, &name));
+        // Filters that its routes ask for stand in listeners.
+        let listeners = plan.routes.iter().all(|rendered| rendered.route.guards.is_empty())
+            || self.wanted.of(ResourceType::Listener).keys().all(|name| acknowledged(ResourceType::Listener, name));
+        !contents.is_empty()
+            && clusters
+            && listeners
+            && contents.iter().all(|(content, _)| self.proof.is_proven(content))
     }
 }

@@ -9,6 +9,7 @@ use holdfast_graph::Content;
 use crate::encode::{names, route_configuration};
 use crate::features::filters::Filters;
 use crate::features::redirect::ListenerContext;
+use crate::model::HostSettings;
 use crate::translate::route::Rendered;
 use crate::translate::table::Host;
 
@@ -44,8 +45,8 @@ fn assembled<'a>(parts: impl Iterator<Item = (&'a Host, &'a Rendered)>, context:
             let host = route_configuration::virtual_host(
                 names::virtual_host(host),
                 host.domain().into(),
-                &Filters::new(),
                 routes.iter(),
+                &HostSettings::default(),
             );
             let version = holdfast_xds::Version::of(&host);
             (host, version)

@@ -31,10 +31,10 @@ use crate::encode::any;
 pub enum Filter {
     /// Requests that are delayed or fail on purpose.
     Fault,
-    /// Who may come in, by address.
-    Acl,
     /// Cross-origin requests.
     Cors,
+    /// Who may come in, by address.
+    Acl,
     /// Names and passwords.
     BasicAuth,
     /// Keys.
@@ -54,6 +54,24 @@ pub enum Filter {
     /// Bodies of responses are compressed.
     Compressor(Library),
 }
+
+/// Those that requests meet before anybody is asked about them: preflights carry no credentials.
+pub(crate) const BEFORE: [Filter; 2] = [Filter::Fault, Filter::Cors];
+/// Those that say who may come in. Whoever is asked before may choose another route, so that they come after.
+pub(crate) const ACCESS: [Filter; 4] = [Filter::Acl, Filter::BasicAuth, Filter::ApiKeyAuth, Filter::LocalRateLimit];
+/// Those that judge or change what requests look like.
+pub(crate) const CONTENT: [Filter; 10] = [
+    Filter::Transformation,
+    Filter::HeaderMutation,
+    Filter::Buffer,
+    Filter::Csrf,
+    Filter::Decompressor(Library::Gzip),
+    Filter::Decompressor(Library::Brotli),
+    Filter::Decompressor(Library::Zstd),
+    Filter::Compressor(Library::Gzip),
+    Filter::Compressor(Library::Brotli),
+    Filter::Compressor(Library::Zstd),
+];
 
 /// What a filter is told.
 #[derive(Clone, Debug, PartialEq)]
@@ -86,26 +104,6 @@ pub enum Setting {
 pub type Filters = BTreeMap<Filter, Arc<Setting>>;
 
 impl Filter {
-    /// All of them, in order.
-    pub const ALL: [Filter; 16] = [
-        Filter::Fault,
-        Filter::Acl,
-        Filter::Cors,
-        Filter::BasicAuth,
-        Filter::ApiKeyAuth,
-        Filter::LocalRateLimit,
-        Filter::Transformation,
-        Filter::HeaderMutation,
-        Filter::Buffer,
-        Filter::Csrf,
-        Filter::Decompressor(Library::Gzip),
-        Filter::Decompressor(Library::Brotli),
-        Filter::Decompressor(Library::Zstd),
-        Filter::Compressor(Library::Gzip),
-        Filter::Compressor(Library::Brotli),
-        Filter::Compressor(Library::Zstd),
-    ];
-
     /// Its name in the chain, under which routes have settings for it.
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -180,28 +178,16 @@ impl Setting {
     }
 }
 
-/// Appends settings to a message that is encoded already, as entries of its map `typed_per_filter_config`.
-///
-/// By hand, in order: the order of a map with several entries is not defined.
-pub(crate) fn append<'a>(entries: impl Iterator<Item = (&'a str, Any)>, field: u32, message: &mut Vec<u8>) {
-    for (name, config) in entries {
-        let mut entry = Vec::new();
-        prost::encoding::string::encode(1, &name.to_owned(), &mut entry);
-        prost::encoding::message::encode(2, &config, &mut entry);
-        prost::encoding::bytes::encode(field, &entry, message);
-    }
-}
-
 /// Settings with the names of their filters, in order.
 pub(crate) fn encoded(filters: &Filters) -> impl Iterator<Item = (&'static str, Any)> {
     filters.iter().map(|(filter, setting)| (filter.name(), setting.encode()))
 }
 
 /// What of settings decides who may come in, encoded, by the name of the filter.
-pub(crate) type Guards = BTreeMap<String, Vec<u8>>;
+pub(crate) type Guarding = BTreeMap<String, Vec<u8>>;
 
-/// See [`Guards`].
-pub(crate) fn guarding(filters: &Filters) -> Guards {
+/// See [`Guarding`].
+pub(crate) fn guarding(filters: &Filters) -> Guarding {
     let guards = filters.iter().filter(|(filter, _)| filter.guards());
     guards.map(|(filter, setting)| (filter.name().to_owned(), setting.encode().encode_to_vec())).collect()
 }
@@ -214,8 +200,9 @@ mod tests {
 
     #[test]
     fn no_two_filters_share_a_name_and_the_order_is_that_of_the_chain() {
-        let names: BTreeSet<_> = Filter::ALL.iter().map(|filter| filter.name()).collect();
-        assert_eq!(names.len(), Filter::ALL.len());
-        assert!(Filter::ALL.is_sorted());
+        let all: Vec<Filter> = BEFORE.into_iter().chain(ACCESS).chain(CONTENT).collect();
+        let names: BTreeSet<_> = all.iter().map(|filter| filter.name()).collect();
+        assert_eq!(names.len(), all.len());
+        assert!(all.is_sorted());
     }
 }

@@ -13,6 +13,7 @@ use holdfast_xds::{Resource, ResourceType, Snapshot, Version};
 use imbl::OrdMap;
 use prost::Message;
 
+use super::chains;
 use super::gateway::GatewayPlan;
 use super::listener::{ListenerPlan, Standing};
 use super::policy::level::{Level, LevelPlan};
@@ -20,9 +21,11 @@ use super::route::{Rendered, RoutePlan};
 use super::table::{Host, TableName};
 use crate::encode::listener::{Chain, Port};
 use crate::encode::{self, names};
-use crate::features::filters::{self, Filters, Guards};
+use crate::features::chain::{self, ChainFilter, Guards};
+use crate::features::filters::{self, Filters, Guarding};
 use crate::features::redirect::ListenerContext;
-use crate::model::{Backend, Precedence, Response, ServicePort};
+use crate::features::remote::{Group, Remote};
+use crate::model::{Backend, HostSettings, Precedence, Response, ServicePort};
 
 /// The status of a request for a host that another listener has: the connection is not for it.
 ///
@@ -59,6 +62,10 @@ struct HostState {
     routes: BTreeMap<Precedence, Arc<Rendered>>,
     /// Routes to which policies of listeners and Gateways say something: as they are desired, and as they are served.
     told: BTreeMap<Precedence, (Arc<Rendered>, Arc<Rendered>)>,
+    /// What holds for it as a whole.
+    settings: HostSettings,
+    /// The filters that its routes ask for.
+    filters: BTreeSet<ChainFilter>,
     bytes: Bytes,
     version: Option<Version>,
     origins: Origins,
@@ -85,9 +92,9 @@ struct Table {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct GatewayGuards {
     /// In the route configuration.
-    pub(crate) configuration: Guards,
+    pub(crate) configuration: Guarding,
     /// In the host.
-    pub(crate) host: Guards,
+    pub(crate) host: Guarding,
     /// Is all of it closed?
     pub(crate) closed: bool,
 }
@@ -102,8 +109,12 @@ pub(super) struct Fleet {
     closed: Response,
     tables: BTreeMap<TableName, Table>,
     backends: BTreeMap<Backend, usize>,
+    /// Whom filters ask, beside back ends of routes.
+    remotes: BTreeMap<Remote, usize>,
     services: BTreeMap<ServicePort, usize>,
     certificates: BTreeSet<ObjectKey>,
+    /// What certificates of clients are checked against.
+    trusts: BTreeMap<Arc<str>, Arc<Resource>>,
     /// Certificates that are served in another version than the one that is desired.
     held_certificates: BTreeMap<ObjectKey, Arc<Resource>>,
     routes: BTreeMap<ObjectKey, Arc<RoutePlan>>,
@@ -129,8 +140,10 @@ impl Fleet {
             closed,
             tables: BTreeMap::new(),
             backends: BTreeMap::new(),
+            remotes: BTreeMap::new(),
             services: BTreeMap::new(),
             certificates: BTreeSet::new(),
+            trusts: BTreeMap::new(),
             held_certificates: BTreeMap::new(),
             routes: BTreeMap::new(),
             dirty_hosts: BTreeSet::new(),
@@ -206,17 +219,22 @@ impl Fleet {
             self.dirty_hosts.extend(self.tables.iter().flat_map(hosts));
         }
         let mut wanted: BTreeMap<TableName, (ListenerContext, BTreeMap<Host, Base>)> = BTreeMap::new();
-        let participating = || plan.listeners.iter().filter(|listener| listener.standing != Standing::Out);
-        for listener in participating().filter(|l| l.standing == Standing::Serving || !l.https) {
+        let participating = || plan.all().filter(|listener| listener.standing != Standing::Out);
+        for listener in participating().filter(|listener| listener.has_routes()) {
             let (_, hosts) = wanted.entry(listener.table()).or_insert_with(|| (listener.context(), BTreeMap::new()));
-            hosts.insert(listener.host(), Base::Owned);
+            // Clients that name no host are answered by the hosts that are served to them, and by no other.
+            let base = if listener.is_for_nameless() { Base::Misdirected } else { Base::Owned };
+            hosts.insert(listener.host(), base);
             // A connection is for the hosts of one listener. Those of HTTPProxies are many: all other hosts of theirs are
             // one, and those that a wildcard would cover.
-            let own = listener.host();
             if listener.proxies && listener.https {
                 hosts.entry(Host::any()).or_insert(Base::Misdirected);
             }
-            let told = |other: &&ListenerPlan| !listener.proxies || (own.is_wildcard() && own.covers(&other.host()));
+            let wildcards = chains::wildcards(listener, &plan);
+            let told = |other: &&ListenerPlan| match listener.proxies || other.proxies {
+                true => wildcards.iter().any(|wildcard| wildcard.covers(&other.host())),
+                false => true,
+            };
             let others = participating().filter(|other| listener.https && other.port == listener.port);
             for other in others.filter(told) {
                 hosts.entry(other.host()).or_insert(Base::Misdirected);
@@ -250,7 +268,9 @@ impl Fleet {
             self.dirty_tables.insert(name);
         }
         let serving = participating().filter(|listener| listener.standing == Standing::Serving);
-        self.certificates = serving.flat_map(|listener| listener.certificates.iter().cloned()).collect();
+        self.certificates = serving.clone().flat_map(|listener| listener.certificates.iter().cloned()).collect();
+        let trusts = serving.filter_map(|listener| listener.clients.as_ref()).map(|clients| clients.trust.resource());
+        self.trusts = trusts.map(|resource| (resource.name.clone(), Arc::new(resource))).collect();
         self.plan = plan;
     }
 
@@ -322,15 +342,26 @@ impl Fleet {
             None => self.routes.remove(route),
         };
         if let Some(old) = &old {
-            self.each_place(old, |state, rendered| {
-                state.routes.remove(&rendered.route.precedence);
+            self.each_place(old, |state| {
+                old.routes.iter().for_each(|rendered| drop(state.routes.remove(&rendered.route.precedence)));
+                if old.host != HostSettings::default() {
+                    state.settings = HostSettings::default();
+                }
             });
         }
         if let Some(new) = &new {
-            self.each_place(new, |state, rendered| {
-                state.routes.insert(rendered.route.precedence.clone(), rendered.clone());
+            self.each_place(new, |state| {
+                let routes = new.routes.iter().map(|rendered| (rendered.route.precedence.clone(), rendered.clone()));
+                state.routes.extend(routes);
+                if new.host != HostSettings::default() {
+                    state.settings.clone_from(&new.host);
+                }
             });
         }
+        let remotes = |plan: Option<&Arc<RoutePlan>>| plan.map(|plan| plan.remotes()).unwrap_or_default();
+        let (before, after) = (remotes(old.as_ref()), remotes(new.as_ref()));
+        after.difference(&before).for_each(|remote| self.use_remote(remote));
+        before.difference(&after).for_each(|remote| self.release_remote(remote));
         let backends = |plan: Option<Arc<RoutePlan>>| plan.map(|plan| plan.backends.clone()).unwrap_or_default();
         let (before, after) = (backends(old), backends(new));
         after.difference(&before).for_each(|backend| self.use_backend(backend));
@@ -339,14 +370,19 @@ impl Fleet {
 
     /// Does it serve this version of a route object?
     pub(super) fn has(&self, route: &ObjectKey, plan: &RoutePlan) -> bool {
-        self.routes.get(route).is_some_and(|known| known.places == plan.places && known.routes == plan.routes)
+        let same = |known: &Arc<RoutePlan>| {
+            known.places == plan.places
+                && known.routes == plan.routes
+                && known.backends == plan.backends
+                && known.host == plan.host
+        };
+        self.routes.get(route).is_some_and(same)
     }
 
-    fn each_place(&mut self, plan: &RoutePlan, change: impl Fn(&mut HostState, &Arc<Rendered>)) {
+    fn each_place(&mut self, plan: &RoutePlan, change: impl Fn(&mut HostState)) {
         for (_, table_name, host) in plan.places.iter().filter(|(gateway, _, _)| *gateway == self.key) {
             let Some(table) = self.tables.get_mut(table_name) else { continue };
-            let state = table.hosts.entry(host.clone()).or_default();
-            plan.routes.iter().for_each(|rendered| change(state, rendered));
+            change(table.hosts.entry(host.clone()).or_default());
             self.dirty_hosts.insert((table_name.clone(), host.clone()));
         }
     }
@@ -375,6 +411,62 @@ impl Fleet {
         self.changed = true;
     }
 
+    fn use_remote(&mut self, remote: &Remote) {
+        if let Remote::Backend(backend) = remote {
+            return self.use_backend(backend);
+        }
+        let users = self.remotes.entry(remote.clone()).or_insert(0);
+        *users += 1;
+        if *users > 1 {
+            return;
+        }
+        let resource = Resource::new(names::remote(remote), encode::cluster::remote(remote), origins(remote));
+        self.put(ResourceType::Cluster, Arc::new(resource));
+        remote.services().into_iter().for_each(|service| *self.services.entry(service.clone()).or_insert(0) += 1);
+    }
+
+    fn release_remote(&mut self, remote: &Remote) {
+        if let Remote::Backend(backend) = remote {
+            return self.release_backend(backend);
+        }
+        if !released(&mut self.remotes, remote) {
+            return;
+        }
+        // Of an object that has changed the cluster has the same name.
+        let name = names::remote(remote);
+        let other = self.remotes.keys().find(|other| names::remote(other) == name);
+        if let Some(other) = other.cloned() {
+            let resource = Resource::new(name, encode::cluster::remote(&other), origins(&other));
+            self.put(ResourceType::Cluster, Arc::new(resource));
+        } else {
+            self.snapshot.remove(ResourceType::Cluster, &name);
+            if let Remote::Group(group) = remote {
+                self.snapshot.remove(ResourceType::Endpoints, &names::group(&group.owner));
+            }
+        }
+        for service in remote.services() {
+            if released(&mut self.services, service) {
+                self.snapshot.remove(ResourceType::Endpoints, &names::endpoints(service));
+            }
+        }
+        self.changed = true;
+    }
+
+    /// The endpoints of groups of several Services.
+    fn finish_groups(&mut self, endpoints: &HashMap<ServicePort, Arc<Resource>>) {
+        let groups: Vec<Arc<Group>> = self.remotes.keys().filter_map(several).cloned().collect();
+        for group in groups {
+            let known = group.services.iter();
+            let known: Vec<(u32, &Arc<Resource>)> =
+                known.filter_map(|(service, weight)| Some((*weight, endpoints.get(service)?))).collect();
+            let name = names::group(&group.owner);
+            let body =
+                encode::endpoints::together(name.clone(), known.iter().map(|(weight, part)| (*weight, &part.body)));
+            let origins = Origins::union(known.iter().map(|(_, part)| &part.origins)).with(group.owner.clone());
+            self.put(ResourceType::Endpoints, Arc::new(Resource::new(name, body, origins)));
+        }
+    }
+
     /// Puts a resource in, where it is another than what is there.
     pub(super) fn put(&mut self, kind: ResourceType, resource: Arc<Resource>) {
         let same = |old: &Arc<Resource>| old.version == resource.version && old.origins == resource.origins;
@@ -399,9 +491,11 @@ impl Fleet {
         }
         let missing: Vec<_> = self.services.keys().filter_map(|service| endpoints.get(service)).cloned().collect();
         missing.into_iter().for_each(|resource| self.put(ResourceType::Endpoints, resource));
+        self.finish_groups(endpoints);
         let known: Vec<_> = self.snapshot.of(ResourceType::Secret).keys().cloned().collect();
-        let wanted: BTreeMap<_, _> =
+        let mut wanted: BTreeMap<_, _> =
             self.certificates.iter().filter_map(|key| self.certificate(key, secrets)).collect();
+        wanted.extend(self.trusts.clone());
         for name in known.iter().filter(|name| !wanted.contains_key(*name)) {
             self.snapshot.remove(ResourceType::Secret, name);
             self.changed = true;
@@ -428,6 +522,7 @@ impl Fleet {
         let Some(table) = self.tables.get_mut(table_name) else { return };
         let Some(state) = table.hosts.get_mut(host) else { return };
         if state.base.is_none() && state.routes.is_empty() {
+            self.dirty_listeners |= !state.filters.is_empty();
             table.hosts.remove(host);
             table.parts.remove(host);
             self.dirty_tables.insert(table_name.clone());
@@ -462,13 +557,26 @@ impl Fleet {
         if state.base == Some(Base::Misdirected) && routes.is_empty() {
             routes.push(misdirected());
         }
-        let (own, nothing) = (levels[0].as_ref(), Filters::new());
+        let mut settings = state.settings.clone();
+        if let Some(own) = levels[0].as_ref().filter(|_| !is_closed) {
+            // What an HTTPProxy says for its host comes first.
+            settings.filters.clone_from(&own.filters);
+            if settings.rate_limit.is_some() {
+                settings.filters.remove(&filters::Filter::LocalRateLimit);
+            }
+        }
         let bytes = encode::route_configuration::virtual_host(
             names::virtual_host(host),
             host.domain().to_owned(),
-            own.filter(|_| !is_closed).map_or(&nothing, |level| &level.filters),
             routes.iter(),
+            &settings,
         );
+        let guards = state.routes.values().filter_map(|rendered| rendered.route.guards_at(context));
+        let asked: BTreeSet<ChainFilter> = guards.flat_map(Guards::filters).collect();
+        if state.filters != asked {
+            state.filters = asked;
+            self.dirty_listeners = true;
+        }
         let version = Some(Version::of(&bytes));
         let of_policies = levels.iter().flatten().map(|level| &level.origins);
         let origins = Origins::union(state.routes.values().map(|rendered| &rendered.route.origins).chain(of_policies));
@@ -489,7 +597,12 @@ impl Fleet {
             let answer = everything(&self.closed);
             let any = Host::any();
             let (host, domain) = (names::virtual_host(&any), any.domain().to_owned());
-            let host = encode::route_configuration::virtual_host(host, domain, &nothing, std::iter::once(&answer));
+            let host = encode::route_configuration::virtual_host(
+                host,
+                domain,
+                std::iter::once(&answer),
+                &HostSettings::default(),
+            );
             let version = Version::of(&host);
             let hosts = std::iter::once((&host, &version));
             encode::route_configuration::route_configuration(resource_name.clone(), &nothing, hosts)
@@ -507,8 +620,7 @@ impl Fleet {
 
     fn finish_listeners(&mut self) {
         let plan = self.plan.clone();
-        let ports: BTreeSet<u16> =
-            plan.listeners.iter().filter(|l| l.standing != Standing::Out).map(|l| l.port).collect();
+        let ports: BTreeSet<u16> = plan.all().filter(|l| l.standing != Standing::Out).map(|l| l.port).collect();
         let names: BTreeSet<String> = ports.iter().map(|port| names::listener(*port)).collect();
         let gone: Vec<_> =
             self.snapshot.of(ResourceType::Listener).keys().filter(|name| !names.contains(&***name)).cloned().collect();
@@ -519,20 +631,23 @@ impl Fleet {
         for number in ports {
             let mut chains: Vec<Chain> = Vec::new();
             let mut origins = Origins::one(self.key.clone());
-            for listener in plan.on_port(number) {
+            for listener in plan.all().filter(|l| l.port == number && l.standing != Standing::Out) {
                 let host = listener.hostname.clone();
                 match (listener.https, listener.standing) {
                     (false, _) if chains.is_empty() => {
-                        chains.push(Chain::Http { table: listener.table(), proxies: listener.proxies });
+                        let (table, proxies) = (listener.table(), listener.proxies);
+                        let filters = self.filters(&table, &mut origins);
+                        chains.push(Chain::Http { table, proxies, filters });
                     }
                     (false, _) => {}
                     (true, Standing::Serving) => {
-                        origins = Origins::union([&origins, &listener.certificates.iter().cloned().collect()]);
-                        let (certificates, table) = (listener.certificates.clone(), listener.table());
-                        let (proxies, versions) = (listener.proxies, listener.tls_versions);
-                        chains.push(Chain::Https { host, certificates, table, proxies, versions });
+                        let stream = listener.stream.iter().flat_map(|stream| &stream.origins);
+                        let own: Origins = listener.certificates.iter().chain(stream).cloned().collect();
+                        origins = Origins::union([&origins, &own]);
+                        let filters = self.filters(&listener.table(), &mut origins);
+                        chains.push(chains::chain(listener, filters));
                     }
-                    (true, _) if refuses(&chains, host.as_ref()) => {}
+                    (true, _) if chains::refuses(&chains, host.as_ref()) => {}
                     (true, _) => chains.push(Chain::Refuse { host, name: listener.name.clone() }),
                 }
             }
@@ -543,9 +658,40 @@ impl Fleet {
     }
 }
 
-/// Is there a chain that refuses this host already? Envoy takes no two chains with equal matches.
-fn refuses(chains: &[Chain], host: Option<&Arc<str>>) -> bool {
-    chains.iter().any(|chain| matches!(chain, Chain::Refuse { host: refused, .. } if refused.as_ref() == host))
+impl Fleet {
+    /// The filters that the routes of a table ask for; those who say what they do are added to the origins.
+    fn filters(&self, table: &TableName, origins: &mut Origins) -> Vec<ChainFilter> {
+        let hosts = self.tables.get(table).into_iter().flat_map(|table| table.hosts.values());
+        let filters = chain::agreed(hosts.flat_map(|state| &state.filters));
+        if !filters.is_empty() {
+            let owners: Origins = filters.iter().flat_map(ChainFilter::owners).cloned().collect();
+            *origins = Origins::union([&*origins, &owners]);
+        }
+        filters
+    }
+}
+
+fn several(remote: &Remote) -> Option<&Arc<Group>> {
+    match remote {
+        Remote::Group(group) if group.services.len() > 1 => Some(group),
+        _ => None,
+    }
+}
+
+/// The objects that the cluster of somebody whom Envoy asks is made of.
+fn origins(remote: &Remote) -> Origins {
+    let tls = match remote {
+        Remote::Backend(backend) => backend.tuned.as_ref().and_then(|tuned| tuned.upstream.tls.as_ref()),
+        Remote::Group(group) => group.upstream.tls.as_ref(),
+        Remote::Host(host) => host.tls.as_ref(),
+    };
+    let secret = tls.and_then(|tls| tls.validation.as_ref()).map(|validation| validation.secret.clone());
+    let owner = match remote {
+        Remote::Group(group) => Some(group.owner.clone()),
+        Remote::Backend(_) | Remote::Host(_) => None,
+    };
+    let services = remote.services().into_iter().map(|service| service.key.clone());
+    services.chain(secret).chain(owner).collect()
 }
 
 /// Counts one user less; true where that was the last.

@@ -9,6 +9,7 @@
 
 mod asked;
 mod backend;
+mod chains;
 pub(crate) mod claims;
 mod conditions;
 mod conflicts;
@@ -53,6 +54,7 @@ use overlay::Overlay;
 use policy::PolicyPlan;
 use policy::level::LevelPlan;
 use proxy::host::HostClaim;
+use proxy::neighbours::Claimants;
 use reader::{Indexes, Input, Reader, Rivals};
 use route::RoutePlan;
 use variant::Variants;
@@ -88,6 +90,7 @@ pub(crate) struct Translator {
     claims: HashMap<ObjectKey, Arc<Claims>>,
     routes: HashMap<ObjectKey, Arc<RoutePlan>>,
     rivals: Rivals,
+    claimants: Claimants,
     endpoints: HashMap<ServicePort, Arc<Resource>>,
     endpoint_faults: BTreeMap<ServicePort, Vec<Fault>>,
     secrets: HashMap<ObjectKey, Arc<Resource>>,
@@ -137,6 +140,7 @@ impl Translator {
             claims: HashMap::new(),
             routes: HashMap::new(),
             rivals: Rivals::new(),
+            claimants: Claimants::new(),
             endpoints: HashMap::new(),
             endpoint_faults: BTreeMap::new(),
             secrets: HashMap::new(),
@@ -345,6 +349,7 @@ impl Translator {
             indexes: &self.indexes,
             plans: &self.plans,
             rivals: &self.rivals,
+            claimants: &self.claimants,
             hosts: &self.hosts,
             policies: &self.policies,
             reads: Vec::new(),

@@ -11,6 +11,7 @@ use super::gateway::GatewayPlan;
 use super::overlay::Overlay;
 use super::policy::{self, PolicyPlan};
 use super::proxy::host::HostClaim;
+use super::proxy::neighbours::{Claimant, Claimants};
 use super::table::Host;
 use crate::apis::Body;
 use crate::apis::core::endpoint_slice::{EndpointSlice, SERVICE_LABEL};
@@ -41,6 +42,8 @@ pub(super) enum Input {
     Host(ObjectKey),
     /// What all root HTTPProxies claim.
     Hosts,
+    /// The routes of Gateway API that claim a host at the Gateway of HTTPProxies.
+    Claimants(Host),
     /// The TLSCertificateDelegations of a namespace.
     Delegations(Arc<str>),
     /// What became of a policy.
@@ -176,6 +179,7 @@ pub(super) struct Reader<'a> {
     pub(super) indexes: &'a Indexes,
     pub(super) plans: &'a HashMap<ObjectKey, Arc<GatewayPlan>>,
     pub(super) rivals: &'a Rivals,
+    pub(super) claimants: &'a Claimants,
     pub(super) hosts: &'a BTreeMap<ObjectKey, Arc<HostClaim>>,
     pub(super) policies: &'a HashMap<ObjectKey, Arc<PolicyPlan>>,
     pub(super) reads: Vec<Input>,
@@ -188,6 +192,14 @@ impl<'a> Reader<'a> {
         self.reads.push(Input::Object(key.clone()));
         let Some(over) = self.over else { return self.objects.get(key) };
         if over.hidden.contains(key) { None } else { over.objects.get(key).or_else(|| self.objects.get(key)) }
+    }
+
+    /// An object as it is today, whatever version of it is read otherwise: of those who may come in there is no earlier
+    /// list.
+    pub(super) fn current(&mut self, key: &ObjectKey) -> Option<&'a Arc<Object>> {
+        self.reads.push(Input::Object(key.clone()));
+        let hidden = self.over.is_some_and(|over| over.hidden.contains(key));
+        self.objects.get(key).filter(|_| !hidden)
     }
 
     /// Every Gateway, of whatever class.
@@ -283,6 +295,23 @@ impl<'a> Reader<'a> {
         self.reads.push(Input::Secrets(namespace.clone()));
         let keys = self.indexes.secrets.get(namespace);
         keys.into_iter().flatten().filter_map(|key| self.objects.get(key)).collect()
+    }
+
+    /// The routes of Gateway API that claim a host at the Gateway of HTTPProxies, and one below it where that is asked.
+    pub(super) fn claimants(
+        &mut self,
+        host: &Host,
+        below: bool,
+    ) -> impl Iterator<Item = (&'a ObjectKey, &'a Claimant)> + use<'a> {
+        self.reads.push(Input::Claimants(host.clone()));
+        let claimants = self.claimants;
+        let equal = claimants.get(host).into_iter();
+        let wanted = (below && host.is_wildcard()).then(|| host.clone());
+        let inner = wanted.into_iter().flat_map(move |host| {
+            let inner = claimants.iter().filter(move |(other, _)| **other != host && host.covers(other));
+            inner.map(|(_, claimants)| claimants)
+        });
+        equal.chain(inner).flatten()
     }
 
     /// The EndpointSlices of a Service, in the order of their names.

@@ -7,10 +7,11 @@ use bytes::Bytes;
 use holdfast_graph::{Content, Node, ObjectKey};
 use holdfast_xds::Version;
 
-use super::claims::{Attachment, Claims, Parent};
+use super::claims::{self, Attachment, Claims, Parent};
 use super::guard;
 use super::overlay::{Closing, Manner};
 use super::policy;
+use super::proxy::neighbours;
 use super::reader::Reader;
 use super::rule::{self, Outcome, Ranked, ReadRule, Replaced};
 use super::table::{Host, TableName};
@@ -19,8 +20,10 @@ use crate::apis::Body;
 use crate::apis::gateway::route::RuleEntry;
 use crate::encode;
 use crate::fault::{Class, Fault};
+use crate::features::chain::{ChainFilter, Guards};
 use crate::features::redirect::ListenerContext;
-use crate::model::{Action, Backend, Route};
+use crate::features::remote::Remote;
+use crate::model::{Action, Backend, HostSettings, Route, ServicePort};
 use crate::object::Object;
 use crate::policies::merge::Origins as PolicyOrigins;
 use crate::proxies::finding::Finding;
@@ -87,6 +90,8 @@ pub(crate) struct RoutePlan {
     pub(crate) policies: BTreeSet<ObjectKey>,
     /// Which policy said what, by rule.
     pub(crate) merged: BTreeMap<Arc<str>, PolicyOrigins>,
+    /// What holds for its hosts as a whole.
+    pub(crate) host: HostSettings,
     /// Of a root HTTPProxy: the proxies that take part in its host.
     pub(crate) members: BTreeSet<ObjectKey>,
     /// Of a root HTTPProxy: what was found out about them.
@@ -97,6 +102,20 @@ impl RoutePlan {
     /// The Gateways that it stands at.
     pub(crate) fn gateways(&self) -> BTreeSet<&ObjectKey> {
         self.places.iter().map(|(gateway, _, _)| gateway).collect()
+    }
+
+    /// Whom the filters ask that its routes need.
+    pub(crate) fn remotes(&self) -> BTreeSet<Remote> {
+        let guarded = self.routes.iter().map(|rendered| &rendered.route.guards).filter(|guards| !guards.is_empty());
+        let filters: BTreeSet<ChainFilter> = guarded.flat_map(Guards::filters).collect();
+        filters.iter().flat_map(ChainFilter::remotes).cloned().collect()
+    }
+
+    /// The ports of Services whose endpoints it needs.
+    pub(crate) fn services(&self) -> BTreeSet<ServicePort> {
+        let remotes = self.remotes();
+        let asked = remotes.iter().flat_map(Remote::services);
+        self.backends.iter().map(|backend| &backend.service).chain(asked).cloned().collect()
     }
 }
 
@@ -113,8 +132,12 @@ pub(super) fn plan(
         return Some(RoutePlan::default());
     }
     let mut plan = RoutePlan { faults: claims.faults.clone(), ..RoutePlan::default() };
-    plan.parents =
-        claims.parents.iter().map(|parent| against_rivals(object, parent, reader, &mut plan.faults)).collect();
+    let hostnames = claims::written(object).map(|(_, hostnames)| hostnames).unwrap_or_default();
+    for parent in &claims.parents {
+        let parent = against_rivals(object, parent, reader, &mut plan.faults);
+        let gateway = settings.proxies.gateway.as_ref();
+        plan.parents.push(neighbours::give_way(key, hostnames, parent, gateway, reader, &mut plan.faults));
+    }
     let outcomes = outcomes(object, closed, settings, reader);
     let count = outcomes.len();
     for (index, outcome) in outcomes.into_iter().enumerate() {

@@ -15,6 +15,7 @@ use crate::apis::gateway::references::BackendRef;
 use crate::encode::names;
 use crate::fault::{Class, Fault};
 use crate::features::Flaw;
+use crate::features::chain::Guards;
 use crate::features::filters;
 use crate::features::headers::HeaderEdits;
 use crate::features::timeout::Timeouts;
@@ -288,6 +289,7 @@ impl Place<'_> {
             cors: None,
             ip_filter: None,
             rate_limit: None,
+            guards: Guards::default(),
             filters: filters::Filters::new(),
             stat_prefix: None,
             tracing: None,

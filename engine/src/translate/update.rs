@@ -25,6 +25,10 @@ impl Translator {
             return;
         }
         let before = self.certificates_of(key);
+        let same_to_routes = match (self.plans.get(key), &plan) {
+            (Some(old), Some(new)) => old.is_same_to_routes(new),
+            _ => false,
+        };
         match plan {
             Some(plan) => {
                 self.plans.insert(key.clone(), plan.clone());
@@ -57,7 +61,9 @@ impl Translator {
         }
         self.certificates_changed(&before, &self.certificates_of(key));
         self.dirty.insert(Unit::Levels(key.clone()));
-        self.mark(&Input::Plan(key.clone()));
+        if !same_to_routes {
+            self.mark(&Input::Plan(key.clone()));
+        }
     }
 
     pub(super) fn set_policy(&mut self, key: &ObjectKey, plan: Option<PolicyPlan>) {
@@ -132,6 +138,7 @@ impl Translator {
                 self.claims.remove(key)
             }
         };
+        self.claimed(key, age.as_ref(), old.as_deref(), claims.as_deref());
         let places = |claims: &Option<Arc<Claims>>| -> BTreeSet<ListenerId> {
             claims
                 .iter()
@@ -200,7 +207,7 @@ impl Translator {
         let services = |plan: Option<&RoutePlan>| -> BTreeSet<ServicePort> {
             // A route that stands nowhere asks for no endpoints.
             let plan = plan.filter(|plan| !plan.places.is_empty());
-            plan.into_iter().flat_map(|plan| plan.backends.iter().map(|backend| backend.service.clone())).collect()
+            plan.map(RoutePlan::services).unwrap_or_default()
         };
         let (before, after) = (services(old), services(new));
         let unknown = after.iter().filter(|service| !self.endpoints.contains_key(service)).cloned();

@@ -74,7 +74,7 @@ impl Translator {
             let plan = self.variants.routes.remove(&(of, key.clone()));
             self.drop_unit(Unit::RouteVariant(id.clone(), key));
             if let Some(plan) = plan {
-                plan.backends.iter().for_each(|backend| self.release_service(&backend.service));
+                plan.services().iter().for_each(|service| self.release_service(service));
             }
         }
         self.fleets.remove(id);
@@ -285,8 +285,8 @@ impl Translator {
 
     /// The certificates that a Gateway's listeners use as desired, with the hash of each.
     pub(crate) fn certificates(&self, gateway: &ObjectKey) -> BTreeMap<ObjectKey, Content> {
-        let listeners = self.plans.get(gateway).map(|plan| plan.listeners.as_slice()).unwrap_or_default();
-        let keys = listeners.iter().flat_map(|listener| &listener.certificates);
+        let listeners = self.plans.get(gateway).into_iter().flat_map(|plan| plan.all());
+        let keys = listeners.flat_map(|listener| &listener.certificates);
         keys.filter_map(|key| Some((key.clone(), Content(*self.secrets.get(key)?.version.as_bytes())))).collect()
     }
 
@@ -297,8 +297,8 @@ impl Translator {
 
     /// Certificates of a Gateway's listeners that are there and cannot be used, and why.
     pub(crate) fn broken_certificates(&self, gateway: &ObjectKey) -> BTreeMap<ObjectKey, String> {
-        let listeners = self.plans.get(gateway).map(|plan| plan.listeners.as_slice()).unwrap_or_default();
-        listeners.iter().flat_map(|listener| listener.broken_certificates.iter().cloned()).collect()
+        let listeners = self.plans.get(gateway).into_iter().flat_map(|plan| plan.all());
+        listeners.flat_map(|listener| listener.broken_certificates.iter().cloned()).collect()
     }
 
     /// Every route object.

@@ -8,11 +8,13 @@ use holdfast_graph::{ObjectKey, Origins, Role};
 
 use super::action::{self, Made, Trouble};
 use super::host::HostClaim;
-use super::{HOST, host, is_ours, listeners, policy};
+use super::stream::SECTION;
+use super::{HOST, host, is_ours, policy};
 use crate::apis::Body;
 use crate::apis::contour::http_proxy::{Entry, HttpProxy};
 use crate::encode::names;
 use crate::fault::Class;
+use crate::features::chain::Guards;
 use crate::features::filters::Filters;
 use crate::features::headers::HeaderEdits;
 use crate::features::rewrite::PathRewrite;
@@ -35,6 +37,8 @@ use crate::translate::table::TableName;
 
 /// What a route answers none of whose Services is there.
 const SERVICE_MISSING: u16 = 503;
+/// What a host answers without TLS that has connections only.
+const NOTHING_THERE: u16 = 404;
 /// What an include answers that leads nowhere.
 const INCLUDE_MISSING: u16 = 502;
 
@@ -78,8 +82,13 @@ pub(in crate::translate) fn plan(
     let (leaves, duplicates) = duplicates::judge(tree.leaves);
     plan.findings.extend(duplicates);
     plan.members = tree.members;
+    if let Some(stream) = claim.tls.as_ref().and_then(|tls| tls.stream.as_ref()) {
+        plan.members.extend(stream.members.iter().cloned());
+        let backends = stream.to.iter().flat_map(|stream| &stream.backends);
+        plan.backends.extend(backends.map(|(backend, _)| backend.clone()));
+    }
     let guard = policy::guard(key, proxy, &mut plan.findings);
-    place(&mut plan, claim, settings);
+    place(&mut plan, claim);
     let mut made = Vec::new();
     let mut replacements = Vec::new();
     for leaf in &leaves {
@@ -111,6 +120,9 @@ pub(in crate::translate) fn plan(
         let owner = objects.get(&served.leaf.owner).unwrap_or(object);
         host.route(place, served, owner, made, &mut plan);
     }
+    if plan.routes.is_empty() && claim.tls.as_ref().is_some_and(|tls| tls.stream.is_some()) {
+        host.keep(&mut plan);
+    }
     plan.findings.sort_unstable();
     plan.findings.dedup();
     // Of what cannot be read decoding has told already.
@@ -131,22 +143,23 @@ pub(in crate::translate) fn failed(
     let found = Finding::error(&object.key, "", "VirtualHostError", "InternalError", &fault.message);
     let mut plan = RoutePlan { findings: vec![found], ..RoutePlan::default() };
     plan.members.insert(object.key.clone());
-    place(&mut plan, claim, settings);
+    place(&mut plan, claim);
     Host { key: &object.key, object, settings, claim, wildcard: None }.close(&mut plan);
     plan.faults.push(fault);
     Some(plan)
 }
 
 /// Where the routes of a host stand.
-fn place(plan: &mut RoutePlan, claim: &HostClaim, settings: &Settings) {
-    let gateway = listeners::key();
-    if let Some(host) = &claim.host {
-        plan.places.insert((gateway.clone(), TableName::Port(settings.proxies.http_port), host.clone()));
-        if claim.tls.as_ref().is_some_and(|tls| tls.certificate.is_some()) {
-            let table = TableName::Listener(host.domain().into());
-            plan.places.insert((gateway, table, host.clone()));
-        }
-    }
+fn place(plan: &mut RoutePlan, claim: &HostClaim) {
+    let (Some(host), Some(seats)) = (&claim.host, &claim.seats) else { return };
+    let http = seats.http.map(TableName::Port);
+    let tls = claim.tls.as_ref().filter(|tls| tls.has_routes());
+    let https = seats.https.as_ref().zip(tls).map(|(seat, tls)| {
+        let nameless = seat.nameless.iter().filter(|_| tls.is_served_to_nameless());
+        nameless.chain([&seat.name]).map(|name| TableName::Listener(name.clone()))
+    });
+    let tables = http.into_iter().chain(https.into_iter().flatten());
+    plan.places.extend(tables.map(|table| (seats.gateway.clone(), table, host.clone())));
 }
 
 fn rank<'a>(served: &'a Served<'_>) -> Rank<'a> {
@@ -210,6 +223,14 @@ impl Host<'_> {
         plan.routes.push(Arc::new(Rendered::new(route)));
     }
 
+    /// A host that has connections only keeps its name: requests without TLS are not a wildcard's.
+    fn keep(&self, plan: &mut RoutePlan) {
+        let name = names::proxy_route(self.key, SECTION, 0, false);
+        let nothing = Action::Respond(Response { status: NOTHING_THERE, body: "".into() });
+        let route = self.bare(0, name, SECTION, self.object, Match::any(), nothing);
+        plan.routes.push(Arc::new(Rendered::new(route)));
+    }
+
     fn route(
         &self,
         place: usize,
@@ -262,7 +283,7 @@ impl Host<'_> {
         let insecure =
             made.as_ref().is_ok_and(|made| made.permit_insecure) || matches!(made, Err(Trouble::Include(..)));
         if self.claim.tls.is_some() && !insecure {
-            route.secure_port = Some(listeners::seen_port(true, self.settings));
+            route.secure_port = self.claim.seats.as_ref().and_then(|seats| Some(seats.https.as_ref()?.seen_port));
         }
         plan.routes.push(Arc::new(Rendered::new(route)));
     }
@@ -325,6 +346,7 @@ impl Host<'_> {
             cors: None,
             ip_filter: None,
             rate_limit: None,
+            guards: Guards::default(),
             filters: Filters::new(),
             stat_prefix: None,
             tracing: None,
