@@ -120,10 +120,13 @@ impl Line {
         let wanted = plan.routes.iter().find(|rendered| *rendered.route.name == *held.route.name);
         let own = match wanted {
             Some(rendered) if !matches!(rendered.route.action, crate::model::Action::Respond(_)) => {
-                filters::guarding(&rendered.route.filters)
+                let asked = rendered.route.guards.encode();
+                let asked = asked.into_iter().map(|(name, config)| (name, config.encode_to_vec()));
+                filters::guarding(&rendered.route.filters).into_iter().chain(asked).collect()
             }
             // Nothing tells any more what it would be told.
-            _ => return plan.policies.is_empty() && !object.body.names_guard(None),
+            _ if !plan.policies.is_empty() || object.body.names_guard(None) => return false,
+            _ => filters::Guarding::new(),
         };
         let today = [&own, &of_gateway.host, &of_gateway.configuration];
         let then = [&held.route.typed_per_filter_config, held.of_host, held.of_configuration];

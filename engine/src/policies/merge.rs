@@ -8,6 +8,7 @@ use holdfast_graph::ObjectKey;
 
 use super::action::ActionSettings;
 use super::settings::{ACL, Field, Piece, Settings};
+use crate::features::chain::Guards;
 use crate::features::filters::{Filter, Filters, Setting};
 use crate::features::rewrite::PathRewrite;
 
@@ -60,12 +61,27 @@ impl Merged {
         filters
     }
 
+    /// What it says about whom to ask.
+    pub(crate) fn guards(&self) -> Guards {
+        let mut guards = Guards::default();
+        for piece in self.pieces.values() {
+            match piece {
+                Piece::ExtAuth(auth) => guards.ext_auth.clone_from(auth),
+                Piece::Jwt(jwt) => guards.jwt.clone_from(jwt),
+                Piece::GlobalLimit(limit) => guards.rate_limit = Some(limit.clone()),
+                _ => {}
+            }
+        }
+        guards
+    }
+
     /// What it says about the way to the back end.
     pub(crate) fn action(&self) -> ActionSettings {
         let mut action = ActionSettings::default();
         for piece in self.pieces.values() {
             match piece {
                 Piece::Filters(_) | Piece::Acl(_) => {}
+                Piece::ExtAuth(_) | Piece::Jwt(_) | Piece::GlobalLimit(_) => {}
                 Piece::Timeouts(request, idle) => (action.request_timeout, action.idle_timeout) = (*request, *idle),
                 Piece::Retry(retry) => action.retry = Some(retry.clone()),
                 Piece::InternalRedirect(redirect) => action.internal_redirect = Some(redirect.clone()),

@@ -5,9 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::features::acl::Acl;
+use crate::features::ext_auth::ExtAuth;
 use crate::features::filters::{Filter, Setting};
 use crate::features::internal_redirect::InternalRedirect;
+use crate::features::jwt::Jwt;
 use crate::features::mirror::Mirroring;
+use crate::features::rate_limit::GlobalLimit;
 use crate::features::retry::Retry;
 use crate::features::rewrite::PathRewrite;
 use crate::features::tracing::Tracing;
@@ -41,6 +44,12 @@ pub(crate) enum Piece {
     StatPrefix(Arc<str>),
     /// What is recorded.
     Tracing(Tracing),
+    /// Who is asked; nobody where unset.
+    ExtAuth(Option<ExtAuth>),
+    /// Which token a request must have; none where unset.
+    Jwt(Option<Jwt>),
+    /// How often requests may come to all Envoys.
+    GlobalLimit(GlobalLimit),
 }
 
 /// What a policy says; each field at most once.

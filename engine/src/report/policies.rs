@@ -115,7 +115,7 @@ impl Engine {
                 views.push(ReplacementView {
                     gateway: gateway.namespaced_name(),
                     object: gateway.clone(),
-                    section: format!("listeners[{}]", listener.name),
+                    section: listener.field.strip_prefix("spec.").unwrap_or(&listener.field).to_owned(),
                     scope,
                     cause: why.class,
                     response: Some(self.settings().closed_status),

@@ -4,7 +4,6 @@ use holdfast_graph::{ObjectKey, Role};
 
 use super::reader::Reader;
 use crate::apis::Body;
-use crate::apis::gateway::GROUP;
 use crate::apis::scheme;
 use crate::check;
 use crate::fault::{Class, Fault};
@@ -74,7 +73,7 @@ pub(super) fn resolve(
     let namespace = reference.namespace.unwrap_or(&route.namespace);
     let key = scheme::service_key(namespace, reference.name);
     reader.edge(route, referrer.section, &key, referrer.role);
-    if !reader.granted((GROUP, &route.kind, &route.namespace), &key) {
+    if !reader.granted((&route.group, &route.kind, &route.namespace), &key) {
         let message = format!(
             "Service {} is in another namespace, and no ReferenceGrant there allows {}s of {} to use it",
             key.namespaced_name(),

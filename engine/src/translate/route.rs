@@ -274,6 +274,8 @@ fn conditions(plan: &RoutePlan) -> Vec<Condition> {
         .faults
         .iter()
         .filter(|fault| fault.class == Class::Referential && fault.field.starts_with("spec.rules"))
+        // References of policies are their own.
+        .filter(|fault| fault.reason != rule::NOT_ENFORCED)
         .collect();
     conditions.push(match unresolved.first() {
         None => Condition::new("ResolvedRefs", true, "ResolvedRefs", "every reference was resolved"),

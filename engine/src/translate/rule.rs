@@ -76,6 +76,9 @@ pub(crate) struct Replaced {
     pub(crate) policy: Option<ObjectKey>,
 }
 
+/// The reason of what is closed because a policy cannot be enforced.
+pub(super) const NOT_ENFORCED: &str = "PolicyNotEnforced";
+
 /// The outcome of a rule.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Outcome {
@@ -135,6 +138,9 @@ pub(super) fn translate(
     }
     if let Some((policy, why)) = &attached.closed {
         let message = format!("{} {}: {}", policy.kind, policy.namespaced_name(), why.message);
+        if attached.faults.is_empty() {
+            outcome.faults.push(Fault::new(&object.key, why.class, &field, NOT_ENFORCED, &message));
+        }
         let mut outcome = broken(place, &rule.matches, section, message, &answering(settings), outcome);
         if let Some(replaced) = &mut outcome.replaced {
             replaced.class = why.class;

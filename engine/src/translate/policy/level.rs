@@ -10,12 +10,18 @@ use holdfast_graph::{ObjectKey, Origins, Role};
 
 use super::super::listener::Standing;
 use super::super::reader::Reader;
+use super::super::rule::NOT_ENFORCED;
 use super::super::table::TableName;
 use super::{PolicyPlan, Unenforceable};
+use crate::fault::{Class, Fault};
 use crate::features::filters::Filters;
 use crate::policies::action::ActionSettings;
 use crate::policies::attachment::Section;
 use crate::policies::merge::{Merged, merge};
+use crate::policies::settings::Field;
+
+/// Fields that need filters of their own in the chain, which routes ask for.
+const ASKING: [Field; 3] = ["extAuth", "jwtAuth", "rateLimit.global"];
 
 /// What policies say to a route configuration or to the hosts of a listener.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -41,6 +47,8 @@ pub(crate) struct LevelPlan {
     pub(crate) tables: BTreeMap<TableName, Arc<Level>>,
     /// To the hosts of plain listeners, by the listener's name.
     pub(crate) listeners: BTreeMap<Arc<str>, Arc<Level>>,
+    /// What is told of closed listeners.
+    pub(crate) faults: Vec<Fault>,
 }
 
 /// Works out what policies say to a Gateway.
@@ -72,6 +80,15 @@ pub(in crate::translate) fn plan(key: &ObjectKey, reader: &mut Reader<'_>) -> Le
             levels.listeners.insert(listener.name.clone(), Arc::new(level(own())));
         }
     }
+    for listener in gateway.listeners.iter().filter(|listener| listener.standing != Standing::Out) {
+        let of_table = levels.tables.get(&listener.table());
+        let own = levels.listeners.get(&listener.name);
+        let Some((policy, why)) = of_table.into_iter().chain(own).find_map(|level| level.closed.as_ref()) else {
+            continue;
+        };
+        let message = format!("{} {}: {}", policy.kind, policy.namespaced_name(), why.message);
+        levels.faults.push(Fault::new(key, why.class, &listener.field, NOT_ENFORCED, message));
+    }
     levels.tables.retain(|_, level| !level.keys.is_empty());
     levels.listeners.retain(|_, level| !level.keys.is_empty());
     levels
@@ -87,6 +104,14 @@ fn level<'p>(policies: impl Iterator<Item = (&'p ObjectKey, &'p Arc<PolicyPlan>)
     let closed = all.iter().find_map(|(key, plan)| Some(((*key).clone(), plan.unenforceable.clone()?)));
     let enforceable = all.iter().filter(|(_, plan)| plan.unenforceable.is_none());
     let merged = merge(enforceable.map(|(key, plan)| (*key, &*plan.settings)));
+    let closed = closed.or_else(|| {
+        let asks =
+            |(_, plan): &&(&ObjectKey, &Arc<PolicyPlan>)| plan.settings.keys().any(|field| ASKING.contains(field));
+        let (key, plan) = all.iter().find(asks)?;
+        let field = plan.settings.keys().find(|field| ASKING.contains(field))?;
+        let message = format!("spec.{field}: can be served for routes only by this version of Holdfast");
+        Some(((*key).clone(), Unenforceable { class: Class::Invalid, message: message.into() }))
+    });
     let secrets = all.iter().flat_map(|(_, plan)| plan.secrets.iter().cloned());
     let origins = secrets.chain(all.iter().map(|(key, _)| (*key).clone())).collect();
     let keys = all.iter().map(|(key, _)| (*key).clone()).collect();

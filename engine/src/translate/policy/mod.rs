@@ -4,6 +4,7 @@
 //! `route.rs`, for listeners and Gateways in `level.rs`. Nothing of a policy is passed over in silence.
 
 mod access;
+mod extensions;
 mod headers;
 pub(crate) mod level;
 mod reading;
@@ -79,6 +80,7 @@ pub(super) fn plan(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'_>
                 traffic::read(spec, &policy.targets, &mut reading);
                 headers::read(spec, &mut reading);
                 access::read(spec, &mut reading);
+                extensions::read(spec, &mut reading);
             }
             (&policy.targets, &policy.unread)
         }

@@ -125,6 +125,7 @@ impl OfRule {
             filters.remove(&crate::features::filters::Filter::Cors);
         }
         route.filters = filters;
+        route.guards = self.merged.guards();
         let action = self.merged.action();
         let rule = name.map_or_else(|| index.to_string(), str::to_owned);
         let known = |word: &str| match word {

@@ -59,9 +59,6 @@ pub(super) fn read(spec: &TrafficSpec, targets: &Targets, reading: &mut Reading<
         if let Some(written) = &limits.local {
             rate_limit(written, reading);
         }
-        if limits.global.is_some() {
-            reading.unsupported("rateLimit.global");
-        }
     }
     if let Some(written) = &spec.buffer {
         shape::buffer(written, reading);
