@@ -1,30 +1,23 @@
 //! Who may come in, by address: of the ranges that an address is in the narrowest counts.
 //!
-//! Envoy's filter RBAC with a tree of ranges.
+//! Served by Envoy's filter RBAC.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use envoy_types::pb::envoy::config::rbac::v3::Action as EnvoyAction;
-use envoy_types::pb::envoy::config::rbac::v3::rbac::Action as Verdict;
+use envoy_types::pb::envoy::config::core::v3::CidrRange;
+use envoy_types::pb::envoy::config::rbac::v3::permission::Rule;
+use envoy_types::pb::envoy::config::rbac::v3::principal::{Identifier, Set};
+use envoy_types::pb::envoy::config::rbac::v3::rbac::Action;
+use envoy_types::pb::envoy::config::rbac::v3::{Permission, Policy, Principal, Rbac as Rules};
 use envoy_types::pb::envoy::extensions::filters::http::rbac::v3::{Rbac, RbacPerRoute};
-use envoy_types::pb::envoy::extensions::matching::common_inputs::network::v3::SourceIpInput;
-use envoy_types::pb::google::protobuf::{Any, UInt32Value};
-use envoy_types::pb::xds::core::v3::{CidrRange, TypedExtensionConfig};
-use envoy_types::pb::xds::r#type::matcher::v3::Matcher;
-use envoy_types::pb::xds::r#type::matcher::v3::matcher::matcher_tree::TreeType;
-use envoy_types::pb::xds::r#type::matcher::v3::matcher::{MatcherTree, MatcherType, OnMatch, on_match};
-use prost::Message;
-
-use crate::encode::any;
+use envoy_types::pb::google::protobuf::UInt32Value;
 
 /// Ranges of one list: as many as 256 rules with 16 each.
 pub const RANGES_MAX: usize = 4096;
 
-/// The name of what is done about those whom no range names.
-const DEFAULT: &str = "default";
-/// The type of [`IpMatcher`].
-const IP_MATCHER: &str = "type.googleapis.com/xds.type.matcher.v3.IPMatcher";
+/// The name of the one policy.
+const POLICY: &str = "acl";
 
 /// A list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -67,56 +60,99 @@ impl Acl {
         (joined.entries.len() <= RANGES_MAX).then_some(joined)
     }
 
-    /// Envoy's form.
+    /// Envoy's form: those may come in who are in a range that lets them in, and in no narrower one that does not.
     pub(crate) fn encode(&self) -> RbacPerRoute {
-        let range_matchers = self.entries.iter().map(|entry| IpRangeMatcher {
-            ranges: vec![CidrRange {
-                address_prefix: entry.address.to_string(),
-                prefix_len: Some(UInt32Value { value: entry.length.into() }),
-            }],
-            on_match: Some(verdict(&entry.name, entry.allow)),
-            exclusive: true,
-        });
-        let matcher = IpMatcher { range_matchers: range_matchers.collect() };
-        let tree = MatcherTree {
-            input: Some(extension("source-ip", any(&SourceIpInput {}))),
-            tree_type: Some(TreeType::CustomMatch(extension(
-                "ip",
-                Any { type_url: IP_MATCHER.into(), value: matcher.encode_to_vec() },
-            ))),
-        };
-        let tree = (!self.entries.is_empty()).then_some(MatcherType::MatcherTree(tree));
-        let on_no_match = Some(Box::new(verdict(DEFAULT, self.default_allow.unwrap_or(true))));
+        let (allowed, denied): (Vec<&Entry>, Vec<&Entry>) = self.entries.iter().partition(|entry| entry.allow);
+        let mut principals: Vec<Principal> = allowed
+            .iter()
+            .map(|entry| {
+                let narrower = denied.iter().filter(|other| entry.covers(other));
+                and_not(Some(entry.principal()), narrower.map(|other| other.principal()).collect())
+            })
+            .collect();
+        if self.default_allow.unwrap_or(true) {
+            // Those that a range lets in are among the others.
+            principals.push(and_not(None, self.entries.iter().map(Entry::principal).collect()));
+        }
+        let policy =
+            Policy { permissions: vec![Permission { rule: Some(Rule::Any(true)) }], principals, ..Default::default() };
+        // Where there is no policy nobody may come in.
+        let policies = (!policy.principals.is_empty()).then(|| (POLICY.to_owned(), policy)).into_iter().collect();
         RbacPerRoute {
-            rbac: Some(Rbac { matcher: Some(Matcher { on_no_match, matcher_type: tree }), ..Default::default() }),
+            rbac: Some(Rbac {
+                rules: Some(Rules { action: Action::Allow.into(), policies, ..Default::default() }),
+                ..Default::default()
+            }),
         }
     }
 }
 
-fn verdict(name: &str, allow: bool) -> OnMatch {
-    let action = if allow { Verdict::Allow } else { Verdict::Deny };
-    let action = EnvoyAction { name: name.into(), action: action.into() };
-    OnMatch { on_match: Some(on_match::OnMatch::Action(extension("action", any(&action)))), ..Default::default() }
+impl Entry {
+    /// Is the other range a narrower one within this?
+    fn covers(&self, other: &Entry) -> bool {
+        let inside = match (self.address, other.address) {
+            (IpAddr::V4(own), IpAddr::V4(other)) => {
+                (u32::from(own) ^ u32::from(other)).checked_shr(32u32.saturating_sub(self.length.into())).unwrap_or(0)
+                    == 0
+            }
+            (IpAddr::V6(own), IpAddr::V6(other)) => {
+                (u128::from(own) ^ u128::from(other))
+                    .checked_shr(128u32.saturating_sub(self.length.into()))
+                    .unwrap_or(0)
+                    == 0
+            }
+            _ => false,
+        };
+        inside && other.length > self.length
+    }
+
+    fn principal(&self) -> Principal {
+        let range = CidrRange {
+            address_prefix: self.address.to_string(),
+            prefix_len: Some(UInt32Value { value: self.length.into() }),
+        };
+        Principal { identifier: Some(Identifier::RemoteIp(range)) }
+    }
 }
 
-fn extension(name: &str, config: Any) -> TypedExtensionConfig {
-    TypedExtensionConfig { name: name.into(), typed_config: Some(config) }
+/// Those who are this, or anybody, and none of the others.
+fn and_not(this: Option<Principal>, others: Vec<Principal>) -> Principal {
+    let of = |identifier: Identifier| Principal { identifier: Some(identifier) };
+    let others = (!others.is_empty()).then(|| of(Identifier::OrIds(Set { ids: others })));
+    let others = others.map(|others| of(Identifier::NotId(Box::new(others))));
+    match (this, others) {
+        (Some(this), Some(others)) => of(Identifier::AndIds(Set { ids: vec![this, others] })),
+        (Some(only), None) | (None, Some(only)) => only,
+        (None, None) => of(Identifier::Any(true)),
+    }
 }
 
-/// `xds.type.matcher.v3.IPMatcher`.
-#[derive(Clone, PartialEq, ::prost::Message)]
-struct IpMatcher {
-    #[prost(message, repeated, tag = "1")]
-    range_matchers: Vec<IpRangeMatcher>,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// `xds.type.matcher.v3.IPMatcher.IPRangeMatcher`.
-#[derive(Clone, PartialEq, ::prost::Message)]
-struct IpRangeMatcher {
-    #[prost(message, repeated, tag = "1")]
-    ranges: Vec<CidrRange>,
-    #[prost(message, optional, tag = "2")]
-    on_match: Option<OnMatch>,
-    #[prost(bool, tag = "3")]
-    exclusive: bool,
+    fn entry(address: &str, length: u8, allow: bool) -> Entry {
+        let address = address.parse().unwrap_or(IpAddr::from([0, 0, 0, 0]));
+        Entry { name: "r".into(), address, length, allow }
+    }
+
+    #[test]
+    fn narrower_ranges_are_within_wider_ones_of_the_same_family() {
+        let wide = entry("10.0.0.0", 8, true);
+        assert!(wide.covers(&entry("10.1.0.0", 16, true)));
+        assert!(!wide.covers(&entry("11.1.0.0", 16, true)));
+        assert!(!wide.covers(&wide));
+        assert!(!entry("10.1.0.0", 16, true).covers(&wide));
+        assert!(entry("0.0.0.0", 0, true).covers(&wide));
+        assert!(!entry("::", 0, true).covers(&wide));
+        assert!(entry("fd00::", 8, true).covers(&entry("fd00::1", 128, true)));
+    }
+
+    #[test]
+    fn a_list_that_lets_nobody_in_has_no_policy() {
+        let rules = |acl: &Acl| acl.encode().rbac.and_then(|rbac| rbac.rules).map(|rules| rules.policies.len());
+        assert_eq!(rules(&Acl { default_allow: Some(false), entries: vec![] }), Some(0));
+        assert_eq!(rules(&Acl { default_allow: Some(false), entries: vec![entry("10.0.0.0", 8, false)] }), Some(0));
+        assert_eq!(rules(&Acl::default()), Some(1));
+    }
 }

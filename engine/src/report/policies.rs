@@ -90,7 +90,8 @@ impl Engine {
         };
         for route in routes {
             let Some(route) = self.translator.route(&route) else { continue };
-            let origins: Vec<_> = route.merged.values().collect();
+            let of_rules = route.merged.values().filter(|(keys, _)| keys.contains(key));
+            let origins: Vec<_> = of_rules.map(|(_, origins)| origins).collect();
             let standing = in_all(&origins);
             route.parents.iter().for_each(|parent| note(&parent.gateway, standing));
         }
@@ -183,7 +184,7 @@ impl Engine {
         let routes = self.translator.routes().into_iter().filter(|(_, plan)| !plan.merged.is_empty());
         let routes: Value = routes
             .map(|(key, plan)| {
-                let rules = plan.merged.iter().map(|(rule, origins)| (rule.to_string(), names(origins)));
+                let rules = plan.merged.iter().map(|(rule, (_, origins))| (rule.to_string(), names(origins)));
                 (key.to_string(), rules.collect::<Value>())
             })
             .collect();
