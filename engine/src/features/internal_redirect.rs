@@ -54,7 +54,6 @@ impl InternalRedirect {
             predicates: safe.into_iter().chain(repeated).collect(),
             response_headers_to_copy: self.copied.iter().map(ToString::to_string).collect(),
             allow_cross_scheme_redirect: self.cross_scheme != CrossScheme::Never,
-            ..Default::default()
         }
     }
 }

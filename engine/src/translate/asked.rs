@@ -56,10 +56,8 @@ impl Translator {
         let (mut routes, mut gateways) = (BTreeSet::new(), BTreeSet::new());
         for unit in readers.into_iter().flatten() {
             match unit {
-                Unit::Route(key) => {
-                    if self.routes.get(key).is_some_and(|plan| plan.policies.contains(policy)) {
-                        routes.insert(key.clone());
-                    }
+                Unit::Route(key) if self.routes.get(key).is_some_and(|plan| plan.policies.contains(policy)) => {
+                    routes.insert(key.clone());
                 }
                 Unit::Levels(key) => {
                     gateways.insert(key.clone());

@@ -581,7 +581,8 @@ impl Fleet {
             self.dirty_listeners = true;
         }
         let version = Some(Version::of(&bytes));
-        let of_policies = levels.iter().flatten().map(|level| &level.origins);
+        // Those of the route configuration stand there.
+        let of_policies = levels[0].iter().map(|level| &level.origins);
         let origins = Origins::union(state.routes.values().map(|rendered| &rendered.route.origins).chain(of_policies));
         if state.version != version || state.origins != origins {
             state.bytes = bytes;

@@ -73,7 +73,7 @@ fn transform(field: &str, written: Option<&Transform>, reading: &mut Reading<'_,
             }
             let value = value.as_deref().unwrap_or_default();
             if TEMPLATES.iter().any(|template| value.contains(template)) {
-                reading.unsupported(format!("{entry}.value: a template"));
+                reading.unsupported(format!("{entry}.value"));
                 continue;
             }
             put(&mut edits, list, &format!("spec.{entry}"), name, value, reading);

@@ -55,10 +55,8 @@ pub(super) fn read(spec: &TrafficSpec, targets: &Targets, reading: &mut Reading<
     if let Some(written) = &spec.cors {
         cors(written, reading);
     }
-    if let Some(limits) = &spec.rate_limit {
-        if let Some(written) = &limits.local {
-            rate_limit(written, reading);
-        }
+    if let Some(written) = spec.rate_limit.as_ref().and_then(|limits| limits.local.as_ref()) {
+        rate_limit(written, reading);
     }
     if let Some(written) = &spec.buffer {
         shape::buffer(written, reading);

@@ -24,6 +24,8 @@ pub(crate) fn stories() -> Vec<Story> {
             local_rate_limit,
             others_at_the_port_go_on,
             a_policy_may_be_deleted_and_made_again,
+            compression,
+            ways,
         ]
     )
 }
@@ -225,7 +227,11 @@ async fn others_at_the_port_go_on(world: World) -> Result<()> {
     set(&world, LEVELS[1].0, broken)?;
     one.comes_to_answer(404).await?;
     one.clone().path("/other").comes_to_reach("echo").await?;
-    hammer.stop_expecting(|shot| shot.is_ok() || matches!(shot, holdfast_scenario_tests::hammer::Shot::Answer { status: 404, .. })).await?;
+    hammer
+        .stop_expecting(|shot| {
+            shot.is_ok() || matches!(shot, holdfast_scenario_tests::hammer::Shot::Answer { status: 404, .. })
+        })
+        .await?;
     Ok(())
 }
 
@@ -249,5 +255,59 @@ async fn a_policy_may_be_deleted_and_made_again(world: World) -> Result<()> {
     hammer.stop_expecting(|shot| !shot.is_ok()).await?;
     world.delete("policy.yaml")?;
     failing.comes_to_reach("echo").await?;
+    Ok(())
+}
+
+async fn compression(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let port = world.gateway()?;
+    world.route("r", ROUTE)?;
+    set(&world, LEVELS[0].0, "compression: {responseCompression: {libraries: [Gzip]}, requestDecompression: {}}")?;
+    let _holdfast = world.run().await?;
+    let asked = ask(port).header("accept-encoding", "gzip");
+    for (target, _) in LEVELS {
+        set(&world, target, "compression: {responseCompression: {disable: {}}}")?;
+        asked
+            .comes_to("it is not compressed", |reply| {
+                reply.status == 200 && reply.header("content-encoding").is_empty()
+            })
+            .await?;
+        set(&world, target, "compression: {responseCompression: {libraries: [Gzip]}, requestDecompression: {}}")?;
+        asked.comes_to("it is compressed", |reply| reply.header("content-encoding") == "gzip").await?;
+    }
+    Ok(())
+}
+
+/// Headers, paths, answers and time limits.
+async fn ways(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let port = world.gateway()?;
+    let named = "extensionRef: {group: gateway.kgateway.dev, kind: DirectResponse, name: tea}";
+    world.route(
+        "r",
+        &format!(
+            "rules:\n- name: one\n  matches: [{{path: {{value: /one}}}}]\n  backendRefs: [{{name: echo, port: 8080}}]\n\
+             - name: tea\n  matches: [{{path: {{value: /tea}}}}]\n  filters: [{{type: ExtensionRef, {named}}}]"
+        ),
+    )?;
+    world.write(
+        "answer.yaml",
+        "{apiVersion: gateway.kgateway.dev/v1alpha1, kind: DirectResponse, metadata: {name: tea, namespace: default}, \
+         spec: {status: 418, body: short and stout}}",
+    )?;
+    let edits = "headerModifiers: {request: {set: [{name: x-set, value: \"%REQ(x-from)%!\"}], remove: [x-gone]}}\n  \
+                 transformation: {response: {add: [{name: x-told, value: plain}]}}\n  \
+                 urlRewrite: {pathRegex: {pattern: \"^/one/(.*)$\", substitution: \"/two/\\\\1\"}}\n  \
+                 timeouts: {request: 1s}";
+    set(&world, LEVELS[0].0, edits)?;
+    world.write("gateway-policy.yaml", policy("q", LEVELS[3].0, "timeouts: {request: 300ms}"))?;
+    let _holdfast = world.run().await?;
+    let asked = ask(port).path("/one/x").header("x-from", "a").header("x-gone", "b");
+    let reply = asked.comes_to_reach("echo").await?;
+    let seen = reply.echo()?;
+    ensure!(seen.header("x-set") == ["a!"] && seen.header("x-gone").is_empty(), "{seen:?}");
+    ensure!(reply.header("x-told") == "plain" && seen.path.starts_with("/two/x"), "{reply:?}");
+    let tea = ask(port).path("/tea").answers(418).await?;
+    ensure!(tea.body == "short and stout", "{tea:?}");
     Ok(())
 }

@@ -25,7 +25,9 @@ fn every_field_of_the_schemas_is_known() {
             Decoded::Object(_, faults) => {
                 // What is known and not served is told as well.
                 let known = |fault: &Fault| {
-                    fault.reason == "NotServed" || fault.message.contains("served by this") || fault.field == "spec.status"
+                    fault.reason == "NotServed"
+                        || fault.message.contains("served by this")
+                        || fault.field == "spec.status"
                 };
                 let told: Vec<String> = faults.iter().filter(|fault| !known(fault)).map(ToString::to_string).collect();
                 assert_eq!(told, Vec::<String>::new(), "{kind}");
