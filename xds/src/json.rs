@@ -195,4 +195,16 @@ mod tests {
     fn bytes_that_do_not_decode_say_so() {
         assert!(to_json(ResourceType::Route, &[0xff]).get("undecodable").is_some());
     }
+
+    #[test]
+    fn a_filter_that_only_takes_part_has_a_form() {
+        use envoy_types::pb::envoy::config::route::v3::{FilterConfig, RouteConfiguration};
+        let config = FilterConfig { config: Some(Any::default()), ..Default::default() };
+        let config = Any { type_url: FilterConfig::type_url(), value: config.encode_to_vec() };
+        let routes =
+            RouteConfiguration { typed_per_filter_config: [("f".to_owned(), config)].into(), ..Default::default() };
+        let json = to_json(ResourceType::Route, &routes.encode_to_vec());
+        let shown = json.pointer("/typedPerFilterConfig/f/@type").and_then(Value::as_str);
+        assert_eq!(shown, Some("type.googleapis.com/envoy.config.route.v3.FilterConfig"), "{json}");
+    }
 }

@@ -35,6 +35,7 @@ use super::cluster::{CONNECTION_BUFFER_BYTES, ads};
 use super::{any, endpoints, names, seconds};
 use crate::features::chain::{self, ChainFilter};
 use crate::features::client_certificate::{ClientCertificates, Told};
+use crate::features::cookies;
 use crate::features::filters::{ACCESS, BEFORE, CONTENT, Filter as Known};
 use crate::features::ip_filter;
 use crate::features::stream::Stream;
@@ -244,6 +245,7 @@ pub(super) fn connection_manager(name: String, proxies: bool, own: &[ChainFilter
             .chain(ACCESS.iter().map(of_policies))
             .chain(proxies.then(|| http_filter(ip_filter::FILTER, &Rbac::default())))
             .chain(counted.iter().map(own_filter))
+            .chain(proxies.then(|| http_filter(cookies::FILTER, &cookies::filter())))
             .chain(CONTENT.iter().map(of_policies))
             .chain([http_filter("envoy.filters.http.router", &Router::default())])
             .collect(),

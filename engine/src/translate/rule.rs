@@ -296,6 +296,7 @@ impl Place<'_> {
             cors: None,
             ip_filter: None,
             rate_limit: None,
+            cookies: Vec::new(),
             guards: Guards::default(),
             filters: filters::Filters::new(),
             stat_prefix: None,

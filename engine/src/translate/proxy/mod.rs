@@ -5,6 +5,7 @@
 //! the unit of blame and replacement is the single route.
 
 mod action;
+mod cookies;
 pub(super) mod headers;
 pub(in crate::translate) mod host;
 pub(crate) mod listeners;
