@@ -1,9 +1,12 @@
 //! HTTPProxies through a real Envoy: includes, rewriting, duplicates, TLS, and what is broken beside what is not.
 
+mod clients;
 mod gateway;
 mod includes;
 mod matching;
+mod nameless;
 mod policies;
+mod streams;
 mod tls;
 
 use anyhow::{Result, ensure};
@@ -12,7 +15,17 @@ use holdfast_scenario_tests::holdfast::{Holdfast, HoldfastOptions};
 use holdfast_scenario_tests::{Story, World, until};
 
 pub(crate) fn stories() -> Vec<Story> {
-    [gateway::stories(), includes::stories(), matching::stories(), policies::stories(), tls::stories()].concat()
+    [
+        clients::stories(),
+        gateway::stories(),
+        includes::stories(),
+        matching::stories(),
+        nameless::stories(),
+        policies::stories(),
+        streams::stories(),
+        tls::stories(),
+    ]
+    .concat()
 }
 
 /// The ports of the listeners, and Holdfast.
