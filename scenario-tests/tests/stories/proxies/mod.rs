@@ -1,12 +1,22 @@
 //! HTTPProxies through a real Envoy: includes, rewriting, duplicates, TLS, and what is broken beside what is not.
 
+<<<<<<< HEAD
 mod clients;
+=======
+mod conditions;
+mod cookies;
+>>>>>>> main
 mod gateway;
 mod includes;
 mod matching;
 mod nameless;
 mod policies;
+<<<<<<< HEAD
 mod streams;
+=======
+mod requests;
+mod rewrites;
+>>>>>>> main
 mod tls;
 
 use anyhow::{Result, ensure};
@@ -16,6 +26,7 @@ use holdfast_scenario_tests::{Story, World, until};
 
 pub(crate) fn stories() -> Vec<Story> {
     [
+<<<<<<< HEAD
         clients::stories(),
         gateway::stories(),
         includes::stories(),
@@ -23,6 +34,16 @@ pub(crate) fn stories() -> Vec<Story> {
         nameless::stories(),
         policies::stories(),
         streams::stories(),
+=======
+        conditions::stories(),
+        cookies::stories(),
+        gateway::stories(),
+        includes::stories(),
+        matching::stories(),
+        policies::stories(),
+        requests::stories(),
+        rewrites::stories(),
+>>>>>>> main
         tls::stories(),
     ]
     .concat()
