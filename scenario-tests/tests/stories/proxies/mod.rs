@@ -1,22 +1,16 @@
 //! HTTPProxies through a real Envoy: includes, rewriting, duplicates, TLS, and what is broken beside what is not.
 
-<<<<<<< HEAD
 mod clients;
-=======
 mod conditions;
 mod cookies;
->>>>>>> main
 mod gateway;
 mod includes;
 mod matching;
 mod nameless;
 mod policies;
-<<<<<<< HEAD
-mod streams;
-=======
 mod requests;
 mod rewrites;
->>>>>>> main
+mod streams;
 mod tls;
 
 use anyhow::{Result, ensure};
@@ -26,24 +20,17 @@ use holdfast_scenario_tests::{Story, World, until};
 
 pub(crate) fn stories() -> Vec<Story> {
     [
-<<<<<<< HEAD
         clients::stories(),
-        gateway::stories(),
-        includes::stories(),
-        matching::stories(),
-        nameless::stories(),
-        policies::stories(),
-        streams::stories(),
-=======
         conditions::stories(),
         cookies::stories(),
         gateway::stories(),
         includes::stories(),
         matching::stories(),
+        nameless::stories(),
         policies::stories(),
         requests::stories(),
         rewrites::stories(),
->>>>>>> main
+        streams::stories(),
         tls::stories(),
     ]
     .concat()
