@@ -76,6 +76,11 @@ pub(crate) fn refusal(listener: &str) -> String {
     format!("refuse/{listener}")
 }
 
+/// Is it the name of a route configuration for requests without TLS?
+pub(crate) fn is_plain(route_configuration: &str) -> bool {
+    route_configuration.starts_with("http/")
+}
+
 /// A virtual host.
 pub(crate) fn virtual_host(host: &Host) -> String {
     host.domain().to_owned()
