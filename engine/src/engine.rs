@@ -200,7 +200,11 @@ impl Engine {
         self.unread.remove(key);
         self.unusable.insert(key.clone());
         self.unusable_since.entry(key.clone()).or_insert((self.now_ms / 1000).cast_signed());
-        let is_anchor = |object: &Arc<Object>| matches!(object.body, Body::Gateway(_) | Body::GatewayClass(_));
+        let is_anchor = |object: &Arc<Object>| match &object.body {
+            Body::Gateway(_) | Body::GatewayClass(_) => true,
+            Body::HttpProxy(proxy) => proxy.virtual_host.is_some(),
+            _ => false,
+        };
         match self.objects.get(key).cloned() {
             Some(old) if is_anchor(&old) => {}
             Some(old) => {

@@ -21,7 +21,9 @@ use crate::apis::contour;
 use crate::apis::gateway::GROUP;
 use crate::apis::scheme;
 use crate::encode::route::direct_response;
+use crate::features::redirect::ListenerContext;
 use crate::model::Response;
+use crate::translate::proxy::is_proxy;
 
 /// The name of the host that answers for a whole route configuration.
 const EVERYTHING: &str = "*";
@@ -100,7 +102,7 @@ impl Line {
         // Of an HTTPProxy the guard may stand in a root.
         let roots = around.translator.roots_of(&owner).filter_map(|root| around.objects.get(root));
         let guarded = object.body.names_guard(None) || roots.into_iter().any(|root| root.body.names_guard(None));
-        !stands || guarded || !granted()
+        !stands || (guarded && !is_guarded_as_desired(&owner, route, around)) || !granted()
     }
 
     /// May the route use the back end of this cluster today?
@@ -114,6 +116,21 @@ impl Line {
             _ => true,
         }
     }
+}
+
+/// Has a route the guards that it has as desired, for the same requests? None of Gateway API is served with one.
+fn is_guarded_as_desired(owner: &ObjectKey, held: &envoy::Route, around: &Around<'_>) -> bool {
+    let Some(plan) = around.translator.route(owner).filter(|_| is_proxy(owner)) else { return false };
+    plan.routes.iter().filter(|rendered| *rendered.route.name == *held.name).any(|rendered| {
+        [false, true].into_iter().any(|https| {
+            let (bytes, _) = rendered.encoded(ListenerContext { https, port: 0 });
+            envoy::Route::decode(bytes).is_ok_and(|desired| {
+                let is_open = !matches!(desired.action, Some(Action::DirectResponse(_)));
+                let guards = |route: &envoy::Route| route.typed_per_filter_config.clone();
+                is_open && desired.r#match == held.r#match && guards(&desired) == guards(held)
+            })
+        })
+    })
 }
 
 /// The object of which a route is, by its name.

@@ -2,10 +2,14 @@
 //!
 //! Last valid supplies the content of rules and nothing else: where a route attaches, for which hosts, and what its
 //! metadata says are the desired version's. A claim that only the last valid version makes is not made.
+//!
+//! Of an HTTPProxy that content is its routes; its host with everything that guards it, whom it includes under which
+//! conditions, its TCP proxy and its class are the desired version's.
 
 use std::sync::Arc;
 
 use crate::apis::Body;
+use crate::apis::contour::http_proxy::HttpProxy;
 use crate::apis::gateway::route::Route;
 use crate::object::Object;
 
@@ -15,6 +19,9 @@ pub(crate) fn hybrid(desired: Option<&Object>, last: &Arc<Object>) -> Arc<Object
     let body = match (&desired.body, &last.body) {
         (Body::HttpRoute(desired), Body::HttpRoute(last)) => Body::HttpRoute(Arc::new(under_claims(desired, last))),
         (Body::GrpcRoute(desired), Body::GrpcRoute(last)) => Body::GrpcRoute(Arc::new(under_claims(desired, last))),
+        (Body::HttpProxy(desired), Body::HttpProxy(last)) => {
+            Body::HttpProxy(Arc::new(HttpProxy { routes: last.routes.clone(), ..(**desired).clone() }))
+        }
         _ => last.body.clone(),
     };
     Arc::new(Object { body, ..desired.clone() })

@@ -19,6 +19,7 @@ pub(crate) mod line;
 pub(crate) mod lines;
 pub(crate) mod proof;
 pub(crate) mod protection;
+mod proxy_protection;
 pub(crate) mod readmission;
 pub mod restored;
 pub(crate) mod rollout;

@@ -128,12 +128,29 @@ pub struct ReplacedObject {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ReplacedScope {
-    /// A rule of a route.
+    /// A rule of a route, or a route of an HTTPProxy.
     Rule,
+    /// An include of an HTTPProxy.
+    Include,
+    /// The host of an HTTPProxy.
+    Host,
     /// A listener of a Gateway.
     Listener,
     /// All of it.
     Object,
+}
+
+impl ReplacedScope {
+    /// As it is serialized.
+    pub fn name(self) -> &'static str {
+        match self {
+            ReplacedScope::Rule => "rule",
+            ReplacedScope::Include => "include",
+            ReplacedScope::Host => "host",
+            ReplacedScope::Listener => "listener",
+            ReplacedScope::Object => "object",
+        }
+    }
 }
 
 /// An object that is left out, or of which something is.

@@ -25,7 +25,7 @@ pub(crate) mod overlay;
 pub(crate) mod proxy;
 mod reader;
 pub(crate) mod route;
-mod rule;
+pub(crate) mod rule;
 pub(crate) mod table;
 mod update;
 mod variant;

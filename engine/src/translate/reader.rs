@@ -103,6 +103,16 @@ impl Indexes {
     pub(super) fn grants_in(&self, namespace: &str) -> impl Iterator<Item = &ObjectKey> {
         self.grants.get(namespace).into_iter().flatten()
     }
+
+    /// The TLSCertificateDelegations of a namespace.
+    pub(super) fn delegations_in(&self, namespace: &str) -> impl Iterator<Item = &ObjectKey> {
+        self.delegations.get(namespace).into_iter().flatten()
+    }
+
+    /// The HTTPProxies that name a host.
+    pub(super) fn roots_of_host(&self, fqdn: &str) -> impl Iterator<Item = &ObjectKey> {
+        self.roots.get(fqdn).into_iter().flatten()
+    }
 }
 
 fn toggle<K: std::hash::Hash + Eq>(index: &mut HashMap<K, BTreeSet<ObjectKey>>, at: K, key: &ObjectKey, present: bool) {

@@ -5,10 +5,12 @@
 
 use holdfast_graph::{Node, ObjectKey};
 
+use super::proxies;
 use super::today::Today;
 use super::{About, Objection};
 use crate::apis::Body;
 use crate::apis::gateway::GROUP;
+use crate::fallback::world::World;
 use crate::translate::gateway::GatewayPlan;
 use crate::translate::listener::{ListenerPlan, Standing};
 use crate::translate::overlay::Overlay;
@@ -18,9 +20,11 @@ pub(super) fn check(
     desired: &GatewayPlan,
     served: &GatewayPlan,
     overlay: &Overlay,
-    gateway: &ObjectKey,
+    world: &World<'_>,
     today: &Today<'_>,
 ) -> Vec<Objection> {
+    let gateway = world.gateway;
+    let is_of_proxies = *gateway == crate::translate::proxy::listeners::key();
     let mut found = Vec::new();
     let mut object = |listener: &ListenerPlan, why: String| {
         let node = Node::section(gateway.clone(), format!("listeners[{}]", listener.name));
@@ -66,7 +70,13 @@ pub(super) fn check(
             }
         }
         for secret in &listener.certificates {
-            if !refers(gateway, listener, secret, today) {
+            if is_of_proxies {
+                if let Some(why) = proxies::certificate(&listener.name, secret, world, today) {
+                    object(wanted, why);
+                } else if !today.exists(secret) {
+                    object(wanted, format!("Secret {} is not there", secret.namespaced_name()));
+                }
+            } else if !refers(gateway, listener, secret, today) {
                 object(wanted, format!("it does not name Secret {} today", secret.namespaced_name()));
             } else if !today.allows(GROUP, "Gateway", &gateway.namespace, secret) {
                 object(wanted, format!("no ReferenceGrant of today allows Secret {}", secret.namespaced_name()));

@@ -7,6 +7,7 @@ use holdfast_graph::ObjectKey;
 use super::today::Today;
 use super::{About, Objection};
 use crate::apis::Body;
+use crate::apis::contour::http_proxy::HttpProxy;
 use crate::check::certificate;
 use crate::fallback::world::{FALLBACK_ANNOTATION, World};
 use crate::object::Object;
@@ -34,7 +35,7 @@ pub(super) fn check(key: &ObjectKey, served: &Arc<Object>, world: &World<'_>, to
             object(About::Version, "its metadata are not those of today");
         }
         if !same_claims(&desired.body, &served.body) {
-            object(About::Version, "it claims parents or hostnames that the object of today does not");
+            object(About::Version, "it claims parents, hostnames or includes that the object of today does not");
         }
         if is_never(desired) {
             object(About::Version, "the object asks not to be served in another version");
@@ -75,12 +76,11 @@ fn is_never(object: &Object) -> bool {
 /// Grants, namespaces and endpoints are always today's, and so are Gateways and classes.
 fn may_be_served_in_another_version(body: &Body) -> bool {
     match body {
-        Body::HttpRoute(_) | Body::GrpcRoute(_) | Body::Service(_) | Body::Secret(_) => true,
+        Body::HttpRoute(_) | Body::GrpcRoute(_) | Body::HttpProxy(_) | Body::Service(_) | Body::Secret(_) => true,
         Body::GatewayClass(_)
         | Body::Gateway(_)
         | Body::ReferenceGrant(_)
         | Body::EndpointSlice(_)
-        | Body::HttpProxy(_)
         | Body::CertificateDelegation(_)
         | Body::ExtensionService(_)
         | Body::Namespace => false,
@@ -91,7 +91,12 @@ fn same_claims(now: &Body, then: &Body) -> bool {
     match (now, then) {
         (Body::HttpRoute(now), Body::HttpRoute(then)) => now.parents == then.parents && now.hostnames == then.hostnames,
         (Body::GrpcRoute(now), Body::GrpcRoute(then)) => now.parents == then.parents && now.hostnames == then.hostnames,
-        (Body::HttpRoute(_) | Body::GrpcRoute(_), _) | (_, Body::HttpRoute(_) | Body::GrpcRoute(_)) => false,
+        (Body::HttpProxy(now), Body::HttpProxy(then)) => {
+            let claims = |proxy: &HttpProxy| HttpProxy { routes: Vec::new(), ..proxy.clone() };
+            claims(now) == claims(then)
+        }
+        (Body::HttpRoute(_) | Body::GrpcRoute(_) | Body::HttpProxy(_), _)
+        | (_, Body::HttpRoute(_) | Body::GrpcRoute(_) | Body::HttpProxy(_)) => false,
         _ => true,
     }
 }
@@ -101,6 +106,7 @@ fn same_content(proven: &Body, served: &Body) -> bool {
     match (proven, served) {
         (Body::HttpRoute(proven), Body::HttpRoute(served)) => proven.rules == served.rules,
         (Body::GrpcRoute(proven), Body::GrpcRoute(served)) => proven.rules == served.rules,
+        (Body::HttpProxy(proven), Body::HttpProxy(served)) => proven.routes == served.routes,
         _ => proven == served,
     }
 }
