@@ -8,9 +8,9 @@ use holdfast_store::Batch;
 use holdfast_xds::{Answer, EnvoyId, Offers, Snapshot};
 
 use crate::apis::Body;
+use crate::fallback::around::Around;
 use crate::fallback::attribution::Attributed;
 use crate::fallback::checker::Objection;
-use crate::fallback::line::Around;
 use crate::fallback::lines::Lines;
 use crate::fallback::restored::Restored;
 use crate::fault::Fault;

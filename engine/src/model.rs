@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use holdfast_graph::{ObjectKey, Origins};
 
+use crate::features::chain::Guards;
 use crate::features::cors::Cors;
 use crate::features::hash::Hashed;
 use crate::features::headers::HeaderEdits;
@@ -15,7 +16,7 @@ use crate::features::internal_redirect::InternalRedirect;
 use crate::features::ip_filter::IpFilter;
 use crate::features::local_rate_limit::LocalRateLimit;
 use crate::features::mirror::Mirror;
-use crate::features::redirect::Redirect;
+use crate::features::redirect::{ListenerContext, Redirect};
 use crate::features::retry::Retry;
 use crate::features::rewrite::Rewrite;
 use crate::features::timeout::Timeouts;
@@ -45,6 +46,8 @@ pub struct Route {
     pub ip_filter: Option<IpFilter>,
     /// How often requests may come to one Envoy.
     pub rate_limit: Option<LocalRateLimit>,
+    /// What needs a filter in the chain: who is asked before requests pass, tokens, limits that all Envoys share.
+    pub guards: Guards,
     /// Where requests without TLS are redirected to it: the port for it, as clients know it.
     pub secure_port: Option<u16>,
     /// The unit of its object that it came from, as `rules[1]`.
@@ -65,7 +68,25 @@ impl Route {
             && self.cors.is_none()
             && self.ip_filter.is_none()
             && self.rate_limit.is_none()
+            && self.guards.is_empty()
     }
+
+    /// The port that requests are redirected to at a listener, where they are.
+    pub(crate) fn secure_port_at(&self, listener: ListenerContext) -> Option<u16> {
+        self.secure_port.filter(|_| !listener.https)
+    }
+
+    /// Its guards at a listener: whoever is only redirected to TLS is asked nothing.
+    pub(crate) fn guards_at(&self, listener: ListenerContext) -> Option<&Guards> {
+        Some(&self.guards).filter(|_| self.secure_port_at(listener).is_none())
+    }
+}
+
+/// What holds for a host as a whole, unless a route says something else.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct HostSettings {
+    /// How often requests may come to one Envoy, all routes together.
+    pub rate_limit: Option<LocalRateLimit>,
 }
 
 /// The order of routes in a host, as Gateway API asks; the first that matches wins.

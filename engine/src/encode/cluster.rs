@@ -7,12 +7,20 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use envoy_types::pb::envoy::config::cluster::v3 as envoy;
-use envoy_types::pb::envoy::config::cluster::v3::cluster::{ClusterDiscoveryType, DiscoveryType, EdsClusterConfig};
+use envoy_types::pb::envoy::config::cluster::v3::CircuitBreakers;
+use envoy_types::pb::envoy::config::cluster::v3::circuit_breakers::Thresholds;
+use envoy_types::pb::envoy::config::cluster::v3::cluster::common_lb_config::{
+    LocalityConfigSpecifier, LocalityWeightedLbConfig,
+};
+use envoy_types::pb::envoy::config::cluster::v3::cluster::{
+    ClusterDiscoveryType, CommonLbConfig, DiscoveryType, DnsLookupFamily, EdsClusterConfig,
+};
 use envoy_types::pb::envoy::config::core::v3::config_source::ConfigSourceSpecifier;
 use envoy_types::pb::envoy::config::core::v3::{
     AggregatedConfigSource, ApiVersion, ConfigSource, Http1ProtocolOptions, Http2ProtocolOptions,
     HttpProtocolOptions as CommonOptions,
 };
+use envoy_types::pb::envoy::config::endpoint::v3::{ClusterLoadAssignment, LocalityLbEndpoints};
 use envoy_types::pb::envoy::extensions::upstreams::http::v3::HttpProtocolOptions;
 use envoy_types::pb::envoy::extensions::upstreams::http::v3::http_protocol_options::explicit_http_config::ProtocolConfig;
 use envoy_types::pb::envoy::extensions::upstreams::http::v3::http_protocol_options::{
@@ -21,7 +29,9 @@ use envoy_types::pb::envoy::extensions::upstreams::http::v3::http_protocol_optio
 use envoy_types::pb::google::protobuf::{Any, UInt32Value};
 use prost::Message;
 
-use super::{any, duration, names, seconds};
+use super::{any, duration, endpoints, names, seconds};
+use crate::features::remote::{DnsHost, Family, Group, Limits, Remote};
+use crate::features::upstream::Upstream;
 use crate::model::{Backend, Protocol};
 
 /// Seconds that connecting to a back end may take.
@@ -57,6 +67,82 @@ pub(crate) fn encode(backend: &Backend) -> Bytes {
     if let Some(upstream) = upstream {
         upstream.apply(&mut cluster);
     }
+    cluster.encode_to_vec().into()
+}
+
+/// The cluster of somebody whom Envoy itself asks.
+pub(crate) fn remote(remote: &Remote) -> Bytes {
+    match remote {
+        Remote::Backend(backend) => encode(backend),
+        Remote::Group(group) => self::group(group),
+        Remote::Host(host) => dns(host, names::remote(remote)),
+    }
+}
+
+fn group(group: &Group) -> Bytes {
+    let options = options(group.protocol, group.upstream.idle);
+    let mut cluster = envoy::Cluster {
+        name: names::group(&group.owner),
+        cluster_discovery_type: Some(ClusterDiscoveryType::Type(DiscoveryType::Eds.into())),
+        eds_cluster_config: Some(EdsClusterConfig { eds_config: Some(ads()), service_name: group.endpoints() }),
+        connect_timeout: Some(seconds(CONNECT_TIMEOUT_S)),
+        per_connection_buffer_limit_bytes: Some(UInt32Value { value: CONNECTION_BUFFER_BYTES }),
+        typed_extension_protocol_options: options.into_iter().collect::<HashMap<_, _>>(),
+        circuit_breakers: circuit_breakers(&group.limits),
+        // Each Service is a locality of its own, whose weight is its share.
+        common_lb_config: (group.services.len() > 1).then(|| CommonLbConfig {
+            locality_config_specifier: Some(LocalityConfigSpecifier::LocalityWeightedLbConfig(
+                LocalityWeightedLbConfig {},
+            )),
+            ..Default::default()
+        }),
+        ..Default::default()
+    };
+    group.upstream.apply(&mut cluster);
+    cluster.encode_to_vec().into()
+}
+
+fn circuit_breakers(limits: &Limits) -> Option<CircuitBreakers> {
+    if *limits == Limits::default() {
+        return None;
+    }
+    let count = |value: Option<u32>| value.map(|value| UInt32Value { value });
+    let own = Thresholds {
+        max_connections: count(limits.connections),
+        max_pending_requests: count(limits.pending),
+        max_requests: count(limits.requests),
+        max_retries: count(limits.retries),
+        ..Default::default()
+    };
+    let per_host = limits
+        .connections_per_endpoint
+        .map(|_| Thresholds { max_connections: count(limits.connections_per_endpoint), ..Default::default() });
+    Some(CircuitBreakers { thresholds: vec![own], per_host_thresholds: per_host.into_iter().collect() })
+}
+
+fn dns(host: &DnsHost, name: String) -> Bytes {
+    let family = match host.family {
+        Family::Auto => DnsLookupFamily::Auto,
+        Family::V4 => DnsLookupFamily::V4Only,
+        Family::V6 => DnsLookupFamily::V6Only,
+        Family::All => DnsLookupFamily::All,
+    };
+    let endpoint = endpoints::named(&host.host, host.port);
+    let assignment = ClusterLoadAssignment {
+        cluster_name: name.clone(),
+        endpoints: vec![LocalityLbEndpoints { lb_endpoints: vec![endpoint], ..Default::default() }],
+        ..Default::default()
+    };
+    let mut cluster = envoy::Cluster {
+        name,
+        cluster_discovery_type: Some(ClusterDiscoveryType::Type(DiscoveryType::StrictDns.into())),
+        connect_timeout: Some(seconds(CONNECT_TIMEOUT_S)),
+        per_connection_buffer_limit_bytes: Some(UInt32Value { value: CONNECTION_BUFFER_BYTES }),
+        dns_lookup_family: family.into(),
+        load_assignment: Some(assignment),
+        ..Default::default()
+    };
+    Upstream { tls: host.tls.clone(), ..Upstream::default() }.apply(&mut cluster);
     cluster.encode_to_vec().into()
 }
 

@@ -8,9 +8,10 @@ use std::net::SocketAddr;
 use bytes::Bytes;
 use envoy_types::pb::envoy::config::core::v3::address::Address as AddressKind;
 use envoy_types::pb::envoy::config::core::v3::socket_address::PortSpecifier;
-use envoy_types::pb::envoy::config::core::v3::{Address, SocketAddress};
+use envoy_types::pb::envoy::config::core::v3::{Address, Locality, SocketAddress};
 use envoy_types::pb::envoy::config::endpoint::v3::lb_endpoint::HostIdentifier;
 use envoy_types::pb::envoy::config::endpoint::v3::{ClusterLoadAssignment, Endpoint, LbEndpoint, LocalityLbEndpoints};
+use envoy_types::pb::google::protobuf::UInt32Value;
 use prost::Message;
 
 use super::names;
@@ -25,6 +26,36 @@ pub(crate) fn address(address: SocketAddr) -> Address {
             ..Default::default()
         })),
     }
+}
+
+/// An endpoint that is looked up by its name.
+pub(super) fn named(host: &str, port: u16) -> LbEndpoint {
+    let address = Address {
+        address: Some(AddressKind::SocketAddress(SocketAddress {
+            address: host.to_owned(),
+            port_specifier: Some(PortSpecifier::PortValue(port.into())),
+            ..Default::default()
+        })),
+    };
+    LbEndpoint {
+        host_identifier: Some(HostIdentifier::Endpoint(Endpoint { address: Some(address), ..Default::default() })),
+        ..Default::default()
+    }
+}
+
+/// The endpoints of several Services under one name, each with its share. What cannot be read back is left out.
+pub(crate) fn together<'a>(name: String, parts: impl Iterator<Item = (u32, &'a Bytes)>) -> Bytes {
+    let localities = parts.enumerate().flat_map(|(index, (weight, bytes))| {
+        let part = ClusterLoadAssignment::decode(&bytes[..]).unwrap_or_default();
+        part.endpoints.into_iter().map(move |endpoints| LocalityLbEndpoints {
+            locality: Some(Locality { zone: index.to_string(), ..Default::default() }),
+            load_balancing_weight: Some(UInt32Value { value: weight }),
+            ..endpoints
+        })
+    });
+    ClusterLoadAssignment { endpoints: localities.collect(), cluster_name: name, ..Default::default() }
+        .encode_to_vec()
+        .into()
 }
 
 /// The endpoints of a Service's port; none is a valid answer.

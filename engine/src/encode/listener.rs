@@ -33,6 +33,7 @@ use prost::{Message, Name};
 
 use super::cluster::{CONNECTION_BUFFER_BYTES, ads};
 use super::{any, endpoints, names, route, seconds};
+use crate::features::chain::{self, ChainFilter};
 use crate::features::ip_filter;
 use crate::features::local_rate_limit::{self, LocalRateLimit};
 use crate::translate::table::TableName;
@@ -62,6 +63,8 @@ pub(crate) enum Chain {
         table: TableName,
         /// Are they those of HTTPProxies?
         proxies: bool,
+        /// The filters that its routes ask for.
+        filters: Vec<ChainFilter>,
     },
     /// TLS for the hosts of one listener.
     Https {
@@ -75,6 +78,8 @@ pub(crate) enum Chain {
         proxies: bool,
         /// The versions of TLS.
         versions: TlsVersions,
+        /// The filters that its routes ask for.
+        filters: Vec<ChainFilter>,
     },
     /// The listener owns its hosts, but has no usable certificate: connections are refused, so that no broader
     /// listener answers in its place.
@@ -108,15 +113,15 @@ pub(crate) fn encode(port: &Port) -> Bytes {
 
 fn filter_chain(chain: &Chain) -> FilterChain {
     match chain {
-        Chain::Http { table, proxies } => FilterChain {
+        Chain::Http { table, proxies, filters } => FilterChain {
             name: names::route_configuration(table),
-            filters: vec![connection_manager(names::route_configuration(table), *proxies)],
+            filters: vec![connection_manager(names::route_configuration(table), *proxies, filters)],
             ..Default::default()
         },
-        Chain::Https { host, certificates, table, proxies, versions } => FilterChain {
+        Chain::Https { host, certificates, table, proxies, versions, filters } => FilterChain {
             name: names::route_configuration(table),
             filter_chain_match: server_names(host.as_deref()),
-            filters: vec![connection_manager(names::route_configuration(table), *proxies)],
+            filters: vec![connection_manager(names::route_configuration(table), *proxies, filters)],
             transport_socket: Some(transport_socket(certificates.iter().map(names::secret), *versions)),
             ..Default::default()
         },
@@ -169,16 +174,24 @@ pub(super) fn transport_socket(certificates: impl Iterator<Item = String>, versi
 
 /// The HTTP connection manager of a route configuration, with the limits that Envoy's best practices ask for at the edge.
 ///
-/// `proxies` are served with filters that routes of HTTPProxies have settings for.
-pub(super) fn connection_manager(name: String, proxies: bool) -> Filter {
+/// `proxies` are served with filters that routes of HTTPProxies have settings for, `own` are those that some of its routes
+/// ask for. Whoever is asked whether a request may pass may choose another route for it, so that all other checks come
+/// after.
+pub(super) fn connection_manager(name: String, proxies: bool, own: &[ChainFilter]) -> Filter {
     let yes = || Some(BoolValue { value: true });
+    let (counted, asked): (Vec<_>, Vec<_>) = own.iter().partition(|filter| matches!(filter, ChainFilter::RateLimit(_)));
     let manager = HttpConnectionManager {
         stat_prefix: name.replace('/', "_"),
         route_specifier: Some(RouteSpecifier::Rds(Rds { config_source: Some(ads()), route_config_name: name })),
+        // Preflights carry no credentials: the filter for CORS answers them.
         http_filters: [http_filter(route::CORS_FILTER, &Cors::default())]
             .into_iter()
+            .chain((!own.is_empty()).then(|| http_filter(chain::NAMES, &chain::naming(own))))
+            .chain([http_filter(chain::GUARD, &Rbac::default())])
+            .chain(asked.iter().map(own_filter))
             .chain(proxies.then(|| http_filter(local_rate_limit::FILTER, &LocalRateLimit::filter())))
             .chain(proxies.then(|| http_filter(ip_filter::FILTER, &Rbac::default())))
+            .chain(counted.iter().map(own_filter))
             .chain([http_filter("envoy.filters.http.router", &Router::default())])
             .collect(),
         upgrade_configs: vec![UpgradeConfig { upgrade_type: "websocket".into(), ..Default::default() }],
@@ -203,6 +216,16 @@ pub(super) fn connection_manager(name: String, proxies: bool) -> Filter {
         ..Default::default()
     };
     filter("envoy.filters.network.http_connection_manager", &manager)
+}
+
+fn own_filter(filter: &&ChainFilter) -> HttpFilter {
+    let (config, disabled) = filter.encode();
+    HttpFilter {
+        name: filter.name().to_owned(),
+        disabled,
+        config_type: Some(HttpFilterConfig::TypedConfig(config)),
+        ..Default::default()
+    }
 }
 
 fn http_filter<M: Message + Name>(name: &str, config: &M) -> HttpFilter {

@@ -20,6 +20,19 @@ pub(crate) fn any<M: Message + Name>(message: &M) -> Any {
     Any { type_url: M::type_url(), value: message.encode_to_vec() }
 }
 
+/// One entry of a map of a message, whose value is field 2. Several are written one after the other, in order.
+pub(crate) fn entry(field: u32, key: &str, value: impl FnOnce(&mut Vec<u8>), bytes: &mut Vec<u8>) {
+    let mut entry = Vec::new();
+    prost::encoding::string::encode(1, &key.to_owned(), &mut entry);
+    value(&mut entry);
+    prost::encoding::bytes::encode(field, &entry, bytes);
+}
+
+/// Settings of a filter for a route or host.
+pub(crate) fn per_filter(field: u32, name: &str, config: &Any, bytes: &mut Vec<u8>) {
+    entry(field, name, |bytes| prost::encoding::message::encode(2, config, bytes), bytes);
+}
+
 /// A duration as protobuf has it. Durations were checked when they were read; what is too long is cut.
 pub(crate) fn duration(duration: std::time::Duration) -> ProtoDuration {
     ProtoDuration {

@@ -3,6 +3,7 @@
 
 use holdfast_graph::ObjectKey;
 
+use crate::features::remote::Remote;
 use crate::model::{Backend, Protocol, ServicePort};
 use crate::translate::table::{Host, TableName};
 
@@ -17,6 +18,23 @@ pub(crate) fn cluster(backend: &Backend) -> String {
     };
     let tuned = backend.tuned.as_ref().map(|tuned| format!("/{}", tuned.label())).unwrap_or_default();
     format!("{}{protocol}{tuned}", endpoints(&backend.service))
+}
+
+/// The cluster of somebody whom Envoy itself asks. One of an object is called after it, whatever it consists of.
+pub(crate) fn remote(remote: &Remote) -> String {
+    match remote {
+        Remote::Backend(backend) => cluster(backend),
+        Remote::Group(group) => self::group(&group.owner),
+        Remote::Host(host) => {
+            let label = host.label().map(|label| format!("/{label}")).unwrap_or_default();
+            format!("dns/{}:{}{label}", host.host, host.port)
+        }
+    }
+}
+
+/// The cluster of a group, and its endpoints where it has several Services.
+pub(crate) fn group(owner: &ObjectKey) -> String {
+    format!("extension/{}/{}", owner.namespace, owner.name)
 }
 
 /// The endpoints of a Service's port, whatever protocol they are spoken to in.

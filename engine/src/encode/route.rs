@@ -18,7 +18,7 @@ use envoy_types::pb::envoy::r#type::matcher::v3::{RegexMatcher, StringMatcher};
 use envoy_types::pb::google::protobuf::{BoolValue, UInt32Value};
 use prost::Message;
 
-use super::{any, duration, names};
+use super::{any, duration, names, per_filter};
 use crate::features::redirect::{ListenerContext, Redirect, Scheme};
 use crate::features::rewrite::EnvoyPathRewrite;
 use crate::features::{ip_filter, local_rate_limit};
@@ -53,10 +53,10 @@ pub(crate) fn encode(route: &Route, listener: ListenerContext) -> Vec<u8> {
     let ip_filter = route.ip_filter.iter().map(|filter| (ip_filter::FILTER, any(&filter.encode())));
     let limit = route.rate_limit.iter().map(|limit| (local_rate_limit::FILTER, any(&limit.encode())));
     for (name, config) in cors.chain(limit).chain(ip_filter) {
-        let mut entry = Vec::new();
-        prost::encoding::string::encode(1, &name.to_owned(), &mut entry);
-        prost::encoding::message::encode(2, &config, &mut entry);
-        prost::encoding::bytes::encode(PER_FILTER_FIELD, &entry, &mut bytes);
+        per_filter(PER_FILTER_FIELD, name, &config, &mut bytes);
+    }
+    for (name, config) in route.guards_at(listener).iter().flat_map(|guards| guards.encode()) {
+        per_filter(PER_FILTER_FIELD, &name, &config, &mut bytes);
     }
     bytes
 }
@@ -88,7 +88,8 @@ fn path(path: &PathMatch) -> PathSpecifier {
     }
 }
 
-fn header(header: &NamedMatch) -> envoy::HeaderMatcher {
+/// How a header is matched.
+pub(crate) fn header(header: &NamedMatch) -> envoy::HeaderMatcher {
     envoy::HeaderMatcher {
         name: header.name.to_string(),
         header_match_specifier: Some(match string(&header.value) {
@@ -116,17 +117,20 @@ fn string(value: &ValueMatch) -> Option<StringMatcher> {
         ValueMatch::Exact(text) => Some(exact(text)),
         ValueMatch::Regex(pattern) => Some(by_regex(pattern)),
         ValueMatch::Present => None,
-        ValueMatch::Like(Like { part, text, ignore_case }) => {
-            let text = text.to_string();
-            let pattern = match part {
-                Part::Whole => MatchPattern::Exact(text),
-                Part::Prefix => MatchPattern::Prefix(text),
-                Part::Suffix => MatchPattern::Suffix(text),
-                Part::Contains => MatchPattern::Contains(text),
-            };
-            Some(StringMatcher { match_pattern: Some(pattern), ignore_case: *ignore_case })
-        }
+        ValueMatch::Like(part) => Some(like(part)),
     }
+}
+
+/// How a part of a text is compared.
+pub(crate) fn like(Like { part, text, ignore_case }: &Like) -> StringMatcher {
+    let text = text.to_string();
+    let pattern = match part {
+        Part::Whole => MatchPattern::Exact(text),
+        Part::Prefix => MatchPattern::Prefix(text),
+        Part::Suffix => MatchPattern::Suffix(text),
+        Part::Contains => MatchPattern::Contains(text),
+    };
+    StringMatcher { match_pattern: Some(pattern), ignore_case: *ignore_case }
 }
 
 fn exact(text: &str) -> StringMatcher {
@@ -142,7 +146,7 @@ fn regex(pattern: &str) -> RegexMatcher {
 }
 
 fn action(route: &Route, listener: ListenerContext) -> EnvoyAction {
-    if let Some(port) = route.secure_port.filter(|_| !listener.https) {
+    if let Some(port) = route.secure_port_at(listener) {
         let (scheme, port) = (Some(Scheme::Https), Some(port));
         let redirect = Redirect { scheme, port, host: None, path: None, status: 301 };
         return EnvoyAction::Redirect(redirect.encode(&route.matches.path, listener));

@@ -12,19 +12,33 @@ use holdfast_xds::Version;
 use prost::Message;
 use prost::encoding::{WireType, encode_key, encode_varint};
 
+use super::{any, per_filter};
+use crate::features::local_rate_limit;
+use crate::model::HostSettings;
+
 /// `VirtualHost.routes`.
 const ROUTES_FIELD: u32 = 3;
+/// `VirtualHost.typed_per_filter_config`.
+const PER_FILTER_FIELD: u32 = 15;
 /// `RouteConfiguration.virtual_hosts`.
 const VIRTUAL_HOSTS_FIELD: u32 = 2;
 
-/// A virtual host with its routes, each encoded, in order.
-pub(crate) fn virtual_host<'a>(name: String, domain: String, routes: impl Iterator<Item = &'a Bytes> + Clone) -> Bytes {
+/// A virtual host with its routes, each encoded, in order, and what holds for all that say nothing themselves.
+pub(crate) fn virtual_host<'a>(
+    name: String,
+    domain: String,
+    routes: impl Iterator<Item = &'a Bytes> + Clone,
+    settings: &HostSettings,
+) -> Bytes {
     #[cfg_attr(not(any(test, feature = "testing")), allow(unused_mut))]
     let mut host = envoy::VirtualHost { name, domains: vec![domain], ..Default::default() };
     #[cfg(any(test, feature = "testing"))]
     crate::testing::mistakes::spoil_host(&mut host, routes.clone());
     let mut buffer = host.encode_to_vec();
     routes.for_each(|route| append(&mut buffer, ROUTES_FIELD, route));
+    if let Some(limit) = &settings.rate_limit {
+        per_filter(PER_FILTER_FIELD, local_rate_limit::FILTER, &any(&limit.encode()), &mut buffer);
+    }
     buffer.into()
 }
 

@@ -29,14 +29,15 @@ const CERTIFICATES_PORT: u16 = 2;
 
 /// The listener with a filter chain for each route configuration that it is given by name.
 pub(crate) fn routes(name: &str, slots: impl Iterator<Item = String>) -> Bytes {
-    let chain = |slot| FilterChain { filters: vec![listener::connection_manager(slot, true)], ..Default::default() };
+    let chain =
+        |slot| FilterChain { filters: vec![listener::connection_manager(slot, true, &[])], ..Default::default() };
     unbound(name, ROUTES_PORT, slots.map(chain).collect())
 }
 
 /// The listener with a filter chain for each certificate that it is given by name.
 pub(crate) fn certificates(name: &str, slots: impl Iterator<Item = String>) -> Bytes {
     let chain = |slot: String| FilterChain {
-        filters: vec![listener::connection_manager(slot.clone(), true)],
+        filters: vec![listener::connection_manager(slot.clone(), true, &[])],
         transport_socket: Some(listener::transport_socket(std::iter::once(slot), listener::TlsVersions::default())),
         ..Default::default()
     };

@@ -15,7 +15,8 @@ use holdfast_graph::ObjectKey;
 use holdfast_xds::{Resource, ResourceType, Snapshot};
 use prost::Message;
 
-use super::line::{Around, Line};
+use super::around::Around;
+use super::line::Line;
 use super::rollout::{Stage, Waiting};
 use crate::apis::contour;
 use crate::apis::gateway::GROUP;

@@ -7,12 +7,11 @@ use holdfast_graph::ObjectKey;
 use holdfast_store::{Batch, Change};
 use holdfast_xds::{EnvoyId, Offers, ResourceType, Snapshot};
 
+use super::around::Around;
 use super::attribution::Attributed;
-use super::blame::SILENCE;
-use super::line::{Around, Line};
+use super::line::Line;
 use super::restored::{Restored, RestoredLine};
-use super::rollout::Stage;
-use crate::engine::{Action, Event};
+use crate::engine::Action;
 use crate::hold::Refusal;
 use crate::object::Object;
 use crate::translate::fleet::FleetId;
@@ -23,15 +22,15 @@ pub(crate) const BUILDS_MAX: usize = 8;
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Lines {
-    gateways: BTreeMap<Arc<str>, Vec<Line>>,
+    pub(super) gateways: BTreeMap<Arc<str>, Vec<Line>>,
     /// What an earlier run stored of Gateways that are not there yet.
     restored: BTreeMap<Arc<str>, Vec<RestoredLine>>,
     offered: BTreeMap<Arc<str>, Offers>,
     /// Envoys that came before their Gateway was known, and whether they have what they were given before.
-    early: BTreeMap<Arc<str>, Vec<(EnvoyId, bool)>>,
+    pub(super) early: BTreeMap<Arc<str>, Vec<(EnvoyId, bool)>>,
     /// How often something was published, by Gateway.
     generations: BTreeMap<Arc<str>, u64>,
-    touched: BTreeSet<Arc<str>>,
+    pub(super) touched: BTreeSet<Arc<str>>,
     /// What is to be stored of objects and Gateways that are gone.
     gone: Batch,
     /// Is every Gateway to be looked at with the next change?
@@ -195,141 +194,6 @@ impl Lines {
         self.gateways.insert(name.clone(), lines);
         for (envoy, resumes) in self.early.remove(name).unwrap_or_default() {
             self.connected(&envoy, resumes, around);
-        }
-    }
-
-    /// Something happened to Envoys, the probe or the time.
-    pub(crate) fn hear(&mut self, event: Event, around: &mut Around<'_>) {
-        match event {
-            Event::Connected(envoy, resumes) => self.connected(&envoy, resumes, around),
-            Event::Disconnected(envoy) => self.disconnected(&envoy, around),
-            Event::Answered(answer) => {
-                if let Some(line) = self.line(&answer.fleet, &answer.build) {
-                    line.answered(&answer, around);
-                    self.touched.insert(answer.fleet.clone());
-                }
-            }
-            Event::Tried(tried) => {
-                for one in &tried {
-                    let expecting =
-                        |line: &&mut Line| line.search.as_ref().is_some_and(|search| search.expects(one.id));
-                    if let Some(line) = self.gateways.values_mut().flatten().find(expecting) {
-                        line.tried(one, around);
-                        self.touched.insert(line.name.clone());
-                    }
-                }
-            }
-            Event::Probe(None) => {
-                for line in self.gateways.values_mut().flatten().filter(|line| line.stage == Stage::Probing) {
-                    line.stage = Stage::Settled;
-                    line.search = None;
-                    line.advance(around);
-                    self.touched.insert(line.name.clone());
-                }
-            }
-            Event::Clock(_) => self.tick(around),
-            _ => {}
-        }
-    }
-
-    fn line(&mut self, fleet: &str, build: &str) -> Option<&mut Line> {
-        let lines = self.gateways.get_mut(fleet)?;
-        let at = lines.iter().position(|line| *line.build == *build).unwrap_or(0);
-        lines.get_mut(at)
-    }
-
-    fn connected(&mut self, envoy: &EnvoyId, resumes: bool, around: &mut Around<'_>) {
-        let Some(lines) = self.gateways.get_mut(&envoy.fleet) else {
-            self.early.entry(envoy.fleet.clone()).or_default().push((envoy.clone(), resumes));
-            return;
-        };
-        self.touched.insert(envoy.fleet.clone());
-        let known = lines.iter().any(|line| line.build == envoy.build);
-        if !known
-            && let [only] = &mut lines[..]
-            && only.is_nobodys()
-        {
-            // What the probe of another build said is not about these Envoys.
-            *only = Line::new(&only.gateway.clone(), &envoy.build, only.fleet.clone());
-            only.edited(&around.translator.route_keys(), around.translator);
-            only.settle(around);
-        } else if !known && lines.len() < BUILDS_MAX {
-            let Some(first) = lines.first() else { return };
-            let fleet = FleetId { gateway: first.gateway.clone(), label: envoy.build.clone() };
-            around.translator.open(&fleet, &FleetId::main(&first.gateway));
-            let mut line = Line::new(&first.gateway, &envoy.build, fleet);
-            // What another build has proven is a start, as content that is still to be proven here.
-            for version in first.last_valid.iter() {
-                line.last_valid.promote(&version.object, version.since);
-            }
-            line.envoys.insert(envoy.node.clone(), 0);
-            let routes = around.translator.route_keys();
-            line.edited(&routes, around.translator);
-            line.settle(around);
-            lines.push(line);
-        }
-        if let Some(line) = self.line(&envoy.fleet, &envoy.build) {
-            *line.envoys.entry(envoy.node.clone()).or_insert(0) += 1;
-            line.canary_connected(&envoy.node, resumes);
-            if !resumes {
-                line.fresh.insert(envoy.node.clone());
-            }
-            line.start_trial(around);
-        }
-    }
-
-    fn disconnected(&mut self, envoy: &EnvoyId, around: &mut Around<'_>) {
-        if let Some(early) = self.early.get_mut(&envoy.fleet) {
-            if let Some(at) = early.iter().position(|(known, _)| known == envoy) {
-                early.swap_remove(at);
-            }
-            if early.is_empty() {
-                self.early.remove(&envoy.fleet);
-            }
-        }
-        let Some(line) = self.line(&envoy.fleet, &envoy.build) else { return };
-        let Some(streams) = line.envoys.get_mut(&envoy.node) else { return };
-        *streams = streams.saturating_sub(1);
-        if *streams > 0 {
-            return;
-        }
-        line.envoys.remove(&envoy.node);
-        line.fresh.remove(&envoy.node);
-        line.alone.remove(&envoy.node);
-        line.strays.remove(&envoy.node);
-        line.silent.remove(&envoy.node);
-        line.lost(&envoy.node, SILENCE, around);
-        self.touched.insert(envoy.fleet.clone());
-    }
-
-    fn tick(&mut self, around: &mut Around<'_>) {
-        for line in self.gateways.values_mut().flatten() {
-            let late = match &line.stage {
-                Stage::Canary { node, deadline, waiting, .. } if *deadline <= around.now_ms && !waiting.is_empty() => {
-                    Some(node.clone())
-                }
-                _ => {
-                    line.trial.as_ref().filter(|trial| trial.deadline <= around.now_ms).map(|trial| trial.node.clone())
-                }
-            };
-            if line.close_while_waiting(around) {
-                self.touched.insert(line.name.clone());
-            }
-            if let Some(node) = late {
-                if line.envoys.contains_key(&node) {
-                    line.silent.insert(node.clone());
-                    line.lost(&node, SILENCE, around);
-                } else {
-                    // It is gone for good, which says nothing: another one tries.
-                    line.advance(around);
-                }
-                self.touched.insert(line.name.clone());
-            } else if (line.whole.held && line.whole.changed)
-                || line.derived.retry_at.is_some_and(|at| at <= around.now_ms)
-            {
-                line.settle(around);
-                self.touched.insert(line.name.clone());
-            }
         }
     }
 

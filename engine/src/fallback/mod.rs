@@ -4,25 +4,34 @@
 //! what they are offered. The quarantine is its only memory of trouble; the plan is derived from it each time. Nothing
 //! here does I/O or reads a clock: time and answers come in as events, and what is to be done goes out as actions.
 
+pub(crate) mod admission;
+mod answers;
+pub(crate) mod around;
 pub mod attribution;
 pub(crate) mod blame;
 pub mod checker;
 pub(crate) mod closed;
 pub(crate) mod conditions;
+mod convictions;
 pub(crate) mod derive;
 pub mod events;
+pub(crate) mod forms;
+mod hear;
 pub(crate) mod hybrid;
 pub mod inspection;
 pub(crate) mod interaction;
 pub(crate) mod last_valid;
 pub(crate) mod line;
 pub(crate) mod lines;
+mod promotion;
 pub(crate) mod proof;
 pub(crate) mod protection;
 mod proxy_protection;
 pub(crate) mod readmission;
+mod records;
 pub mod restored;
 pub(crate) mod rollout;
+pub(crate) mod search;
 pub(crate) mod strays;
 pub(crate) mod survey;
 pub(crate) mod suspects;

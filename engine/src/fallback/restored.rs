@@ -9,8 +9,9 @@ use holdfast_store::{StoredResource, StoredVerdict};
 use holdfast_xds::{Resource, ResourceType, Snapshot, Version};
 use prost::Message;
 
+use super::around::Around;
 use super::last_valid::{LastValid, Version as ObjectVersion};
-use super::line::{Around, Line};
+use super::line::Line;
 use crate::object::Object;
 
 /// All that was stored and could be read.

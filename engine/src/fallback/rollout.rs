@@ -4,22 +4,22 @@
 //! Endpoints are no part of it: they go to everybody at once. Clusters are not tried: nothing that users write stands in
 //! them but names and numbers that are checked.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use holdfast_xds::{Resource, ResourceType, Snapshot, Version};
 use imbl::ordmap::DiffItem;
 
-use super::blame::Search;
-use super::line::{Around, Line};
-use super::readmission::Subject;
+use super::around::Around;
+use super::line::Line;
+use super::search::Search;
 use super::suspects;
 use crate::trial::Trial;
 
 /// Types whose content is tried before all Envoys have it.
-const TRIED: [ResourceType; 3] = [ResourceType::Secret, ResourceType::Listener, ResourceType::Route];
+pub(super) const TRIED: [ResourceType; 3] = [ResourceType::Secret, ResourceType::Listener, ResourceType::Route];
 /// How often an Envoy may be lost on a content before the content counts as refused.
-const STRIKES_MAX: u32 = 2;
+pub(super) const STRIKES_MAX: u32 = 2;
 
 /// A resource at a version.
 pub(crate) type Waiting = BTreeMap<(ResourceType, Arc<str>), Version>;
@@ -44,19 +44,6 @@ pub(crate) enum Stage {
         /// When it counts as silent, in milliseconds of Unix time.
         deadline: u64,
     },
-}
-
-/// Suspects on trial at one Envoy.
-#[derive(Clone, Debug)]
-pub(crate) struct TrialRun {
-    /// Which Envoy.
-    pub(crate) node: Arc<str>,
-    /// What it is offered.
-    pub(crate) snapshot: Snapshot,
-    /// What it has not answered yet.
-    pub(crate) waiting: Waiting,
-    /// When it counts as silent, in milliseconds of Unix time.
-    pub(crate) deadline: u64,
 }
 
 impl Line {
@@ -197,79 +184,6 @@ impl Line {
         others && *strikes >= STRIKES_MAX
     }
 
-    /// The next group of suspects is offered to one Envoy.
-    pub(crate) fn start_trial(&mut self, around: &mut Around<'_>) {
-        if self.trial.is_some() || !matches!(self.stage, Stage::Settled) {
-            return;
-        }
-        let Some(node) = self.trial_node() else { return };
-        let Some(readmission) = &mut self.readmission else { return };
-        let Some(subjects) = readmission.next().map(<[Subject]>::to_vec) else {
-            self.readmission = None;
-            around.translator.close(&self.trial_fleet());
-            self.attribution.end(around.now_ms);
-            return;
-        };
-        let on_trial: BTreeSet<_> = subjects.iter().flat_map(|subject| subject.contents.keys().copied()).collect();
-        let fleet = self.trial_fleet();
-        around.translator.open(&fleet, &self.fleet);
-        // A unit is tried apart from the rest of its object, which is closed meanwhile.
-        let apart = subjects.iter().filter(|subject| !subject.node.section.is_empty());
-        let apart: BTreeSet<_> = apart.map(|subject| subject.node.key.clone()).collect();
-        let derived = self.derive(around, &on_trial, &apart);
-        around.translator.lay_over(&fleet, derived.overlay);
-        around.translator.translate(around.objects, around.graph);
-        let Some(snapshot) = around.translator.snapshot(&fleet).cloned() else { return };
-        self.note_forms(&fleet, &snapshot, around.translator);
-        let nothing = Snapshot::default();
-        let mut waiting = Waiting::new();
-        for kind in TRIED {
-            let changed = changes(self.everyone.as_ref().unwrap_or(&nothing), &snapshot, kind);
-            waiting.extend(changed.map(|resource| ((kind, resource.name.clone()), resource.version)));
-        }
-        // With one half cleared, the other half makes what was refused as a whole.
-        let known = waiting.iter().find_map(|((kind, name), version)| self.hold.refusal_of(*kind, name, *version));
-        if let Some(message) = known.map(|refusal| refusal.message.clone()) {
-            return self.trial_refused(&message, around);
-        }
-        self.attribution.round();
-        self.hold.expect(&snapshot, &waiting);
-        let nothing_to_learn = waiting.is_empty();
-        let deadline = around.now_ms.saturating_add(around.settings.fallback.ack_timeout_ms);
-        self.trial = Some(TrialRun { node, snapshot, waiting, deadline });
-        if nothing_to_learn {
-            // Their content is served already, or not at all.
-            self.trial_accepted(around);
-        }
-    }
-
-    /// Who tries: an Envoy that has what is proven, where anything is.
-    fn trial_node(&self) -> Option<Arc<str>> {
-        let anything = self.hold.has_acknowledged_routes();
-        let fit = self.envoys.keys().filter(|node| !self.alone.contains_key(*node));
-        let fit = fit.filter(|node| !anything || !self.fresh.contains(*node));
-        fit.min_by_key(|node| self.silent.contains(*node)).cloned()
-    }
-
-    /// The Envoy that tries suspects is lost or silent. Twice, while others stay, is a refusal without a word.
-    pub(crate) fn trial_lost(&mut self, node: &str, message: &str, around: &mut Around<'_>) -> bool {
-        let Some(trial) = self.trial.take_if(|trial| *trial.node == *node) else { return false };
-        self.trial_strikes += 1;
-        if self.trial_strikes < STRIKES_MAX || !self.envoys.keys().any(|known| **known != *node) {
-            return false;
-        }
-        for ((kind, name), version) in trial.waiting {
-            self.hold.refuse_version(kind, &name, version, &self.build.clone(), message);
-        }
-        self.trial_refused(message, around);
-        true
-    }
-
-    fn trial_fleet(&self) -> crate::translate::fleet::FleetId {
-        let label = format!("{}?trial", self.fleet.label).into();
-        crate::translate::fleet::FleetId { gateway: self.gateway.clone(), label }
-    }
-
     /// What each of the line's Envoys is to have: all of them, and single ones by their node.
     pub(crate) fn offers(&self) -> (Option<Snapshot>, BTreeMap<Arc<str>, Snapshot>) {
         let current = |snapshot: &Snapshot| with_current_endpoints(snapshot, &self.wanted);
@@ -300,7 +214,7 @@ pub(crate) fn next(around: &mut Around<'_>) -> u64 {
 }
 
 /// Resources of a type that are new or another in the later of two snapshots.
-fn changes<'a>(
+pub(super) fn changes<'a>(
     before: &'a Snapshot,
     after: &'a Snapshot,
     kind: ResourceType,

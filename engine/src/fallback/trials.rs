@@ -8,6 +8,7 @@ use holdfast_graph::Content;
 
 use crate::encode::{names, route_configuration};
 use crate::features::redirect::ListenerContext;
+use crate::model::HostSettings;
 use crate::translate::route::Rendered;
 use crate::translate::table::Host;
 
@@ -40,8 +41,12 @@ fn assembled<'a>(parts: impl Iterator<Item = (&'a Host, &'a Rendered)>, context:
         .map(|(host, mut parts)| {
             parts.sort_by(|a, b| a.route.precedence.cmp(&b.route.precedence));
             let routes: Vec<Bytes> = parts.iter().map(|rendered| rendered.encoded(context).0).collect();
-            let host =
-                route_configuration::virtual_host(names::virtual_host(host), host.domain().into(), routes.iter());
+            let host = route_configuration::virtual_host(
+                names::virtual_host(host),
+                host.domain().into(),
+                routes.iter(),
+                &HostSettings::default(),
+            );
             let version = holdfast_xds::Version::of(&host);
             (host, version)
         })

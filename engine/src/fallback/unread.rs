@@ -7,7 +7,8 @@ use std::sync::Arc;
 use holdfast_graph::ObjectKey;
 use holdfast_xds::{Resource, ResourceType, Snapshot};
 
-use super::line::{Around, Line};
+use super::around::Around;
+use super::line::Line;
 
 const KIND: &str = "EndpointSlice";
 

@@ -6,7 +6,8 @@ use holdfast_graph::{Content, Detected, Verdict};
 use holdfast_store::{Change, StoredVerdict};
 use holdfast_xds::{ResourceType, Version};
 
-use super::line::{Around, Line};
+use super::around::Around;
+use super::line::Line;
 
 /// Refused resources of one line that are remembered beyond a run; beyond it the oldest may be tried again.
 const REMEMBERED_MAX: usize = 64;

@@ -3,14 +3,19 @@
 //! The files of `apis` and `translate` convert to these models; adding a feature is one file here and its conversion
 //! in each API that offers it.
 
+pub mod chain;
 pub mod cors;
+pub mod ext_auth;
 pub mod hash;
 pub mod headers;
 pub mod internal_redirect;
 pub mod ip_filter;
+pub mod jwt;
 pub mod local_rate_limit;
 pub mod mirror;
+pub mod rate_limit;
 pub mod redirect;
+pub mod remote;
 pub mod retry;
 pub mod rewrite;
 pub mod timeout;

@@ -19,8 +19,10 @@ use super::route::{Rendered, RoutePlan};
 use super::table::{Host, TableName};
 use crate::encode::listener::{Chain, Port};
 use crate::encode::{self, names};
+use crate::features::chain::{self, ChainFilter, Guards};
 use crate::features::redirect::ListenerContext;
-use crate::model::{Backend, Precedence, Response, ServicePort};
+use crate::features::remote::{Group, Remote};
+use crate::model::{Backend, HostSettings, Precedence, Response, ServicePort};
 
 /// The status of a request for a host that another listener has: the connection is not for it.
 ///
@@ -55,6 +57,10 @@ struct HostState {
     /// Is it there by itself, and not only because of its routes?
     base: Option<Base>,
     routes: BTreeMap<Precedence, Arc<Rendered>>,
+    /// What holds for it as a whole.
+    settings: HostSettings,
+    /// The filters that its routes ask for.
+    filters: BTreeSet<ChainFilter>,
     bytes: Bytes,
     version: Option<Version>,
     origins: Origins,
@@ -84,6 +90,8 @@ pub(super) struct Fleet {
     plan: Arc<GatewayPlan>,
     tables: BTreeMap<TableName, Table>,
     backends: BTreeMap<Backend, usize>,
+    /// Whom filters ask, beside back ends of routes.
+    remotes: BTreeMap<Remote, usize>,
     services: BTreeMap<ServicePort, usize>,
     certificates: BTreeSet<ObjectKey>,
     /// Certificates that are served in another version than the one that is desired.
@@ -109,6 +117,7 @@ impl Fleet {
             plan: plan.clone(),
             tables: BTreeMap::new(),
             backends: BTreeMap::new(),
+            remotes: BTreeMap::new(),
             services: BTreeMap::new(),
             certificates: BTreeSet::new(),
             held_certificates: BTreeMap::new(),
@@ -235,15 +244,26 @@ impl Fleet {
             None => self.routes.remove(route),
         };
         if let Some(old) = &old {
-            self.each_place(old, |state, rendered| {
-                state.routes.remove(&rendered.route.precedence);
+            self.each_place(old, |state| {
+                old.routes.iter().for_each(|rendered| drop(state.routes.remove(&rendered.route.precedence)));
+                if old.host != HostSettings::default() {
+                    state.settings = HostSettings::default();
+                }
             });
         }
         if let Some(new) = &new {
-            self.each_place(new, |state, rendered| {
-                state.routes.insert(rendered.route.precedence.clone(), rendered.clone());
+            self.each_place(new, |state| {
+                let routes = new.routes.iter().map(|rendered| (rendered.route.precedence.clone(), rendered.clone()));
+                state.routes.extend(routes);
+                if new.host != HostSettings::default() {
+                    state.settings.clone_from(&new.host);
+                }
             });
         }
+        let remotes = |plan: Option<&Arc<RoutePlan>>| plan.map(|plan| plan.remotes()).unwrap_or_default();
+        let (before, after) = (remotes(old.as_ref()), remotes(new.as_ref()));
+        after.difference(&before).for_each(|remote| self.use_remote(remote));
+        before.difference(&after).for_each(|remote| self.release_remote(remote));
         let backends = |plan: Option<Arc<RoutePlan>>| plan.map(|plan| plan.backends.clone()).unwrap_or_default();
         let (before, after) = (backends(old), backends(new));
         after.difference(&before).for_each(|backend| self.use_backend(backend));
@@ -252,14 +272,16 @@ impl Fleet {
 
     /// Does it serve this version of a route object?
     pub(super) fn has(&self, route: &ObjectKey, plan: &RoutePlan) -> bool {
-        self.routes.get(route).is_some_and(|known| known.places == plan.places && known.routes == plan.routes)
+        let same = |known: &Arc<RoutePlan>| {
+            known.places == plan.places && known.routes == plan.routes && known.host == plan.host
+        };
+        self.routes.get(route).is_some_and(same)
     }
 
-    fn each_place(&mut self, plan: &RoutePlan, change: impl Fn(&mut HostState, &Arc<Rendered>)) {
+    fn each_place(&mut self, plan: &RoutePlan, change: impl Fn(&mut HostState)) {
         for (_, table_name, host) in plan.places.iter().filter(|(gateway, _, _)| *gateway == self.key) {
             let Some(table) = self.tables.get_mut(table_name) else { continue };
-            let state = table.hosts.entry(host.clone()).or_default();
-            plan.routes.iter().for_each(|rendered| change(state, rendered));
+            change(table.hosts.entry(host.clone()).or_default());
             self.dirty_hosts.insert((table_name.clone(), host.clone()));
         }
     }
@@ -288,6 +310,62 @@ impl Fleet {
         self.changed = true;
     }
 
+    fn use_remote(&mut self, remote: &Remote) {
+        if let Remote::Backend(backend) = remote {
+            return self.use_backend(backend);
+        }
+        let users = self.remotes.entry(remote.clone()).or_insert(0);
+        *users += 1;
+        if *users > 1 {
+            return;
+        }
+        let resource = Resource::new(names::remote(remote), encode::cluster::remote(remote), origins(remote));
+        self.put(ResourceType::Cluster, Arc::new(resource));
+        remote.services().into_iter().for_each(|service| *self.services.entry(service.clone()).or_insert(0) += 1);
+    }
+
+    fn release_remote(&mut self, remote: &Remote) {
+        if let Remote::Backend(backend) = remote {
+            return self.release_backend(backend);
+        }
+        if !released(&mut self.remotes, remote) {
+            return;
+        }
+        // Of an object that has changed the cluster has the same name.
+        let name = names::remote(remote);
+        let other = self.remotes.keys().find(|other| names::remote(other) == name);
+        if let Some(other) = other.cloned() {
+            let resource = Resource::new(name, encode::cluster::remote(&other), origins(&other));
+            self.put(ResourceType::Cluster, Arc::new(resource));
+        } else {
+            self.snapshot.remove(ResourceType::Cluster, &name);
+            if let Remote::Group(group) = remote {
+                self.snapshot.remove(ResourceType::Endpoints, &names::group(&group.owner));
+            }
+        }
+        for service in remote.services() {
+            if released(&mut self.services, service) {
+                self.snapshot.remove(ResourceType::Endpoints, &names::endpoints(service));
+            }
+        }
+        self.changed = true;
+    }
+
+    /// The endpoints of groups of several Services.
+    fn finish_groups(&mut self, endpoints: &HashMap<ServicePort, Arc<Resource>>) {
+        let groups: Vec<Arc<Group>> = self.remotes.keys().filter_map(several).cloned().collect();
+        for group in groups {
+            let known = group.services.iter();
+            let known: Vec<(u32, &Arc<Resource>)> =
+                known.filter_map(|(service, weight)| Some((*weight, endpoints.get(service)?))).collect();
+            let name = names::group(&group.owner);
+            let body =
+                encode::endpoints::together(name.clone(), known.iter().map(|(weight, part)| (*weight, &part.body)));
+            let origins = Origins::union(known.iter().map(|(_, part)| &part.origins)).with(group.owner.clone());
+            self.put(ResourceType::Endpoints, Arc::new(Resource::new(name, body, origins)));
+        }
+    }
+
     /// Puts a resource in, where it is another than what is there.
     pub(super) fn put(&mut self, kind: ResourceType, resource: Arc<Resource>) {
         let same = |old: &Arc<Resource>| old.version == resource.version && old.origins == resource.origins;
@@ -312,6 +390,7 @@ impl Fleet {
         }
         let missing: Vec<_> = self.services.keys().filter_map(|service| endpoints.get(service)).cloned().collect();
         missing.into_iter().for_each(|resource| self.put(ResourceType::Endpoints, resource));
+        self.finish_groups(endpoints);
         let known: Vec<_> = self.snapshot.of(ResourceType::Secret).keys().cloned().collect();
         let wanted: BTreeMap<_, _> =
             self.certificates.iter().filter_map(|key| self.certificate(key, secrets)).collect();
@@ -338,6 +417,7 @@ impl Fleet {
         let Some(table) = self.tables.get_mut(table_name) else { return };
         let Some(state) = table.hosts.get_mut(host) else { return };
         if state.base.is_none() && state.routes.is_empty() {
+            self.dirty_listeners |= !state.filters.is_empty();
             table.hosts.remove(host);
             table.parts.remove(host);
             self.dirty_tables.insert(table_name.clone());
@@ -355,7 +435,14 @@ impl Fleet {
             names::virtual_host(host),
             host.domain().to_owned(),
             routes.iter(),
+            &state.settings,
         );
+        let guards = state.routes.values().filter_map(|rendered| rendered.route.guards_at(context));
+        let filters: BTreeSet<ChainFilter> = guards.flat_map(Guards::filters).collect();
+        if state.filters != filters {
+            state.filters = filters;
+            self.dirty_listeners = true;
+        }
         let version = Some(Version::of(&bytes));
         let origins = Origins::union(state.routes.values().map(|rendered| &rendered.route.origins));
         if state.version != version || state.origins != origins {
@@ -394,14 +481,17 @@ impl Fleet {
                 let host = listener.hostname.clone();
                 match (listener.https, listener.standing) {
                     (false, _) if chains.is_empty() => {
-                        chains.push(Chain::Http { table: listener.table(), proxies: listener.proxies });
+                        let (table, proxies) = (listener.table(), listener.proxies);
+                        let filters = self.filters(&table, &mut origins);
+                        chains.push(Chain::Http { table, proxies, filters });
                     }
                     (false, _) => {}
                     (true, Standing::Serving) => {
                         origins = Origins::union([&origins, &listener.certificates.iter().cloned().collect()]);
                         let (certificates, table) = (listener.certificates.clone(), listener.table());
                         let (proxies, versions) = (listener.proxies, listener.tls_versions);
-                        chains.push(Chain::Https { host, certificates, table, proxies, versions });
+                        let filters = self.filters(&table, &mut origins);
+                        chains.push(Chain::Https { host, certificates, table, proxies, versions, filters });
                     }
                     (true, _) if refuses(&chains, host.as_ref()) => {}
                     (true, _) => chains.push(Chain::Refuse { host, name: listener.name.clone() }),
@@ -412,6 +502,42 @@ impl Fleet {
             self.put(ResourceType::Listener, Arc::new(Resource::new(names::listener(number), body, origins)));
         }
     }
+}
+
+impl Fleet {
+    /// The filters that the routes of a table ask for; those who say what they do are added to the origins.
+    fn filters(&self, table: &TableName, origins: &mut Origins) -> Vec<ChainFilter> {
+        let hosts = self.tables.get(table).into_iter().flat_map(|table| table.hosts.values());
+        let filters = chain::agreed(hosts.flat_map(|state| &state.filters));
+        if !filters.is_empty() {
+            let owners: Origins = filters.iter().flat_map(ChainFilter::owners).cloned().collect();
+            *origins = Origins::union([&*origins, &owners]);
+        }
+        filters
+    }
+}
+
+fn several(remote: &Remote) -> Option<&Arc<Group>> {
+    match remote {
+        Remote::Group(group) if group.services.len() > 1 => Some(group),
+        _ => None,
+    }
+}
+
+/// The objects that the cluster of somebody whom Envoy asks is made of.
+fn origins(remote: &Remote) -> Origins {
+    let tls = match remote {
+        Remote::Backend(backend) => backend.tuned.as_ref().and_then(|tuned| tuned.upstream.tls.as_ref()),
+        Remote::Group(group) => group.upstream.tls.as_ref(),
+        Remote::Host(host) => host.tls.as_ref(),
+    };
+    let secret = tls.and_then(|tls| tls.validation.as_ref()).map(|validation| validation.secret.clone());
+    let owner = match remote {
+        Remote::Group(group) => Some(group.owner.clone()),
+        Remote::Backend(_) | Remote::Host(_) => None,
+    };
+    let services = remote.services().into_iter().map(|service| service.key.clone());
+    services.chain(secret).chain(owner).collect()
 }
 
 /// Is there a chain that refuses this host already? Envoy takes no two chains with equal matches.

@@ -18,8 +18,10 @@ use crate::apis::Body;
 use crate::apis::gateway::route::RuleEntry;
 use crate::encode;
 use crate::fault::{Class, Fault};
+use crate::features::chain::{ChainFilter, Guards};
 use crate::features::redirect::ListenerContext;
-use crate::model::{Action, Backend, Route};
+use crate::features::remote::Remote;
+use crate::model::{Action, Backend, HostSettings, Route, ServicePort};
 use crate::object::Object;
 use crate::proxies::finding::Finding;
 use crate::settings::Settings;
@@ -81,6 +83,8 @@ pub(crate) struct RoutePlan {
     pub(crate) conditions: Vec<Condition>,
     /// Are all its rules broken?
     pub(crate) wholly_invalid: bool,
+    /// What holds for its hosts as a whole.
+    pub(crate) host: HostSettings,
     /// Of a root HTTPProxy: the proxies that take part in its host.
     pub(crate) members: BTreeSet<ObjectKey>,
     /// Of a root HTTPProxy: what was found out about them.
@@ -91,6 +95,20 @@ impl RoutePlan {
     /// The Gateways that it stands at.
     pub(crate) fn gateways(&self) -> BTreeSet<&ObjectKey> {
         self.places.iter().map(|(gateway, _, _)| gateway).collect()
+    }
+
+    /// Whom the filters ask that its routes need.
+    pub(crate) fn remotes(&self) -> BTreeSet<Remote> {
+        let guarded = self.routes.iter().map(|rendered| &rendered.route.guards).filter(|guards| !guards.is_empty());
+        let filters: BTreeSet<ChainFilter> = guarded.flat_map(Guards::filters).collect();
+        filters.iter().flat_map(ChainFilter::remotes).cloned().collect()
+    }
+
+    /// The ports of Services whose endpoints it needs.
+    pub(crate) fn services(&self) -> BTreeSet<ServicePort> {
+        let remotes = self.remotes();
+        let asked = remotes.iter().flat_map(Remote::services);
+        self.backends.iter().map(|backend| &backend.service).chain(asked).cloned().collect()
     }
 }
 

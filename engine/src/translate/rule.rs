@@ -14,6 +14,7 @@ use crate::apis::gateway::references::BackendRef;
 use crate::encode::names;
 use crate::fault::{Class, Fault};
 use crate::features::Flaw;
+use crate::features::chain::Guards;
 use crate::features::headers::HeaderEdits;
 use crate::features::timeout::Timeouts;
 use crate::model::{
@@ -247,6 +248,7 @@ impl Place<'_> {
             cors: None,
             ip_filter: None,
             rate_limit: None,
+            guards: Guards::default(),
             secure_port: None,
             section: format!("rules[{}]", self.index).into(),
             origins: self.origins.clone(),

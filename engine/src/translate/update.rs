@@ -156,7 +156,7 @@ impl Translator {
         let services = |plan: Option<&RoutePlan>| -> BTreeSet<ServicePort> {
             // A route that stands nowhere asks for no endpoints.
             let plan = plan.filter(|plan| !plan.places.is_empty());
-            plan.into_iter().flat_map(|plan| plan.backends.iter().map(|backend| backend.service.clone())).collect()
+            plan.map(RoutePlan::services).unwrap_or_default()
         };
         let (before, after) = (services(old), services(new));
         let unknown = after.iter().filter(|service| !self.endpoints.contains_key(service)).cloned();

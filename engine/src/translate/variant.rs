@@ -74,7 +74,7 @@ impl Translator {
             let plan = self.variants.routes.remove(&(of, key.clone()));
             self.drop_unit(Unit::RouteVariant(id.clone(), key));
             if let Some(plan) = plan {
-                plan.backends.iter().for_each(|backend| self.release_service(&backend.service));
+                plan.services().iter().for_each(|service| self.release_service(service));
             }
         }
         self.fleets.remove(id);

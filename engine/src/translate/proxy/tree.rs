@@ -13,6 +13,7 @@ use crate::apis::Body;
 use crate::apis::contour::http_proxy::{Entry, HttpProxy};
 use crate::encode::names;
 use crate::fault::Class;
+use crate::features::chain::Guards;
 use crate::features::headers::HeaderEdits;
 use crate::features::rewrite::PathRewrite;
 use crate::model::{Action, Match, NamedMatch, PathMatch, PathRank, Precedence, Response, Route, ValueMatch};
@@ -346,6 +347,7 @@ impl Host<'_> {
             cors: None,
             ip_filter: None,
             rate_limit: None,
+            guards: Guards::default(),
             secure_port: None,
             section: section.into(),
             origins: Origins::one(owner.key.clone()),

@@ -1,0 +1,129 @@
+//! What Envoys of the fleet answer: what an ACK proves, and where a refusal goes. Whose fault a refusal is, is asked in
+//! `blame.rs`.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use holdfast_graph::{Content, Detected};
+use holdfast_xds::{Answer, Outcome, ResourceType, Version};
+
+use super::around::Around;
+use super::line::Line;
+use super::rollout::{Stage, Waiting};
+
+impl Line {
+    /// An Envoy of the fleet has answered. True where the plan is to be derived anew.
+    pub(crate) fn answered(&mut self, answer: &Answer, around: &mut Around<'_>) {
+        self.silent.remove(&answer.node);
+        if answer.kind == ResourceType::Route && answer.outcome == Outcome::Acknowledged {
+            self.canary_filled(&answer.node);
+            if self.fresh.remove(&answer.node) {
+                self.start_trial(around);
+            }
+        }
+        for (name, version) in &answer.resources {
+            let Some(version) = *version else { continue };
+            match &answer.outcome {
+                Outcome::Acknowledged => self.acknowledge(answer, name, version, around),
+                Outcome::Refused { message } => self.refuse(answer, name, version, message, around),
+            }
+        }
+        if matches!(answer.kind, ResourceType::Cluster | ResourceType::Listener) {
+            self.promote_waiting(around);
+        }
+    }
+
+    fn acknowledge(&mut self, answer: &Answer, name: &Arc<str>, version: Version, around: &mut Around<'_>) {
+        self.came_back(&answer.node, answer.kind, name, version);
+        if self.hold.acknowledge((answer.kind, name.clone()), version) {
+            self.learn(answer.kind, name, version, around);
+        }
+        if self.hold.refusal_of(answer.kind, name, version).is_some() {
+            // The repeat of a refused certificate is acknowledged without being taken.
+            return;
+        }
+        if let Some(trial) = &mut self.trial
+            && *trial.node == *answer.node
+        {
+            let slot = (answer.kind, name.clone());
+            if trial.waiting.get(&slot) == Some(&version) {
+                trial.waiting.remove(&slot);
+            }
+            if trial.waiting.is_empty() {
+                self.trial_accepted(around);
+            }
+        }
+        if self.canary_acknowledged(&answer.node, answer.kind, name, version) {
+            self.stage = Stage::Settled;
+            self.advance(around);
+        }
+    }
+
+    /// A form was acknowledged for the first time: what does that prove?
+    fn learn(&mut self, kind: ResourceType, name: &Arc<str>, version: Version, around: &Around<'_>) {
+        let mut proven = BTreeSet::new();
+        match kind {
+            ResourceType::Route => proven = self.prove(name, version),
+            ResourceType::Endpoints => {}
+            ResourceType::Secret => {
+                self.note_acknowledged();
+                // What was acknowledged may be a version that stands in.
+                let desired = around.translator.certificates(&self.gateway);
+                let acknowledged = Content(*version.as_bytes());
+                for (key, _) in desired.iter().filter(|(_, content)| **content == acknowledged) {
+                    self.promote_one(key, around);
+                }
+            }
+            ResourceType::Listener => {
+                self.note_acknowledged();
+                self.promote_anchors(around);
+            }
+            ResourceType::Cluster => self.note_acknowledged(),
+        }
+        self.promote(&proven, around);
+    }
+
+    fn refuse(&mut self, answer: &Answer, name: &Arc<str>, version: Version, message: &str, around: &mut Around<'_>) {
+        let on_trial = self.trial.as_ref().is_some_and(|trial| {
+            *trial.node == *answer.node && trial.waiting.get(&(answer.kind, name.clone())) == Some(&version)
+        });
+        if on_trial {
+            self.hold.refuse(answer, name, version, message);
+            return self.trial_refused(message, around);
+        }
+        let others = self.envoys.keys().any(|node| !self.alone.contains_key(node));
+        let was_alone = self.alone.contains_key(&answer.node) && others;
+        if was_alone || self.hold.was_acknowledged(answer.kind, name, version) || self.proof.was_tried(&version) {
+            // Others of its build take it: its own trouble.
+            return self.went_astray(&answer.node, (answer.kind, name.clone()), version, message);
+        }
+        if !self.hold.refuse(answer, name, version, message) {
+            return;
+        }
+        if answer.kind != ResourceType::Route {
+            self.convict_resource(answer.kind, name, version, Detected::Nack, message, around);
+            self.stage = Stage::Settled;
+            return self.settle(around);
+        }
+        self.blame(name, version, message, around);
+    }
+
+    /// An Envoy is lost, or silent for too long, on what it was offered first.
+    pub(crate) fn lost(&mut self, node: &str, message: &str, around: &mut Around<'_>) {
+        if self.trial_lost(node, message, around) {
+            return;
+        }
+        let waiting = match &self.stage {
+            Stage::Canary { waiting, .. } => waiting.clone(),
+            _ => Waiting::new(),
+        };
+        if !self.canary_lost(node) {
+            return self.advance(around);
+        }
+        let routes = waiting.into_iter().filter(|((kind, _), _)| *kind == ResourceType::Route);
+        for ((kind, name), version) in routes {
+            self.hold.refuse_version(kind, &name, version, &self.build.clone(), message);
+            self.blame(&name, version, message, around);
+        }
+    }
+}

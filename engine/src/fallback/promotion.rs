@@ -1,0 +1,112 @@
+//! Which versions of objects become last valid, and when.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use holdfast_graph::ObjectKey;
+use holdfast_store::Change;
+use holdfast_xds::ResourceType;
+
+use super::around::Around;
+use super::line::Line;
+use crate::encode::names;
+use crate::fault::Fault;
+use crate::hold::Standing;
+use crate::translate::Translator;
+use crate::translate::gateway::class_key;
+
+impl Line {
+    /// Routes were translated again: their versions are to be proven.
+    pub(crate) fn edited(&mut self, routes: &BTreeSet<ObjectKey>, translator: &Translator) {
+        for key in routes {
+            self.counted.remove(key);
+            match translator.route(key) {
+                Some(plan) if plan.gateways().contains(&self.gateway) => {
+                    self.unpromoted.insert(key.clone());
+                    self.edited.insert(key.clone());
+                }
+                _ => {
+                    self.unpromoted.remove(key);
+                }
+            }
+        }
+    }
+
+    /// Those of these objects whose every part was acknowledged become last valid in the version of now.
+    pub(crate) fn promote(&mut self, keys: &BTreeSet<ObjectKey>, around: &Around<'_>) {
+        let waiting: Vec<ObjectKey> = keys.iter().filter(|key| self.unpromoted.contains(*key)).cloned().collect();
+        for key in waiting {
+            if !self.is_proven(&key, around) {
+                continue;
+            }
+            self.unpromoted.remove(&key);
+            let plan = around.translator.route(&key).cloned();
+            let services = plan.iter().flat_map(|plan| plan.backends.iter().map(|backend| &backend.service.key));
+            let services: BTreeSet<ObjectKey> = services.cloned().collect();
+            for key in services.iter().chain([&key]) {
+                self.promote_one(key, around);
+            }
+        }
+    }
+
+    /// A version of an object is proven good, where it could be read as a whole.
+    pub(crate) fn promote_one(&mut self, key: &ObjectKey, around: &Around<'_>) {
+        let now = around.now();
+        if around.is_whole(key)
+            && let Some(object) = around.objects.get(key)
+            && self.last_valid.promote(object, now)
+            && let Some(stored) = crate::apis::document::stored(object, now)
+        {
+            self.record(Change::Promote(self.scope(), stored));
+        }
+    }
+
+    /// Its listeners were acknowledged: the Gateway and its class are good as they are, where nothing is wrong with them.
+    ///
+    /// They are never backfilled; this is for a start at which they cannot be read.
+    pub(crate) fn promote_anchors(&mut self, around: &Around<'_>) {
+        let pending = |(name, _): (&Arc<str>, _)| {
+            self.hold.standing(ResourceType::Listener, name) != Some(Standing::Acknowledged)
+        };
+        let plan = around.translator.gateway(&self.gateway);
+        let wrong = plan.is_none_or(|plan| plan.faults.iter().any(crate::fault::Fault::is_error));
+        if wrong || self.wanted.of(ResourceType::Listener).iter().any(pending) {
+            return;
+        }
+        let class = around.objects.get(&self.gateway).and_then(|object| match &object.body {
+            crate::apis::Body::Gateway(gateway) => Some(class_key(&gateway.class)),
+            _ => None,
+        });
+        for key in class.iter().chain([&self.gateway.clone()]) {
+            self.promote_one(key, around);
+        }
+    }
+
+    /// Clusters or listeners were acknowledged: objects may have waited for them.
+    pub(crate) fn promote_waiting(&mut self, around: &Around<'_>) {
+        let waiting = self.unpromoted.clone();
+        self.promote(&waiting, around);
+    }
+
+    /// Was everything that the object's newest version makes acknowledged, and is it served whole and without a fault?
+    fn is_proven(&self, key: &ObjectKey, around: &Around<'_>) -> bool {
+        let Some(plan) = around.translator.route(key) else { return false };
+        let current = self.derived.plan.of(key).next().is_none();
+        let whole = around.is_whole(key) && plan.replaced.is_empty();
+        if !current || !whole || plan.faults.iter().any(Fault::is_error) {
+            return false;
+        }
+        let contents = around.translator.contents(&self.gateway, plan);
+        let remotes = plan.remotes();
+        let mut names = plan.backends.iter().map(names::cluster).chain(remotes.iter().map(names::remote));
+        let acknowledged = |kind, name: &str| self.hold.standing(kind, name) == Some(Standing::Acknowledged);
+        let clusters = names.all(|name| acknowledged(ResourceType::Cluster, &name));
+        // Filters that its routes ask for stand in listeners.
+        let listeners = plan.routes.iter().all(|rendered| rendered.route.guards.is_empty())
+            || self.wanted.of(ResourceType::Listener).keys().all(|name| acknowledged(ResourceType::Listener, name));
+        !contents.is_empty()
+            && clusters
+            && listeners
+            && contents.iter().all(|(content, _)| self.proof.is_proven(content))
+    }
+}

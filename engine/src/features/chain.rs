@@ -1,0 +1,238 @@
+//! Filters that stand in a chain only because routes there ask for them, and the guard that holds them together.
+//!
+//! Listeners and routes reach an Envoy one after the other, and a connection keeps the chain that it came through. Envoy
+//! takes settings of a route for a filter that is not in the chain, and enforces nothing. So every chain names its
+//! filters, and a filter that is always there, the guard, refuses (403) every request to a route whose filters are not
+//! all in the chain.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use envoy_types::pb::envoy::config::core::v3::data_source::Specifier;
+use envoy_types::pb::envoy::config::core::v3::substitution_format_string::Format;
+use envoy_types::pb::envoy::config::core::v3::{DataSource, SubstitutionFormatString};
+use envoy_types::pb::envoy::config::rbac::v3::permission::Rule;
+use envoy_types::pb::envoy::config::rbac::v3::principal::{Identifier, Set};
+use envoy_types::pb::envoy::config::rbac::v3::rbac::Action;
+use envoy_types::pb::envoy::config::rbac::v3::{Permission, Policy, Principal, Rbac as Rules};
+use envoy_types::pb::envoy::extensions::filters::common::set_filter_state::v3::FilterStateValue;
+use envoy_types::pb::envoy::extensions::filters::common::set_filter_state::v3::filter_state_value::{Key, Value};
+use envoy_types::pb::envoy::extensions::filters::http::rbac::v3::{Rbac, RbacPerRoute};
+use envoy_types::pb::envoy::extensions::filters::http::set_filter_state::v3::Config as SetFilterState;
+use envoy_types::pb::envoy::r#type::matcher::v3::filter_state_matcher::Matcher;
+use envoy_types::pb::envoy::r#type::matcher::v3::string_matcher::MatchPattern;
+use envoy_types::pb::envoy::r#type::matcher::v3::{FilterStateMatcher, StringMatcher};
+use envoy_types::pb::google::protobuf::Any;
+use holdfast_graph::ObjectKey;
+
+use super::ext_auth::{AuthServer, ExtAuth};
+use super::jwt::{Jwt, JwtFilter};
+use super::rate_limit::{GlobalLimit, RateLimitService};
+use super::remote::Remote;
+use crate::encode::any;
+
+/// The guard, in every chain and as the key of per-route settings.
+pub(crate) const GUARD: &str = "holdfast.guard";
+/// The filter that names those of its chain, and the key under which it does.
+pub(crate) const NAMES: &str = "holdfast.filters";
+
+/// A filter that routes ask for, in the order in which they stand in a chain.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ChainFilter {
+    /// Somebody is asked whether a request may pass.
+    ExtAuth(Arc<AuthServer>),
+    /// Tokens.
+    Jwt(Arc<JwtFilter>),
+    /// Limits that all Envoys share.
+    RateLimit(Arc<RateLimitService>),
+}
+
+impl ChainFilter {
+    /// Its name in the chain.
+    pub fn name(&self) -> &str {
+        match self {
+            ChainFilter::ExtAuth(server) => &server.name,
+            ChainFilter::Jwt(filter) => &filter.name,
+            ChainFilter::RateLimit(service) => &service.name,
+        }
+    }
+
+    /// Whom it asks.
+    pub fn remotes(&self) -> Vec<&Remote> {
+        match self {
+            ChainFilter::ExtAuth(server) => vec![&server.remote],
+            ChainFilter::Jwt(filter) => filter.remotes(),
+            ChainFilter::RateLimit(service) => vec![&service.remote],
+        }
+    }
+
+    /// The objects that say what it does.
+    pub fn owners(&self) -> &[ObjectKey] {
+        match self {
+            ChainFilter::ExtAuth(server) => &server.owners,
+            ChainFilter::Jwt(filter) => &filter.owners,
+            ChainFilter::RateLimit(service) => &service.owners,
+        }
+    }
+
+    /// Envoy's form, and whether it does nothing unless a route says so.
+    pub(crate) fn encode(&self) -> (Any, bool) {
+        match self {
+            ChainFilter::ExtAuth(server) => (any(&server.encode()), true),
+            // Without settings of a route these two let everything pass.
+            ChainFilter::Jwt(filter) => (filter.encode(), false),
+            ChainFilter::RateLimit(service) => (any(&service.encode()), false),
+        }
+    }
+}
+
+/// What of a route needs a filter in the chain.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Guards {
+    /// Who is asked whether a request may pass.
+    pub ext_auth: Option<ExtAuth>,
+    /// Which token it must have.
+    pub jwt: Option<Jwt>,
+    /// How often such requests may come to all Envoys together.
+    pub rate_limit: Option<GlobalLimit>,
+}
+
+impl Guards {
+    /// Is there none?
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The filters that must be in the chain.
+    pub fn filters(&self) -> Vec<ChainFilter> {
+        let ext_auth = self.ext_auth.iter().map(|auth| ChainFilter::ExtAuth(auth.server.clone()));
+        let jwt = self.jwt.iter().map(|jwt| ChainFilter::Jwt(jwt.filter.clone()));
+        let limit = self.rate_limit.iter().map(|limit| ChainFilter::RateLimit(limit.service.clone()));
+        ext_auth.chain(jwt).chain(limit).collect()
+    }
+
+    /// Envoy's settings of a route, by the names of the filters, the guard's among them.
+    pub(crate) fn encode(&self) -> Vec<(String, Any)> {
+        let filters = self.filters();
+        if filters.is_empty() {
+            return Vec::new();
+        }
+        let names: Vec<&str> = filters.iter().map(ChainFilter::name).collect();
+        let mut settings = vec![(GUARD.to_owned(), any(&demand(&names)))];
+        settings.extend(self.ext_auth.iter().map(|auth| (auth.server.name.to_string(), auth.encode())));
+        settings.extend(self.jwt.iter().map(|jwt| (jwt.filter.name.to_string(), any(&jwt.encode()))));
+        settings.extend(self.rate_limit.iter().map(|limit| (limit.service.name.to_string(), any(&limit.encode()))));
+        settings
+    }
+}
+
+/// The filters of a chain, each name once. Of two that differ and have one name neither is there: the guard refuses
+/// what asks for them, until they agree.
+pub(crate) fn agreed<'a>(filters: impl IntoIterator<Item = &'a ChainFilter>) -> Vec<ChainFilter> {
+    let mut by_name: BTreeMap<&str, Option<&ChainFilter>> = BTreeMap::new();
+    for filter in filters {
+        by_name
+            .entry(filter.name())
+            .and_modify(|known| *known = known.filter(|known| *known == filter))
+            .or_insert(Some(filter));
+    }
+    let mut agreed: Vec<ChainFilter> = by_name.into_values().flatten().cloned().collect();
+    agreed.sort_unstable();
+    agreed
+}
+
+/// What the guard demands for a route: that the chain names all of these filters.
+fn demand(filters: &[&str]) -> RbacPerRoute {
+    let named = |name: &&str| Principal {
+        identifier: Some(Identifier::FilterState(FilterStateMatcher {
+            key: NAMES.into(),
+            matcher: Some(Matcher::StringMatch(StringMatcher {
+                match_pattern: Some(MatchPattern::Contains(format!("|{name}|"))),
+                ..Default::default()
+            })),
+        })),
+    };
+    let all = Identifier::AndIds(Set { ids: filters.iter().map(named).collect() });
+    let policy = Policy {
+        permissions: vec![Permission { rule: Some(Rule::Any(true)) }],
+        principals: vec![Principal { identifier: Some(all) }],
+        ..Default::default()
+    };
+    RbacPerRoute {
+        rbac: Some(Rbac {
+            rules: Some(Rules {
+                action: Action::Allow.into(),
+                policies: HashMap::from([("filters".to_owned(), policy)]),
+                ..Default::default()
+            }),
+            ..Default::default()
+        }),
+    }
+}
+
+/// What names the filters of a chain to the guard.
+pub(crate) fn naming(filters: &[ChainFilter]) -> SetFilterState {
+    let names: String = filters.iter().map(|filter| format!("{}|", filter.name())).collect();
+    let text = SubstitutionFormatString {
+        format: Some(Format::TextFormatSource(DataSource {
+            specifier: Some(Specifier::InlineString(format!("|{}", names.replace('%', "%%")))),
+            ..Default::default()
+        })),
+        ..Default::default()
+    };
+    SetFilterState {
+        on_request_headers: vec![FilterStateValue {
+            factory_key: "envoy.string".into(),
+            key: Some(Key::ObjectKey(NAMES.into())),
+            value: Some(Value::FormatString(text)),
+            ..Default::default()
+        }],
+        ..Default::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prost::Message;
+
+    use super::*;
+    use crate::features::ext_auth::Spoken;
+    use crate::features::remote::{DnsHost, Family};
+
+    fn server(name: &str, fail_open: bool) -> Arc<AuthServer> {
+        let remote = DnsHost { host: "auth.example.com".into(), port: 80, family: Family::Auto, tls: None };
+        Arc::new(AuthServer {
+            name: name.into(),
+            owners: vec![],
+            remote: Remote::Host(Arc::new(remote)),
+            spoken: Spoken::Grpc,
+            timeout: std::time::Duration::from_secs(1),
+            fail_open,
+            body: None,
+            headers: vec![],
+            may_reroute: false,
+            status_on_error: None,
+        })
+    }
+
+    #[test]
+    fn of_two_filters_of_one_name_that_differ_neither_is_there() {
+        let [a, b, laxer] = [("a", false), ("b", false), ("b", true)]
+            .map(|(name, fail_open)| ChainFilter::ExtAuth(server(name, fail_open)));
+        assert_eq!(agreed([&b, &a, &b]), [a.clone(), b.clone()]);
+        assert_eq!(agreed([&b, &a, &laxer, &b]), [a]);
+    }
+
+    #[test]
+    fn a_route_demands_each_of_its_filters() {
+        let context = (0..20).map(|number| (format!("key-{number}"), "value".to_owned())).collect();
+        let guards = Guards { ext_auth: Some(ExtAuth { server: server("a", false), context }), ..Guards::default() };
+        let settings = guards.encode();
+        assert_eq!(settings.iter().map(|(name, _)| &**name).collect::<Vec<_>>(), [GUARD, "a"]);
+        // Equal content is equal bytes, also of maps.
+        assert_eq!(settings, guards.encode());
+        let demanded = RbacPerRoute::decode(&settings[0].1.value[..]).unwrap_or_default();
+        assert!(format!("{demanded:?}").contains("|a|"));
+        assert!(Guards::default().encode().is_empty());
+    }
+}

@@ -1,0 +1,190 @@
+//! Limits that all Envoys share, kept by a rate limit service.
+//!
+//! <https://www.envoyproxy.io/docs/envoy/latest/configuration/http/http_filters/rate_limit_filter>
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use envoy_types::pb::envoy::config::core::v3::ApiVersion;
+use envoy_types::pb::envoy::config::ratelimit::v3::RateLimitServiceConfig;
+use envoy_types::pb::envoy::config::route::v3 as envoy;
+use envoy_types::pb::envoy::config::route::v3::rate_limit::action::{
+    ActionSpecifier, GenericKey, HeaderValueMatch, RemoteAddress, RequestHeaders,
+};
+use envoy_types::pb::envoy::extensions::filters::http::ratelimit::v3::rate_limit::XRateLimitHeadersRfcVersion;
+use envoy_types::pb::envoy::extensions::filters::http::ratelimit::v3::{RateLimit, RateLimitPerRoute};
+use envoy_types::pb::google::protobuf::BoolValue;
+use holdfast_graph::ObjectKey;
+
+use super::Flaw;
+use super::remote::Remote;
+use crate::check;
+use crate::encode;
+use crate::model::NamedMatch;
+
+/// Descriptors of one route, entries of one descriptor, and headers of one entry.
+pub const ENTRIES_MAX: usize = 64;
+/// Bytes of a key or value of an entry.
+pub const TEXT_BYTES_MAX: usize = 1024;
+
+/// A rate limit service, as a filter of a chain.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RateLimitService {
+    /// The filter's name.
+    pub name: Arc<str>,
+    /// The objects that say all this.
+    pub owners: Vec<ObjectKey>,
+    /// Whom it asks.
+    pub remote: Remote,
+    /// Whose limits are meant: several may share a service.
+    pub domain: Arc<str>,
+    /// How long an answer may take.
+    pub timeout: Duration,
+    /// Do requests pass where there is no answer?
+    pub fail_open: bool,
+    /// Are clients told how much is left (`X-RateLimit-*`)?
+    pub tell_clients: bool,
+    /// Do gRPC calls over the limit get `RESOURCE_EXHAUSTED` and not `UNAVAILABLE`?
+    pub resource_exhausted: bool,
+}
+
+/// What a route says: how its requests are counted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GlobalLimit {
+    /// The service.
+    pub service: Arc<RateLimitService>,
+    /// What requests are counted by; never empty.
+    pub descriptors: Vec<Descriptor>,
+}
+
+/// What requests are counted by: all of these together.
+pub type Descriptor = Vec<Entry>;
+
+/// A part of a descriptor. A request of which one cannot be told is not counted by the descriptor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// A text.
+    Generic {
+        /// Key, `generic_key` where unset.
+        key: Option<Arc<str>>,
+        /// Value.
+        value: Arc<str>,
+    },
+    /// The value of a header.
+    Header {
+        /// Its name.
+        name: Arc<str>,
+        /// Key.
+        key: Arc<str>,
+    },
+    /// A text for requests whose headers match.
+    HeaderMatch {
+        /// The headers, at least one.
+        headers: Vec<NamedMatch>,
+        /// Is it for those that match, or for all others?
+        expect: bool,
+        /// Value.
+        value: Arc<str>,
+    },
+    /// The client's address.
+    RemoteAddress,
+}
+
+impl RateLimitService {
+    /// Envoy's form.
+    pub(crate) fn encode(&self) -> RateLimit {
+        let headers = if self.tell_clients {
+            XRateLimitHeadersRfcVersion::DraftVersion03
+        } else {
+            XRateLimitHeadersRfcVersion::Off
+        };
+        RateLimit {
+            domain: self.domain.to_string(),
+            timeout: Some(encode::duration(self.timeout)),
+            failure_mode_deny: !self.fail_open,
+            rate_limited_as_resource_exhausted: self.resource_exhausted,
+            enable_x_ratelimit_headers: headers.into(),
+            rate_limit_service: Some(RateLimitServiceConfig {
+                grpc_service: Some(self.remote.grpc(Some(self.timeout))),
+                transport_api_version: ApiVersion::V3.into(),
+            }),
+            ..Default::default()
+        }
+    }
+}
+
+impl GlobalLimit {
+    /// Checks the descriptors; everything that cannot be used is a flaw.
+    pub fn check(&self) -> Vec<Flaw> {
+        let mut flaws = Vec::new();
+        if self.descriptors.len() > ENTRIES_MAX {
+            flaws.push(Flaw::new("descriptors", format!("must have at most {ENTRIES_MAX} entries")));
+        }
+        for (index, descriptor) in self.descriptors.iter().enumerate().take(ENTRIES_MAX) {
+            let field = format!("descriptors[{index}].entries");
+            if descriptor.is_empty() || descriptor.len() > ENTRIES_MAX {
+                flaws.push(Flaw::new(&field, format!("must have at least 1 and at most {ENTRIES_MAX} entries")));
+            }
+            for (place, entry) in descriptor.iter().enumerate().take(ENTRIES_MAX) {
+                if let Err(message) = entry.check() {
+                    flaws.push(Flaw::new(format!("{field}[{place}]"), message));
+                }
+            }
+        }
+        flaws
+    }
+
+    /// Envoy's form.
+    pub(crate) fn encode(&self) -> RateLimitPerRoute {
+        let limit = |descriptor: &Descriptor| {
+            let action = |entry: &Entry| envoy::rate_limit::Action { action_specifier: Some(entry.encode()) };
+            envoy::RateLimit { actions: descriptor.iter().map(action).collect(), ..Default::default() }
+        };
+        RateLimitPerRoute { rate_limits: self.descriptors.iter().map(limit).collect(), ..Default::default() }
+    }
+}
+
+impl Entry {
+    fn check(&self) -> Result<(), String> {
+        let text = |text: &str| match text.len() {
+            1..=TEXT_BYTES_MAX => Ok(()),
+            _ => Err(format!("keys and values have 1 to {TEXT_BYTES_MAX} bytes")),
+        };
+        match self {
+            Entry::Generic { key, value } => key.iter().chain([value]).try_for_each(|one| text(one)),
+            Entry::Header { name, key } => {
+                check::header::name(name).map_err(|fault| fault.to_string())?;
+                text(key)
+            }
+            Entry::HeaderMatch { headers, value, .. } => {
+                if headers.is_empty() || headers.len() > ENTRIES_MAX {
+                    return Err(format!("there must be at least 1 and at most {ENTRIES_MAX} headers"));
+                }
+                text(value)
+            }
+            Entry::RemoteAddress => Ok(()),
+        }
+    }
+
+    fn encode(&self) -> ActionSpecifier {
+        match self {
+            Entry::Generic { key, value } => ActionSpecifier::GenericKey(GenericKey {
+                descriptor_key: key.iter().map(ToString::to_string).collect(),
+                descriptor_value: value.to_string(),
+                ..Default::default()
+            }),
+            Entry::Header { name, key } => ActionSpecifier::RequestHeaders(RequestHeaders {
+                header_name: name.to_string(),
+                descriptor_key: key.to_string(),
+                ..Default::default()
+            }),
+            Entry::HeaderMatch { headers, expect, value } => ActionSpecifier::HeaderValueMatch(HeaderValueMatch {
+                descriptor_value: value.to_string(),
+                expect_match: Some(BoolValue { value: *expect }),
+                headers: headers.iter().map(encode::route::header).collect(),
+                ..Default::default()
+            }),
+            Entry::RemoteAddress => ActionSpecifier::RemoteAddress(RemoteAddress {}),
+        }
+    }
+}
