@@ -39,6 +39,7 @@ pub(crate) mod trials;
 mod unread;
 pub mod view;
 pub(crate) mod whole;
+mod withdrawn;
 pub(crate) mod world;
 
 /// Published fallbacks for one edit, at most; then what is refused is held.

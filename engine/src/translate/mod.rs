@@ -201,6 +201,8 @@ impl Translator {
                     Some(claim) => claim.map(|claim| HostClaim { edges, ..claim }),
                     None => proxy::host::failed(key, self.hosts.get(key).map(|claim| &**claim)),
                 };
+                // What it says of its certificate is a matter of the listeners, also where the claim is the same.
+                changes.gateways.insert(proxy::listeners::key());
                 self.set_host(key, claim);
             }
             Unit::Gateway(key) => {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use anyhow::{Result, bail, ensure};
+use holdfast_engine::apis::Body;
 use holdfast_engine::engine::{Action, Engine, Event};
 use holdfast_engine::fallback::restored::Restored;
 use holdfast_engine::settings::Settings;
@@ -39,6 +40,8 @@ pub struct Stage {
     pub engine: Option<Engine>,
     /// The objects as they are, whether or not Holdfast knows.
     pub objects: BTreeMap<ObjectKey, Event>,
+    /// Hosts of HTTPProxies of which nothing can be read any more.
+    pub claimed: BTreeSet<String>,
     /// The Envoys, by node.
     pub envoys: BTreeMap<String, Envoy>,
     /// What is refused.
@@ -66,6 +69,7 @@ impl Stage {
             engine: None,
             settings,
             objects: BTreeMap::new(),
+            claimed: BTreeSet::new(),
             envoys: BTreeMap::new(),
             oracles: Vec::new(),
             probe,
@@ -289,7 +293,11 @@ impl Stage {
                 "made unusable by the story",
             );
             let event = Event::Unusable(key.clone(), vec![fault]);
-            self.objects.insert(key, event.clone());
+            if let Some(Event::Applied(object, _)) = self.objects.insert(key, event.clone())
+                && let Body::HttpProxy(proxy) = &object.body
+            {
+                self.claimed.extend(proxy.virtual_host.iter().map(|host| host.fqdn.to_string()));
+            }
             events.push(event);
         }
         self.happen(events)

@@ -42,7 +42,7 @@ pub(super) fn check(
     let both = Both { desired, served };
     for rendered in &desired.routes {
         let wanted = &rendered.route;
-        let demand = Demand { written: written(wanted, today), host: &host };
+        let demand = Demand { written: written(wanted, today), wanted, host: &host };
         if demand.is_empty() {
             continue;
         }
@@ -139,13 +139,18 @@ fn addresses(allow: &Option<Vec<IpFilterPolicy>>, deny: &Option<Vec<IpFilterPoli
 /// What guards one route of today.
 struct Demand<'a> {
     written: Entry<'a>,
+    /// The same as it is desired, which may be closed.
+    wanted: &'a Route,
     host: &'a Guarded,
 }
 
 impl Demand<'_> {
     /// Can nobody lack anything of it? A route that somebody wrote may ask for less than others too.
     fn is_empty(&self) -> bool {
-        matches!(self.written, Entry::None) && self.host.addresses == Addresses::Everybody && !self.host.tls
+        matches!(self.written, Entry::None)
+            && self.wanted.guards.is_empty()
+            && self.host.addresses == Addresses::Everybody
+            && !self.host.tls
     }
 
     /// What of it a route that forwards lacks, in a word.
@@ -165,6 +170,9 @@ impl Demand<'_> {
         };
         if !filtered {
             return Some("the filter of addresses".into());
+        }
+        if matches!(self.wanted.action, Action::Forward(_)) && self.wanted.guards != route.guards {
+            return Some("the authorization, tokens or shared limits".into());
         }
         if self.host.tls && wanted.permit_insecure != Some(true) && route.secure_port.is_none() {
             return Some("the redirect to https".into());
