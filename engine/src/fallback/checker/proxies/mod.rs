@@ -43,15 +43,28 @@ pub(super) fn roots(overlay: &Overlay, world: &World<'_>) -> BTreeSet<ObjectKey>
 
 /// Everything that is wrong with a root and all that it includes, as they would be served.
 pub(super) fn check(root: &ObjectKey, overlay: &Overlay, world: &World<'_>, today: &Today<'_>) -> BTreeSet<Objection> {
+    match world.translator.try_root(root, overlay, world.objects) {
+        Some(plan) => compare(root, &plan, overlay, world, today),
+        None => BTreeSet::new(),
+    }
+}
+
+/// What is wrong with a plan of a root.
+pub(super) fn compare(
+    root: &ObjectKey,
+    plan: &RoutePlan,
+    overlay: &Overlay,
+    world: &World<'_>,
+    today: &Today<'_>,
+) -> BTreeSet<Objection> {
     let mut found = BTreeSet::new();
-    let Some(plan) = world.translator.try_root(root, overlay, world.objects) else { return found };
     let Some(proxy) = self::proxy(root, today) else {
         if plan.routes.iter().any(|rendered| is_open(&rendered.route)) {
             found.insert(Objection::whole(root, About::Existence, "it was deleted, and would come back"));
         }
         return found;
     };
-    if let Some(why) = host(root, proxy, &plan, world, today) {
+    if let Some(why) = host(root, proxy, plan, world, today) {
         found.insert(Objection::whole(root, About::Reach, why));
         return found;
     }
@@ -83,7 +96,7 @@ pub(super) fn check(root: &ObjectKey, overlay: &Overlay, world: &World<'_>, toda
         }
     }
     if let Some(desired) = world.translator.root(root) {
-        found.extend(guards::check(proxy, desired, &plan, overlay, today));
+        found.extend(guards::check(proxy, desired, plan, overlay, today));
     }
     found
 }
