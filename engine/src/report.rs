@@ -164,7 +164,7 @@ impl Engine {
                 }
                 Body::HttpProxy(_) => {
                     let mut findings = self.translator.proxy_findings(&object.key)?;
-                    let gateway = crate::translate::proxy::listeners::key().namespaced_name();
+                    let gateway = crate::translate::proxy::listeners::gateway(self.settings()).namespaced_name();
                     findings.extend(self.refused(&object.key, &gateway));
                     let fallback = conditions::condition(&report, &object.key, &gateway);
                     let fallback = fallback.map(|condition| condition.of_generation(generation));

@@ -3,6 +3,8 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use holdfast_graph::ObjectKey;
+
 /// The `spec.controllerName` of the GatewayClasses that are served.
 pub const CONTROLLER_NAME: &str = "holdfast.dev/gateway-controller";
 
@@ -65,6 +67,8 @@ impl Default for Fallback {
 /// How HTTPProxies are served.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proxies {
+    /// The Gateway at whose listeners they stand; a pair of listeners of their own where unset.
+    pub gateway: Option<ObjectKey>,
     /// The port without TLS.
     pub http_port: u16,
     /// The port with TLS.
@@ -77,7 +81,13 @@ pub struct Proxies {
 
 impl Default for Proxies {
     fn default() -> Self {
-        Self { http_port: 8080, https_port: 8443, root_namespaces: Vec::new(), ingress_classes: Vec::new() }
+        Self {
+            gateway: None,
+            http_port: 8080,
+            https_port: 8443,
+            root_namespaces: Vec::new(),
+            ingress_classes: Vec::new(),
+        }
     }
 }
 

@@ -50,6 +50,7 @@ use fleet::{Fleet, FleetId};
 use gateway::GatewayPlan;
 use overlay::Overlay;
 use proxy::host::HostClaim;
+use proxy::neighbours::Claimants;
 use reader::{Indexes, Input, Reader, Rivals};
 use route::RoutePlan;
 use variant::Variants;
@@ -81,6 +82,7 @@ pub(crate) struct Translator {
     claims: HashMap<ObjectKey, Arc<Claims>>,
     routes: HashMap<ObjectKey, Arc<RoutePlan>>,
     rivals: Rivals,
+    claimants: Claimants,
     endpoints: HashMap<ServicePort, Arc<Resource>>,
     endpoint_faults: BTreeMap<ServicePort, Vec<Fault>>,
     secrets: HashMap<ObjectKey, Arc<Resource>>,
@@ -125,6 +127,7 @@ impl Translator {
             claims: HashMap::new(),
             routes: HashMap::new(),
             rivals: Rivals::new(),
+            claimants: Claimants::new(),
             endpoints: HashMap::new(),
             endpoint_faults: BTreeMap::new(),
             secrets: HashMap::new(),
@@ -202,7 +205,7 @@ impl Translator {
                     None => proxy::host::failed(key, self.hosts.get(key).map(|claim| &**claim)),
                 };
                 // What it says of its certificate is a matter of the listeners, also where the claim is the same.
-                changes.gateways.insert(proxy::listeners::key());
+                changes.gateways.insert(proxy::listeners::gateway(&self.settings));
                 self.set_host(key, claim);
             }
             Unit::Gateway(key) => {
@@ -306,6 +309,7 @@ impl Translator {
             indexes: &self.indexes,
             plans: &self.plans,
             rivals: &self.rivals,
+            claimants: &self.claimants,
             hosts: &self.hosts,
             reads: Vec::new(),
             edges: Vec::new(),

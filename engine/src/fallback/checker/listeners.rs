@@ -24,17 +24,16 @@ pub(super) fn check(
     today: &Today<'_>,
 ) -> Vec<Objection> {
     let gateway = world.gateway;
-    let is_of_proxies = *gateway == crate::translate::proxy::listeners::key();
     let mut found = Vec::new();
     let mut object = |listener: &ListenerPlan, why: String| {
         let node = Node::section(gateway.clone(), format!("listeners[{}]", listener.name));
         found.push(Objection::new(node, About::Listener, why));
     };
-    if desired.listeners.len() != served.listeners.len() {
+    if desired.listeners.len() != served.listeners.len() || desired.proxies.len() != served.proxies.len() {
         let why = "other listeners would be served than are desired";
         return vec![Objection::whole(gateway, About::Listener, why)];
     }
-    for (wanted, listener) in desired.listeners.iter().zip(&served.listeners) {
+    for (wanted, listener) in desired.all().zip(served.all()) {
         let claims = |plan: &ListenerPlan| (plan.name.clone(), plan.port, plan.https, plan.hostname.clone());
         if claims(wanted) != claims(listener)
             || wanted.kinds != listener.kinds
@@ -65,13 +64,14 @@ pub(super) fn check(
             if listener.certificates.is_empty() {
                 object(wanted, "it would serve TLS without a certificate".into());
             }
-            if asks_clients(gateway, today) {
+            if !listener.proxies && asks_clients(gateway, today) {
                 object(wanted, "it would not ask clients for the certificates that the Gateway asks for".into());
             }
         }
         for secret in &listener.certificates {
-            if is_of_proxies {
-                if let Some(why) = proxies::certificate(&listener.name, secret, world, today) {
+            if listener.proxies {
+                let host = listener.hostname.as_deref().unwrap_or_default();
+                if let Some(why) = proxies::certificate(host, secret, world, today) {
                     object(wanted, why);
                 } else if !today.exists(secret) {
                     object(wanted, format!("Secret {} is not there", secret.namespaced_name()));

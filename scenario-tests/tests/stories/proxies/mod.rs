@@ -1,5 +1,6 @@
 //! HTTPProxies through a real Envoy: includes, rewriting, duplicates, TLS, and what is broken beside what is not.
 
+mod gateway;
 mod includes;
 mod matching;
 mod policies;
@@ -11,7 +12,7 @@ use holdfast_scenario_tests::holdfast::{Holdfast, HoldfastOptions};
 use holdfast_scenario_tests::{Story, World, until};
 
 pub(crate) fn stories() -> Vec<Story> {
-    [includes::stories(), matching::stories(), policies::stories(), tls::stories()].concat()
+    [gateway::stories(), includes::stories(), matching::stories(), policies::stories(), tls::stories()].concat()
 }
 
 /// The ports of the listeners, and Holdfast.
