@@ -50,26 +50,21 @@ impl HttpProxy {
 
     /// Does it say who may come in, for its host or one of its routes?
     pub(crate) fn names_guard(&self) -> bool {
+        self.host_names_guard() || self.routes.iter().any(Entry::names_guard)
+    }
+
+    /// Does it say who may come in to its host?
+    pub(crate) fn host_names_guard(&self) -> bool {
         let some = |list: &Option<Vec<IpFilterPolicy>>| list.as_ref().is_some_and(|list| !list.is_empty());
         let host = self.virtual_host.as_ref().and_then(|host| host.written.as_ref());
-        let of_host = host.is_some_and(|host| {
+        host.is_some_and(|host| {
             some(&host.ip_allow_policy)
                 || some(&host.ip_deny_policy)
                 || host.authorization.is_some()
                 || host.jwt_providers.is_some()
                 || host.rate_limit_policy.is_some()
                 || host.tls.as_ref().is_some_and(|tls| tls.client_validation.is_some())
-        });
-        of_host
-            || self.routes.iter().any(|entry| {
-                // What cannot be told may have been a guard.
-                entry.guards().is_none_or(|route| {
-                    some(&route.ip_allow_policy)
-                        || some(&route.ip_deny_policy)
-                        || route.rate_limit_policy.is_some()
-                        || route.jwt_verification_policy.is_some()
-                })
-            })
+        })
     }
 }
 
@@ -108,6 +103,17 @@ impl Entry<Route> {
             Entry::Decoded(route) => Some(route),
             Entry::Broken { guards, .. } => guards.as_deref(),
         }
+    }
+
+    /// Does it say who may come in? What cannot be told may have done so.
+    pub(crate) fn names_guard(&self) -> bool {
+        let some = |list: &Option<Vec<IpFilterPolicy>>| list.as_ref().is_some_and(|list| !list.is_empty());
+        self.guards().is_none_or(|route| {
+            some(&route.ip_allow_policy)
+                || some(&route.ip_deny_policy)
+                || route.rate_limit_policy.is_some()
+                || route.jwt_verification_policy.is_some()
+        })
     }
 }
 

@@ -1,5 +1,6 @@
 //! May this version of an object stand in for the desired one at all?
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use holdfast_graph::ObjectKey;
@@ -37,6 +38,12 @@ pub(super) fn check(key: &ObjectKey, served: &Arc<Object>, world: &World<'_>, to
         if !same_claims(&desired.body, &served.body) {
             object(About::Version, "it claims parents, hostnames or includes that the object of today does not");
         }
+    }
+    let today_others = desired.map(|desired| beside_certificate(&desired.body)).unwrap_or_default();
+    if matches!(served.body, Body::Secret(_)) && beside_certificate(&served.body) != today_others {
+        object(About::Credential, "what stands beside the certificate is not that of today");
+    }
+    if let Some(desired) = desired {
         if is_never(desired) {
             object(About::Version, "the object asks not to be served in another version");
         }
@@ -67,6 +74,16 @@ pub(super) fn check(key: &ObjectKey, served: &Arc<Object>, world: &World<'_>, to
         }
     }
     found
+}
+
+/// The entries of a Secret that are a certificate and its key.
+const CERTIFICATE: [&str; 2] = ["tls.crt", "tls.key"];
+
+/// What a Secret has beside a certificate: authorities, lists, passwords.
+fn beside_certificate(body: &Body) -> BTreeMap<&str, &[u8]> {
+    let Body::Secret(secret) = body else { return BTreeMap::new() };
+    let others = secret.data.iter().filter(|(name, _)| !CERTIFICATE.contains(&&***name));
+    others.map(|(name, bytes)| (&**name, &bytes[..])).collect()
 }
 
 fn is_never(object: &Object) -> bool {
@@ -107,6 +124,9 @@ fn same_content(proven: &Body, served: &Body) -> bool {
         (Body::HttpRoute(proven), Body::HttpRoute(served)) => proven.rules == served.rules,
         (Body::GrpcRoute(proven), Body::GrpcRoute(served)) => proven.rules == served.rules,
         (Body::HttpProxy(proven), Body::HttpProxy(served)) => proven.routes == served.routes,
+        (Body::Secret(proven), Body::Secret(served)) => {
+            CERTIFICATE.iter().all(|name| proven.data.get(*name) == served.data.get(*name))
+        }
         _ => proven == served,
     }
 }

@@ -94,7 +94,14 @@ pub(in crate::translate) fn plan(
         let mut one = match (&leaf.what, route, closing) {
             (_, _, Some(closing)) => Err(Trouble::Closed(closing.clone())),
             (What::Include { message, class, .. }, _, _) => Err(Trouble::Include(message.clone(), *class)),
-            (What::Route { broken: Some(why), .. }, _, _) => Err(Trouble::Invalid(why.clone())),
+            (What::Route { index, broken: Some(why) }, _, _) => {
+                let entry = entry(&leaf.owner, *index, &objects);
+                // What is guarded must not be left to a broader route, also where replacement is switched off.
+                match guard.is_err() || entry.is_none_or(Entry::names_guard) || proxy.host_names_guard() {
+                    true => Err(Trouble::Guarded(why.clone())),
+                    false => Err(Trouble::Invalid(why.clone())),
+                }
+            }
             (What::Route { .. }, None, _) => Err(Trouble::Invalid("it could not be read".into())),
             (What::Route { .. }, Some(route), None) => {
                 action::make(leaf, &section, route, guard.as_ref().ok(), reader, &mut plan.findings)
@@ -179,11 +186,19 @@ fn written<'a>(
     objects: &'a BTreeMap<ObjectKey, Arc<Object>>,
 ) -> Option<&'a crate::apis::contour::route::Route> {
     let What::Route { index, .. } = leaf.what else { return None };
-    match &objects.get(&leaf.owner)?.body {
-        Body::HttpProxy(proxy) => match proxy.routes.get(index)? {
-            Entry::Decoded(route) => Some(route),
-            Entry::Broken { .. } => None,
-        },
+    match entry(&leaf.owner, index, objects)? {
+        Entry::Decoded(route) => Some(route),
+        Entry::Broken { .. } => None,
+    }
+}
+
+fn entry<'a>(
+    owner: &ObjectKey,
+    index: usize,
+    objects: &'a BTreeMap<ObjectKey, Arc<Object>>,
+) -> Option<&'a Entry<crate::apis::contour::route::Route>> {
+    match &objects.get(owner)?.body {
+        Body::HttpProxy(proxy) => proxy.routes.get(index),
         _ => None,
     }
 }

@@ -1,5 +1,6 @@
 //! HTTPProxies through a real Envoy: includes, rewriting, duplicates, TLS, and what is broken beside what is not.
 
+mod faults;
 mod gateway;
 mod includes;
 mod matching;
@@ -12,7 +13,15 @@ use holdfast_scenario_tests::holdfast::{Holdfast, HoldfastOptions};
 use holdfast_scenario_tests::{Story, World, until};
 
 pub(crate) fn stories() -> Vec<Story> {
-    [gateway::stories(), includes::stories(), matching::stories(), policies::stories(), tls::stories()].concat()
+    [
+        faults::stories(),
+        gateway::stories(),
+        includes::stories(),
+        matching::stories(),
+        policies::stories(),
+        tls::stories(),
+    ]
+    .concat()
 }
 
 /// The ports of the listeners, and Holdfast.
