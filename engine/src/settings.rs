@@ -77,6 +77,8 @@ pub struct Proxies {
     pub root_namespaces: Vec<Arc<str>>,
     /// The classes whose proxies are served; where empty, those of class `contour` and those without one.
     pub ingress_classes: Vec<Arc<str>>,
+    /// The Secret of the certificate that clients are shown who name no host, or one that nobody has.
+    pub fallback_certificate: Option<ObjectKey>,
 }
 
 impl Default for Proxies {
@@ -87,6 +89,7 @@ impl Default for Proxies {
             https_port: 8443,
             root_namespaces: Vec::new(),
             ingress_classes: Vec::new(),
+            fallback_certificate: None,
         }
     }
 }

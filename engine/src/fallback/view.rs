@@ -105,6 +105,9 @@ pub struct BackfilledObject {
     pub served_generation: i64,
     /// Since when that version is known to be good.
     pub served_since: Moment,
+    /// What of the object it is, where that is not all of it: as in `listeners[web]`, of which the hostname is served.
+    #[serde(default, skip_serializing_if = "str::is_empty")]
+    pub section: Arc<str>,
 }
 
 /// What a direct response stands in the place of.
@@ -117,17 +120,17 @@ pub struct ReplacedObject {
     /// The broken objects behind it.
     pub causing_objects: BTreeSet<String>,
     /// What of the object is replaced.
-    pub scope: ReplacedScope,
+    pub scope: Scope,
     /// Where it stands in the object, as in `rules[1]`; empty for the object as a whole.
     pub section: Arc<str>,
     /// The status that requests get.
     pub response: u16,
 }
 
-/// What of an object is replaced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+/// What of an object is replaced or left out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum ReplacedScope {
+pub enum Scope {
     /// A rule of a route, or a route of an HTTPProxy.
     Rule,
     /// An include of an HTTPProxy.
@@ -136,19 +139,23 @@ pub enum ReplacedScope {
     Host,
     /// A listener of a Gateway.
     Listener,
+    /// A hostname of a route.
+    Hostname,
     /// All of it.
+    #[default]
     Object,
 }
 
-impl ReplacedScope {
+impl Scope {
     /// As it is serialized.
     pub fn name(self) -> &'static str {
         match self {
-            ReplacedScope::Rule => "rule",
-            ReplacedScope::Include => "include",
-            ReplacedScope::Host => "host",
-            ReplacedScope::Listener => "listener",
-            ReplacedScope::Object => "object",
+            Scope::Rule => "rule",
+            Scope::Include => "include",
+            Scope::Host => "host",
+            Scope::Listener => "listener",
+            Scope::Hostname => "hostname",
+            Scope::Object => "object",
         }
     }
 }
@@ -162,6 +169,12 @@ pub struct ExcludedObject {
     pub object: Identity,
     /// The broken objects behind it.
     pub causing_objects: BTreeSet<String>,
+    /// What of the object is left out.
+    #[serde(default)]
+    pub scope: Scope,
+    /// Where it stands in the object, as in `listeners[web]`; empty for the object as a whole.
+    #[serde(default)]
+    pub section: Arc<str>,
 }
 
 /// Where a Gateway is.

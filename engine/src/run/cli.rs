@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use super::arguments::{self, GatewayName, Listen, Switchable};
+use super::arguments::{self, GatewayName, Listen, SecretName, Switchable};
 use super::failure::Failure;
 use super::gates::GateArgs;
 use super::store::key::StoreKeyArgs;
@@ -165,6 +165,10 @@ pub struct ProxyArgs {
     /// Classes whose HTTPProxies are served [default: contour, and those without one]
     #[arg(long, env = "CONTROLLER_INGRESS_CLASS_NAMES", value_name = "CLASS", value_delimiter = ',')]
     pub ingress_class_names: Vec<String>,
+    /// Secret of the certificate that clients are shown who name no host; HTTPProxies say with
+    /// `tls.enableFallbackCertificate` that they are served to those too
+    #[arg(long, env = "CONTROLLER_HTTPPROXY_FALLBACK_CERTIFICATE", value_name = "NAMESPACE/NAME")]
+    pub httpproxy_fallback_certificate: Option<SecretName>,
 }
 
 impl ProxyArgs {
@@ -179,6 +183,7 @@ impl ProxyArgs {
             https_port: self.httpproxy_https,
             root_namespaces: list(&self.root_namespaces),
             ingress_classes: list(&self.ingress_class_names),
+            fallback_certificate: self.httpproxy_fallback_certificate.as_ref().map(SecretName::key),
         })
     }
 }

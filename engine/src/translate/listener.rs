@@ -18,7 +18,9 @@ use crate::apis::scheme;
 use crate::check;
 use crate::encode::listener::TlsVersions;
 use crate::fault::{Class, Fault, at};
+use crate::features::client_certificate::ClientCertificates;
 use crate::features::redirect::ListenerContext;
+use crate::features::stream::Stream;
 use crate::settings::Settings;
 use crate::status::Condition;
 
@@ -57,6 +59,9 @@ pub(crate) struct ListenerPlan {
     pub(crate) https: bool,
     /// Its hostname; all hosts where unset.
     pub(crate) hostname: Option<Arc<str>>,
+    /// What is wrong with its hostname as it is written. Where it takes part all the same, it has that of the last valid
+    /// version, and gives way to what others claim today.
+    pub(crate) hostname_fault: Option<String>,
     /// The kinds of route that may attach.
     pub(crate) kinds: BTreeSet<&'static str>,
     /// The namespaces whose routes may attach.
@@ -69,6 +74,12 @@ pub(crate) struct ListenerPlan {
     pub(crate) proxies: bool,
     /// Usable certificates.
     pub(crate) certificates: Vec<ObjectKey>,
+    /// What is asked of its clients.
+    pub(crate) clients: Option<Arc<ClientCertificates>>,
+    /// Where its connections go as they are; to its routes where unset.
+    pub(crate) stream: Option<Arc<Stream>>,
+    /// Is it served to clients as well that name no host?
+    pub(crate) to_nameless: bool,
     /// Certificates that are there and cannot be used, and why.
     pub(crate) broken_certificates: Vec<(ObjectKey, String)>,
     /// How it takes part.
@@ -92,9 +103,24 @@ impl ListenerPlan {
         if self.https { TableName::Listener(self.name.clone()) } else { TableName::Port(self.port) }
     }
 
+    /// Does it stand for the clients that name no host, or one that nobody has?
+    pub(crate) fn is_for_nameless(&self) -> bool {
+        self.proxies && self.https && self.hostname.is_none()
+    }
+
+    /// Does it answer by routes?
+    pub(crate) fn has_routes(&self) -> bool {
+        !self.https || (self.standing == Standing::Serving && self.stream.is_none())
+    }
+
     /// As far as routes depend on it.
     pub(crate) fn context(&self) -> ListenerContext {
         ListenerContext { https: self.https, port: self.seen_port }
+    }
+
+    /// Does it take part by a hostname that only an earlier version claims?
+    pub(crate) fn is_lent(&self) -> bool {
+        self.hostname_fault.is_some() && self.standing != Standing::Out
     }
 
     /// Throws the listener out, or closes it where it has hosts to keep.
@@ -143,9 +169,13 @@ pub(super) fn plan(
         declared_port: entry.written.as_ref().map_or(0, |listener| listener.port),
         https: false,
         hostname: None,
+        hostname_fault: None,
         kinds: ROUTE_KINDS.into(),
         namespaces: Namespaces::Same,
         certificates: Vec::new(),
+        clients: None,
+        stream: None,
+        to_nameless: false,
         broken_certificates: Vec::new(),
         standing: Standing::Serving,
         accepted: Condition::new("Accepted", true, "Accepted", "the listener is served"),
@@ -179,10 +209,18 @@ pub(super) fn plan(
     }
     if let Some(hostname) = listener.hostname.as_deref().filter(|hostname| !hostname.is_empty()) {
         if let Err(error) = check::host::hostname(hostname) {
-            plan.reject(Standing::Out, "Invalid", &error.to_string());
-            fault(format!("{field}.hostname"), Class::Invalid, "Invalid", error.to_string());
+            let message = error.to_string();
+            fault(format!("{field}.hostname"), Class::Invalid, "Invalid", message.clone());
+            let standing = plan.standing;
+            plan.reject(Standing::Out, "Invalid", &message);
+            match reader.lent_hostname(gateway_key, &plan.name) {
+                Some(lent) => (plan.hostname, plan.standing) = (lent, standing),
+                None => plan.hostname = Some(hostname.into()),
+            }
+            plan.hostname_fault = Some(message);
+        } else {
+            plan.hostname = Some(hostname.into());
         }
-        plan.hostname = Some(hostname.into());
     }
     if !entry.whole && plan.standing == Standing::Serving {
         // What it claims is known, whom it lets in is not.

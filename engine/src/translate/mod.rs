@@ -9,6 +9,7 @@
 
 mod asked;
 mod backend;
+mod chains;
 pub(crate) mod claims;
 mod conditions;
 mod conflicts;
@@ -23,7 +24,7 @@ pub(crate) mod listener;
 mod narrow;
 pub(crate) mod overlay;
 pub(crate) mod proxy;
-mod reader;
+pub(crate) mod reader;
 pub(crate) mod route;
 pub(crate) mod rule;
 pub(crate) mod table;
@@ -51,7 +52,7 @@ use gateway::GatewayPlan;
 use overlay::Overlay;
 use proxy::host::HostClaim;
 use proxy::neighbours::Claimants;
-use reader::{Indexes, Input, Reader, Rivals};
+use reader::{Indexes, Input, LentHostnames, Reader, Rivals};
 use route::RoutePlan;
 use variant::Variants;
 
@@ -98,6 +99,10 @@ pub(crate) struct Translator {
     shares: BTreeMap<ObjectKey, Arc<RoutePlan>>,
     /// Routes of which a rule is served otherwise than it is written.
     replaced_routes: BTreeSet<ObjectKey>,
+    /// Routes with a hostname that cannot be used.
+    unclaimed_routes: BTreeSet<ObjectKey>,
+    /// Hostnames that listeners have from an earlier version, where they can.
+    lent: HashMap<ObjectKey, LentHostnames>,
     readers: HashMap<Input, HashSet<Unit>>,
     reads: HashMap<Unit, Vec<Input>>,
     dirty: BTreeSet<Unit>,
@@ -115,6 +120,16 @@ pub(crate) struct Changes {
     pub(crate) gateways: BTreeSet<ObjectKey>,
     /// Routes that were translated again, whether or not that changed anything.
     pub(crate) routes: BTreeSet<ObjectKey>,
+}
+
+impl Changes {
+    /// Adds those of a translation that came after.
+    pub(crate) fn add(&mut self, later: Changes) {
+        self.fleets.extend(later.fleets);
+        self.withdrawn.extend(later.withdrawn);
+        self.gateways.extend(later.gateways);
+        self.routes.extend(later.routes);
+    }
 }
 
 impl Translator {
@@ -138,6 +153,8 @@ impl Translator {
             included: BTreeMap::new(),
             shares: BTreeMap::new(),
             replaced_routes: BTreeSet::new(),
+            unclaimed_routes: BTreeSet::new(),
+            lent: HashMap::new(),
             readers: HashMap::new(),
             reads: HashMap::new(),
             dirty: BTreeSet::new(),
@@ -311,6 +328,7 @@ impl Translator {
             rivals: &self.rivals,
             claimants: &self.claimants,
             hosts: &self.hosts,
+            lent: &self.lent,
             reads: Vec::new(),
             edges: Vec::new(),
         }

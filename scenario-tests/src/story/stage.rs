@@ -42,6 +42,8 @@ pub struct Stage {
     pub objects: BTreeMap<ObjectKey, Event>,
     /// Hosts of HTTPProxies of which nothing can be read any more.
     pub claimed: BTreeSet<String>,
+    /// Every hostname that an object has named since it was created.
+    pub named: BTreeMap<ObjectKey, BTreeSet<Arc<str>>>,
     /// The Envoys, by node.
     pub envoys: BTreeMap<String, Envoy>,
     /// What is refused.
@@ -70,6 +72,7 @@ impl Stage {
             settings,
             objects: BTreeMap::new(),
             claimed: BTreeSet::new(),
+            named: BTreeMap::new(),
             envoys: BTreeMap::new(),
             oracles: Vec::new(),
             probe,
@@ -262,6 +265,11 @@ impl Stage {
                 Event::Unusable(key, _) => key.clone(),
                 _ => continue,
             };
+            if let Event::Applied(object, _) = &event
+                && let Body::HttpRoute(route) = &object.body
+            {
+                self.named.entry(key.clone()).or_default().extend(route.hostnames.iter().cloned());
+            }
             self.objects.insert(key, event.clone());
             events.push(event);
         }
@@ -274,6 +282,7 @@ impl Stage {
         for name in names {
             let key = self.key(name)?;
             self.objects.remove(&key);
+            self.named.remove(&key);
             self.writer.deleted(name);
             events.push(Event::Deleted(key));
         }

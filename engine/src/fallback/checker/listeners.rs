@@ -29,11 +29,26 @@ pub(super) fn check(
         let node = Node::section(gateway.clone(), format!("listeners[{}]", listener.name));
         found.push(Objection::new(node, About::Listener, why));
     };
-    if desired.listeners.len() != served.listeners.len() || desired.proxies.len() != served.proxies.len() {
+    let mut pairs = Vec::new();
+    let mut left = served.all();
+    let mut next = left.next();
+    for wanted in desired.all() {
+        match next.filter(|listener| listener.name == wanted.name) {
+            Some(listener) => {
+                pairs.push((wanted, listener));
+                next = left.next();
+            }
+            // Without its certificate there is nobody to serve clients that name no host.
+            None if wanted.is_for_nameless() => {}
+            None => break,
+        }
+    }
+    let nameless = desired.all().filter(|listener| listener.is_for_nameless()).count();
+    if next.is_some() || pairs.len() + nameless < desired.all().count() {
         let why = "other listeners would be served than are desired";
         return vec![Objection::whole(gateway, About::Listener, why)];
     }
-    for (wanted, listener) in desired.all().zip(served.all()) {
+    for (wanted, listener) in pairs {
         let claims = |plan: &ListenerPlan| (plan.name.clone(), plan.port, plan.https, plan.hostname.clone());
         if claims(wanted) != claims(listener)
             || wanted.kinds != listener.kinds
@@ -61,8 +76,12 @@ pub(super) fn check(
             _ => {}
         }
         if listener.https && listener.standing == Standing::Serving {
-            if listener.certificates.is_empty() {
+            if listener.certificates.is_empty() && listener.stream.is_none() {
                 object(wanted, "it would serve TLS without a certificate".into());
+            }
+            let host = listener.hostname.as_deref().filter(|_| listener.proxies);
+            if host.is_some_and(|host| listener.clients.is_none() && proxies::asks_clients(host, world, today)) {
+                object(wanted, "it would not ask clients for the certificates that its HTTPProxy asks for".into());
             }
             if !listener.proxies && asks_clients(gateway, today) {
                 object(wanted, "it would not ask clients for the certificates that the Gateway asks for".into());
@@ -70,8 +89,7 @@ pub(super) fn check(
         }
         for secret in &listener.certificates {
             if listener.proxies {
-                let host = listener.hostname.as_deref().unwrap_or_default();
-                if let Some(why) = proxies::certificate(host, secret, world, today) {
+                if let Some(why) = proxies::certificate(listener.hostname.as_deref(), secret, world, today) {
                     object(wanted, why);
                 } else if !today.exists(secret) {
                     object(wanted, format!("Secret {} is not there", secret.namespaced_name()));

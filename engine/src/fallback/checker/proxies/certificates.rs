@@ -5,14 +5,24 @@ use holdfast_graph::ObjectKey;
 use super::super::today::Today;
 use super::proxy;
 use crate::apis::Body;
+use crate::apis::contour::virtual_host::Tls;
 use crate::fallback::world::World;
 
-/// Why no root of today may have this certificate for its host; nothing where one may.
-pub(in super::super) fn wrong(host: &str, secret: &ObjectKey, world: &World<'_>, today: &Today<'_>) -> Option<String> {
+/// Why no root of today may have this certificate for its host; nothing where one may. Without a host: for clients that
+/// name none.
+pub(in super::super) fn wrong(
+    host: Option<&str>,
+    secret: &ObjectKey,
+    world: &World<'_>,
+    today: &Today<'_>,
+) -> Option<String> {
+    let Some(host) = host else {
+        let is_set = world.settings.proxies.fallback_certificate.as_ref() == Some(secret);
+        return (!is_set).then(|| format!("Secret {} is not for clients that name no host", secret.namespaced_name()));
+    };
     let mut why = format!("no HTTPProxy names Secret {} for host {host:?} today", secret.namespaced_name());
     for root in world.translator.roots_of_host(host) {
-        let written = proxy(root, today).and_then(|proxy| proxy.virtual_host.as_ref()?.written.as_ref()?.tls.as_ref());
-        let Some(name) = written.and_then(|tls| tls.secret_name.as_deref()) else { continue };
+        let Some(name) = tls(root, today).and_then(|tls| tls.secret_name.as_deref()) else { continue };
         let (namespace, name) = name.split_once('/').unwrap_or((&root.namespace, name));
         if *namespace != *secret.namespace || *name != *secret.name {
             continue;
@@ -23,6 +33,16 @@ pub(in super::super) fn wrong(host: &str, secret: &ObjectKey, world: &World<'_>,
         why = format!("no TLSCertificateDelegation of today allows Secret {}", secret.namespaced_name());
     }
     Some(why)
+}
+
+/// Does a root of today ask the clients of its host for certificates?
+pub(in super::super) fn asks_clients(host: &str, world: &World<'_>, today: &Today<'_>) -> bool {
+    let mut roots = world.translator.roots_of_host(host);
+    roots.any(|root| tls(root, today).is_some_and(|tls| tls.client_validation.is_some()))
+}
+
+fn tls<'a>(root: &ObjectKey, today: &Today<'a>) -> Option<&'a Tls> {
+    proxy(root, today)?.virtual_host.as_ref()?.written.as_ref()?.tls.as_ref()
 }
 
 fn delegates(secret: &ObjectKey, to: &str, world: &World<'_>, today: &Today<'_>) -> bool {

@@ -8,7 +8,7 @@ mod certificates;
 mod guards;
 mod includes;
 
-pub(super) use certificates::wrong as certificate;
+pub(super) use certificates::{asks_clients, wrong as certificate};
 
 use std::collections::BTreeSet;
 
