@@ -46,6 +46,15 @@ pub enum Body {
 }
 
 impl Body {
+    /// Do others hang on it, so that it stays as it was read last where nothing can be read of it?
+    pub fn is_anchor(&self) -> bool {
+        match self {
+            Body::Gateway(_) | Body::GatewayClass(_) => true,
+            Body::HttpProxy(proxy) => proxy.virtual_host.is_some(),
+            _ => false,
+        }
+    }
+
     /// Does a rule of a route name an extension that may guard it? Of this index, or any of them.
     pub(crate) fn names_guard(&self, rule: Option<usize>) -> bool {
         match self {

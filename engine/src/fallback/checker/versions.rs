@@ -43,10 +43,8 @@ pub(super) fn check(key: &ObjectKey, served: &Arc<Object>, world: &World<'_>, to
     if matches!(served.body, Body::Secret(_)) && beside_certificate(&served.body) != today_others {
         object(About::Credential, "what stands beside the certificate is not that of today");
     }
-    if let Some(desired) = desired {
-        if is_never(desired) {
-            object(About::Version, "the object asks not to be served in another version");
-        }
+    if desired.is_some_and(|desired| is_never(desired)) {
+        object(About::Version, "the object asks not to be served in another version");
     }
     if !may_be_served_in_another_version(&served.body) {
         object(About::Version, "objects of its kind are served as they are today, or not at all");

@@ -186,10 +186,7 @@ impl Plans {
             }
             Some(Event::Unusable(key, _)) => {
                 self.unusable.insert(key.clone());
-                let is_root =
-                    |object: &Object| matches!(&object.body, Body::HttpProxy(proxy) if proxy.virtual_host.is_some());
-                if !matches!(&*key.kind, "Gateway" | "GatewayClass")
-                    && !self.objects.get(&key).is_some_and(|object| is_root(object))
+                if !self.objects.get(&key).is_some_and(|object| object.body.is_anchor())
                     && let Some(old) = self.objects.remove(&key)
                 {
                     self.translator.changed(&key, Some(&old), None);
