@@ -1,10 +1,14 @@
 //! HTTPProxies through a real Envoy: includes, rewriting, duplicates, TLS, and what is broken beside what is not.
 
+mod conditions;
+mod cookies;
 mod faults;
 mod gateway;
 mod includes;
 mod matching;
 mod policies;
+mod requests;
+mod rewrites;
 mod tls;
 
 use anyhow::{Result, ensure};
@@ -14,11 +18,15 @@ use holdfast_scenario_tests::{Story, World, until};
 
 pub(crate) fn stories() -> Vec<Story> {
     [
+        conditions::stories(),
+        cookies::stories(),
         faults::stories(),
         gateway::stories(),
         includes::stories(),
         matching::stories(),
         policies::stories(),
+        requests::stories(),
+        rewrites::stories(),
         tls::stories(),
     ]
     .concat()
