@@ -97,7 +97,8 @@ impl World<'_> {
         }
         // No last valid version of a Gateway API route names one: what has one is not whole. Those of HTTPProxies are
         // served, and compared below.
-        let guarded = desired.is_some_and(|desired| !is_proxy(key) && desired.body.names_guard(None));
+        let guarded =
+            self.is_guarded(key) || desired.is_some_and(|desired| !is_proxy(key) && desired.body.names_guard(None));
         let began = self.since.get(key).copied().unwrap_or(self.now());
         let max_age = self.settings.fallback.max_backfill_age;
         if guarded
@@ -190,6 +191,11 @@ impl World<'_> {
         [Manner::AsWritten, Manner::Narrowed].into_iter().find(answers).unwrap_or(Manner::LeftOut)
     }
 
+    /// Are policies attached to the route, or to rules of it? Versions from before may lack the rules that they name.
+    fn is_guarded(&self, key: &ObjectKey) -> bool {
+        self.translator.route(key).is_some_and(|plan| !plan.policies.is_empty())
+    }
+
     /// References of its rules that a plan finds nobody for.
     fn unresolved(plan: &RoutePlan) -> usize {
         plan.faults.iter().filter(|fault| fault.class == Class::Referential).count()
@@ -243,7 +249,8 @@ impl holdfast_graph::World for World<'_> {
         let rule = rule.and_then(|index| index.parse().ok());
         // Of an HTTPProxy the guard may stand in a root.
         let roots = self.translator.roots_of(&node.key).filter_map(|root| self.objects.get(root));
-        self.objects.get(&node.key).is_some_and(|object| object.body.names_guard(rule))
+        self.is_guarded(&node.key)
+            || self.objects.get(&node.key).is_some_and(|object| object.body.names_guard(rule))
             || roots.into_iter().any(|root| root.body.names_guard(None))
     }
 

@@ -98,6 +98,12 @@ fn may_be_served_in_another_version(body: &Body) -> bool {
         | Body::EndpointSlice(_)
         | Body::CertificateDelegation(_)
         | Body::ExtensionService(_)
+        | Body::TrafficPolicy(_)
+        | Body::GatewayExtension(_)
+        | Body::Backend(_)
+        | Body::DirectResponse(_)
+        | Body::ListenerPolicy(_)
+        | Body::BackendConfigPolicy(_)
         | Body::Namespace => false,
     }
 }

@@ -25,7 +25,7 @@ pub(super) struct Included {
 
 impl Included {
     /// Those of a root.
-    pub(super) fn of(root: &ObjectKey, proxy: &HttpProxy, overlay: &Overlay, today: &Today<'_>) -> Self {
+    pub(super) fn of<'a>(root: &ObjectKey, proxy: &'a HttpProxy, overlay: &'a Overlay, today: &'a Today<'_>) -> Self {
         let mut included = Self { prefixes: BTreeMap::from([(root.clone(), BTreeSet::from([String::new()]))]) };
         let mut next = vec![(vec![root.clone()], String::new(), proxy)];
         let mut followed = 0;
@@ -63,7 +63,7 @@ impl Included {
 }
 
 /// A proxy of today; one that cannot be read as it stands in for itself.
-fn readable<'a>(key: &ObjectKey, overlay: &'a Overlay, today: &Today<'a>) -> Option<&'a HttpProxy> {
+fn readable<'a>(key: &ObjectKey, overlay: &'a Overlay, today: &'a Today<'_>) -> Option<&'a HttpProxy> {
     let stand_in = || overlay.objects.get(key).filter(|_| today.is_unusable(key));
     match &today.object(key).or_else(stand_in)?.body {
         Body::HttpProxy(proxy) => Some(proxy),
