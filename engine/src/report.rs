@@ -168,6 +168,10 @@ impl Engine {
                     let fallback = fallback.map(|condition| condition.of_generation(generation));
                     crate::proxies::status::status(findings.iter(), fallback.as_ref(), generation)
                 }
+                Body::ExtensionService(_) => {
+                    let findings = self.translator.extension_findings(&object.key)?;
+                    crate::proxies::status::of_extension(findings.iter(), generation)
+                }
                 _ => return None,
             };
             Some(ObjectStatus { object: object.key.clone(), status })

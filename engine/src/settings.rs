@@ -2,6 +2,9 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
+
+use holdfast_graph::ObjectKey;
 
 /// The `spec.controllerName` of the GatewayClasses that are served.
 pub const CONTROLLER_NAME: &str = "holdfast.dev/gateway-controller";
@@ -73,11 +76,36 @@ pub struct Proxies {
     pub root_namespaces: Vec<Arc<str>>,
     /// The classes whose proxies are served; where empty, those of class `contour` and those without one.
     pub ingress_classes: Vec<Arc<str>>,
+    /// Who keeps limits that all Envoys share; routes with such limits stay closed where unset.
+    pub rate_limit: Option<RateLimits>,
+}
+
+/// Who keeps limits that all Envoys share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RateLimits {
+    /// The ExtensionService that is asked.
+    pub service: ObjectKey,
+    /// Whose limits are meant.
+    pub domain: Arc<str>,
+    /// How long an answer may take, unless the ExtensionService says so.
+    pub timeout: Duration,
+    /// Do requests pass where there is no answer?
+    pub fail_open: bool,
+    /// Are clients told how much is left (`X-RateLimit-*`)?
+    pub tell_clients: bool,
+    /// Do gRPC calls over the limit get `RESOURCE_EXHAUSTED`?
+    pub resource_exhausted: bool,
 }
 
 impl Default for Proxies {
     fn default() -> Self {
-        Self { http_port: 8080, https_port: 8443, root_namespaces: Vec::new(), ingress_classes: Vec::new() }
+        Self {
+            http_port: 8080,
+            https_port: 8443,
+            root_namespaces: Vec::new(),
+            ingress_classes: Vec::new(),
+            rate_limit: None,
+        }
     }
 }
 

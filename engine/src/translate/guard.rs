@@ -30,6 +30,7 @@ pub(super) fn fault(key: &ObjectKey) -> Fault {
 pub(super) fn subject(unit: &Unit) -> &ObjectKey {
     match unit {
         Unit::Host(key) | Unit::Gateway(key) | Unit::Claims(key) | Unit::Route(key) | Unit::Secret(key) => key,
+        Unit::Extension(key) => key,
         Unit::RouteVariant(_, key) => key,
         Unit::GatewayVariant(fleet) => &fleet.gateway,
         Unit::Endpoints(service) => &service.key,

@@ -59,6 +59,7 @@ impl HttpProxy {
                         || some(&route.ip_deny_policy)
                         || route.rate_limit_policy.is_some()
                         || route.jwt_verification_policy.is_some()
+                        || route.auth_policy.is_some()
                 }
                 Entry::Broken { .. } => false,
             })

@@ -5,8 +5,12 @@
 //! the unit of blame and replacement is the single route.
 
 mod action;
+mod auth;
+pub(in crate::translate) mod extension;
 mod headers;
 pub(in crate::translate) mod host;
+mod jwt;
+mod limits;
 pub(crate) mod listeners;
 mod policy;
 mod service;

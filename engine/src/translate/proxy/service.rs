@@ -200,9 +200,7 @@ fn one(
         };
         let kind = if reason == "TLSUpstreamValidation" { "ServiceError" } else { "TLSError" };
         let trouble = context.guarded(&format!("{field}.validation"), kind, reason, &message);
-        if let Some(found) = context.findings.last_mut() {
-            found.class = class;
-        }
+        context.of_class(class);
         trouble
     })?;
     if validation.is_some() && !tls {

@@ -78,7 +78,7 @@ pub(in crate::translate) fn plan(
     let (leaves, duplicates) = duplicates::judge(tree.leaves);
     plan.findings.extend(duplicates);
     plan.members = tree.members;
-    let guard = policy::guard(key, proxy, &mut plan.findings);
+    let guard = policy::guard(key, proxy, settings, reader, &mut plan.findings);
     place(&mut plan, claim, settings);
     let mut made = Vec::new();
     let mut replacements = Vec::new();
@@ -92,7 +92,7 @@ pub(in crate::translate) fn plan(
             (What::Route { broken: Some(why), .. }, _, _) => Err(Trouble::Invalid(why.clone())),
             (What::Route { .. }, None, _) => Err(Trouble::Invalid("it could not be read".into())),
             (What::Route { .. }, Some(route), None) => {
-                action::make(leaf, &section, route, guard.as_ref().ok(), reader, &mut plan.findings)
+                action::make(leaf, &section, route, guard.as_ref().ok(), settings, reader, &mut plan.findings)
             }
         };
         let replacement = one.as_mut().ok().and_then(|made| made.replacement.take());
@@ -105,6 +105,8 @@ pub(in crate::translate) fn plan(
     let shut = claim.closed || guard.is_err() || closed.get(key).is_some_and(|units| units.contains_key(HOST));
     if shut {
         host.close(&mut plan);
+    } else {
+        plan.host.rate_limit = guard.ok().and_then(|guard| guard.local);
     }
     for (place, served) in served.iter().enumerate().filter(|_| !shut) {
         let Some(made) = made.get(served.index) else { continue };
@@ -256,6 +258,7 @@ impl Host<'_> {
             route.cors.clone_from(&made.cors);
             route.ip_filter.clone_from(&made.ip_filter);
             route.rate_limit.clone_from(&made.rate_limit);
+            route.guards.clone_from(&made.guards);
         }
         let insecure =
             made.as_ref().is_ok_and(|made| made.permit_insecure) || matches!(made, Err(Trouble::Include(..)));
