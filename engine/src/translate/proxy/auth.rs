@@ -85,17 +85,14 @@ pub(super) fn of_host(key: &ObjectKey, host: &VirtualHost, reader: &mut Reader<'
         Err(Wrong::new("authorization", "AuthNotPermitted", message))
     };
     if !context.is_empty() && server.as_ref().is_ok_and(|server| matches!(server.spoken, Spoken::Http { .. })) {
-        let message = "Spec.VirtualHost.Authorization.AuthPolicy.Context cannot be told to a server of service type http";
+        let message =
+            "Spec.VirtualHost.Authorization.AuthPolicy.Context cannot be told to a server of service type http";
         server = Err(Wrong::new("authorization.authPolicy.context", "AuthContextForHTTP", message));
     }
     Some(HostAuth { server, enabled: policy.disabled != Some(true), context })
 }
 
-fn server(
-    key: &ObjectKey,
-    written: &AuthorizationServer,
-    reader: &mut Reader<'_>,
-) -> Result<Arc<AuthServer>, Wrong> {
+fn server(key: &ObjectKey, written: &AuthorizationServer, reader: &mut Reader<'_>) -> Result<Arc<AuthServer>, Wrong> {
     let reference = written.extension_ref.clone().unwrap_or_default();
     let version = reference.api_version.as_deref().filter(|version| !version.is_empty()).unwrap_or(VERSION);
     if version != VERSION {

@@ -90,7 +90,8 @@ pub(in crate::translate) fn read(key: &ObjectKey, reader: &mut Reader<'_>) -> Op
     let services = services(key, written, reader, &mut error);
     let balance = balance(key, written, &mut findings);
     if written_times.idle.as_deref().is_some_and(|idle| !idle.is_empty()) {
-        let message = "ignoring field \".Spec.TimeoutPolicy.Idle\"; idle timeouts are not supported for ExtensionClusters";
+        let message =
+            "ignoring field \".Spec.TimeoutPolicy.Idle\"; idle timeouts are not supported for ExtensionClusters";
         let field = "spec.timeoutPolicy.idle";
         findings.push(Finding::warning(key, field, "SpecError", "IgnoredField", message));
     }

@@ -40,10 +40,7 @@ pub(super) struct HostJwt {
 pub(super) type Refused = (&'static str, &'static str, String);
 
 /// Which token a route asks for.
-pub(super) fn of_route(
-    host: Option<&HostJwt>,
-    policy: Option<&JwtVerificationPolicy>,
-) -> Result<Option<Jwt>, Refused> {
+pub(super) fn of_route(host: Option<&HostJwt>, policy: Option<&JwtVerificationPolicy>) -> Result<Option<Jwt>, Refused> {
     let policy = policy.cloned().unwrap_or_default();
     let required = policy.require.filter(|provider| !provider.is_empty());
     let provider = match (required, policy.disabled == Some(true)) {
@@ -107,10 +104,8 @@ pub(super) fn of_host(
             let message = "Spec.VirtualHost.JWTProviders is invalid: a provider has a name, and at most 64 audiences";
             return Err(wrong(field, "ProviderInvalid", message.into()));
         }
-        let keys = keys(key, provider, settings, reader).map_err(|wrong| Wrong {
-            field: format!("{field}{}", wrong.field),
-            ..wrong
-        })?;
+        let keys = keys(key, provider, settings, reader)
+            .map_err(|wrong| Wrong { field: format!("{field}{}", wrong.field), ..wrong })?;
         let read = Provider {
             issuer: provider.issuer.clone().filter(|issuer| !issuer.is_empty()),
             audiences: provider.audiences.clone().unwrap_or_default(),
@@ -129,12 +124,7 @@ pub(super) fn of_host(
     Ok(Some(HostJwt { filter: Arc::new(filter), default }))
 }
 
-fn keys(
-    key: &ObjectKey,
-    provider: &JwtProvider,
-    settings: &Settings,
-    reader: &mut Reader<'_>,
-) -> Result<Keys, Wrong> {
+fn keys(key: &ObjectKey, provider: &JwtProvider, settings: &Settings, reader: &mut Reader<'_>) -> Result<Keys, Wrong> {
     let invalid = |reason, message: &str| Wrong {
         field: String::new(),
         reason,
@@ -158,7 +148,8 @@ fn local(key: &ObjectKey, written: &LocalJwks, reader: &mut Reader<'_>) -> Resul
         class,
         message: format!("Spec.VirtualHost.JWTProviders.LocalJWKS is invalid: {message}"),
     };
-    let (name, entry) = (written.secret_name.as_deref().unwrap_or_default(), written.key.as_deref().unwrap_or_default());
+    let (name, entry) =
+        (written.secret_name.as_deref().unwrap_or_default(), written.key.as_deref().unwrap_or_default());
     let secret = host::secret(&key.namespace, name);
     reader.edge(key, HOST, &secret, Role::Requires);
     let shown = secret.namespaced_name();
@@ -178,12 +169,7 @@ fn local(key: &ObjectKey, written: &LocalJwks, reader: &mut Reader<'_>) -> Resul
     Ok(Keys::Written(keys))
 }
 
-fn remote(
-    key: &ObjectKey,
-    written: &RemoteJwks,
-    settings: &Settings,
-    reader: &mut Reader<'_>,
-) -> Result<Keys, Wrong> {
+fn remote(key: &ObjectKey, written: &RemoteJwks, settings: &Settings, reader: &mut Reader<'_>) -> Result<Keys, Wrong> {
     let wrong = |below: &str, reason, message: String| Wrong {
         field: format!(".remoteJWKS.{below}"),
         reason,
@@ -322,7 +308,8 @@ mod tests {
         for (uri, expected) in rows {
             assert_eq!(read(uri, false), expected.map(|(https, host, port)| (https, host.to_owned(), port)), "{uri}");
         }
-        for wrong in ["https:///x", "https://u@a.example.com/", "https://a b/", "https://a.example.com/#x", "http://-/"] {
+        for wrong in ["https:///x", "https://u@a.example.com/", "https://a b/", "https://a.example.com/#x", "http://-/"]
+        {
             assert!(matches!(read(wrong, true), Err(Fault::Uri(_))), "{wrong}");
         }
         for own in ["http://127.0.0.1/", "http://localhost:9901/", "http://169.254.169.254/", "http://[::1]/"] {

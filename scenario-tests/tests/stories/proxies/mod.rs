@@ -1,9 +1,12 @@
 //! HTTPProxies through a real Envoy: includes, rewriting, duplicates, TLS, and what is broken beside what is not.
 
+mod auth;
 mod includes;
+mod limits;
 mod matching;
 mod policies;
 mod tls;
+mod tokens;
 
 use anyhow::{Result, ensure};
 use holdfast_scenario_tests::ask::{Ask, get};
@@ -11,7 +14,16 @@ use holdfast_scenario_tests::holdfast::{Holdfast, HoldfastOptions};
 use holdfast_scenario_tests::{Story, World, until};
 
 pub(crate) fn stories() -> Vec<Story> {
-    [includes::stories(), matching::stories(), policies::stories(), tls::stories()].concat()
+    [
+        auth::stories(),
+        tokens::stories(),
+        limits::stories(),
+        includes::stories(),
+        matching::stories(),
+        policies::stories(),
+        tls::stories(),
+    ]
+    .concat()
 }
 
 /// The ports of the listeners, and Holdfast.
