@@ -163,7 +163,7 @@ impl Engine {
                 }
                 Body::HttpProxy(_) => {
                     let findings = self.translator.proxy_findings(&object.key)?;
-                    let gateway = crate::translate::proxy::listeners::key().namespaced_name();
+                    let gateway = crate::translate::proxy::listeners::gateway(self.settings()).namespaced_name();
                     let fallback = conditions::condition(&report, &object.key, &gateway);
                     let fallback = fallback.map(|condition| condition.of_generation(generation));
                     crate::proxies::status::status(findings.iter(), fallback.as_ref(), generation)

@@ -68,6 +68,8 @@ impl Default for Fallback {
 /// How HTTPProxies are served.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proxies {
+    /// The Gateway at whose listeners they stand; a pair of listeners of their own where unset.
+    pub gateway: Option<ObjectKey>,
     /// The port without TLS.
     pub http_port: u16,
     /// The port with TLS.
@@ -100,6 +102,7 @@ pub struct RateLimits {
 impl Default for Proxies {
     fn default() -> Self {
         Self {
+            gateway: None,
             http_port: 8080,
             https_port: 8443,
             root_namespaces: Vec::new(),

@@ -17,6 +17,7 @@ use crate::object::Object;
 use crate::settings::Settings;
 use crate::snapshot::ObjectSnapshot;
 use crate::translate::Translator;
+use crate::translate::listener::ListenerPlan;
 use crate::translate::overlay::{Closing, Manner, Overlay};
 use crate::translate::route::RoutePlan;
 
@@ -84,7 +85,11 @@ impl World<'_> {
     }
 
     fn find(&self, key: &ObjectKey) -> Option<Version> {
-        if &*key.kind == "Secret" && *self.gateway == crate::translate::proxy::listeners::key() {
+        let of_proxies = |listener: &ListenerPlan| listener.proxies && listener.certificates.contains(key);
+        if &*key.kind == "Secret"
+            && (*self.gateway == crate::translate::proxy::listeners::key()
+                || self.translator.gateway(self.gateway).is_some_and(|plan| plan.proxies.iter().any(of_proxies)))
+        {
             // Whether a host of an HTTPProxy may have a certificate is asked of today's only.
             return None;
         }

@@ -6,7 +6,10 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use holdfast_graph::ObjectKey;
+
 use crate::apis::decode::NAME_BYTES_MAX;
+use crate::apis::gateway::GROUP;
 use crate::check::duration;
 
 /// Bytes of a direct response's body that Envoy takes.
@@ -182,6 +185,14 @@ impl From<Listen> for Target {
 /// `namespace/name` of a Gateway.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GatewayName(pub String);
+
+impl GatewayName {
+    /// Its identity.
+    pub fn key(&self) -> ObjectKey {
+        let (namespace, name) = self.0.split_once('/').unwrap_or_default();
+        ObjectKey::new(GROUP, "Gateway", namespace, name)
+    }
+}
 
 impl FromStr for GatewayName {
     type Err = String;

@@ -148,6 +148,9 @@ pub struct TranslationArgs {
 /// How HTTPProxies are served.
 #[derive(Clone, Debug, Args)]
 pub struct ProxyArgs {
+    /// Gateway at whose listeners HTTPProxies are served [default: a pair of listeners of their own]
+    #[arg(long, env = "CONTROLLER_HTTPPROXY_GATEWAY", value_name = "NAMESPACE/NAME")]
+    pub httpproxy_gateway: Option<GatewayName>,
     /// Port of the listener of HTTPProxies without TLS
     #[arg(long, env = "CONTROLLER_HTTPPROXY_HTTP", value_name = "PORT", default_value_t = 8080)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..))]
@@ -174,6 +177,7 @@ impl ProxyArgs {
         }
         let list = |list: &[String]| list.iter().map(|entry| entry.as_str().into()).collect();
         Ok(Proxies {
+            gateway: self.httpproxy_gateway.as_ref().map(GatewayName::key),
             http_port: self.httpproxy_http,
             https_port: self.httpproxy_https,
             root_namespaces: list(&self.root_namespaces),
@@ -390,6 +394,9 @@ mod tests {
         let proxies = args.translation.settings().unwrap().proxies;
         assert_eq!((proxies.http_port, proxies.https_port), (1080, 1443));
         assert_eq!((proxies.root_namespaces.len(), proxies.ingress_classes.len()), (2, 1));
+        assert_eq!(proxies.gateway, None);
+        let proxies = run("--httpproxy-gateway infra/public").translation.settings().unwrap().proxies;
+        assert_eq!(proxies.gateway.unwrap().namespaced_name(), "infra/public");
         assert_eq!(proxies.rate_limit, None);
         let args = run("--rate-limit-service infra/limits --rate-limit-domain shop --rate-limit-timeout 50ms \
                         --rate-limit-fail-open --rate-limit-headers");

@@ -247,7 +247,8 @@ fn attach(
     Ok(attachments)
 }
 
-fn lets_in(
+/// Does a listener let in routes of a namespace?
+pub(super) fn lets_in(
     listener: &ListenerPlan,
     gateway: &ObjectKey,
     route: &ObjectKey,

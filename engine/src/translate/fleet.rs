@@ -188,7 +188,7 @@ impl Fleet {
     pub(super) fn set_plan(&mut self, plan: Arc<GatewayPlan>) {
         self.dirty_listeners = true;
         let mut wanted: BTreeMap<TableName, (ListenerContext, BTreeMap<Host, Base>)> = BTreeMap::new();
-        let participating = || plan.listeners.iter().filter(|listener| listener.standing != Standing::Out);
+        let participating = || plan.all().filter(|listener| listener.standing != Standing::Out);
         for listener in participating().filter(|l| l.standing == Standing::Serving || !l.https) {
             let (_, hosts) = wanted.entry(listener.table()).or_insert_with(|| (listener.context(), BTreeMap::new()));
             hosts.insert(listener.host(), Base::Owned);
@@ -198,7 +198,10 @@ impl Fleet {
             if listener.proxies && listener.https {
                 hosts.entry(Host::any()).or_insert(Base::Misdirected);
             }
-            let told = |other: &&ListenerPlan| !listener.proxies || (own.is_wildcard() && own.covers(&other.host()));
+            let told = |other: &&ListenerPlan| match listener.proxies || other.proxies {
+                true => own.is_wildcard() && own.covers(&other.host()),
+                false => true,
+            };
             let others = participating().filter(|other| listener.https && other.port == listener.port);
             for other in others.filter(told) {
                 hosts.entry(other.host()).or_insert(Base::Misdirected);
@@ -465,8 +468,7 @@ impl Fleet {
 
     fn finish_listeners(&mut self) {
         let plan = self.plan.clone();
-        let ports: BTreeSet<u16> =
-            plan.listeners.iter().filter(|l| l.standing != Standing::Out).map(|l| l.port).collect();
+        let ports: BTreeSet<u16> = plan.all().filter(|l| l.standing != Standing::Out).map(|l| l.port).collect();
         let names: BTreeSet<String> = ports.iter().map(|port| names::listener(*port)).collect();
         let gone: Vec<_> =
             self.snapshot.of(ResourceType::Listener).keys().filter(|name| !names.contains(&***name)).cloned().collect();
@@ -477,7 +479,7 @@ impl Fleet {
         for number in ports {
             let mut chains: Vec<Chain> = Vec::new();
             let mut origins = Origins::one(self.key.clone());
-            for listener in plan.on_port(number) {
+            for listener in plan.all().filter(|l| l.port == number && l.standing != Standing::Out) {
                 let host = listener.hostname.clone();
                 match (listener.https, listener.standing) {
                     (false, _) if chains.is_empty() => {

@@ -26,6 +26,8 @@ pub(crate) struct GatewayPlan {
     pub(crate) address: IpAddr,
     /// Its listeners, as written.
     pub(crate) listeners: Vec<ListenerPlan>,
+    /// Those with TLS of the HTTPProxies that stand at it, each for one host; routes know nothing of them.
+    pub(crate) proxies: Vec<ListenerPlan>,
     /// `Accepted`.
     pub(crate) accepted: Condition,
     /// What is wrong with it.
@@ -36,6 +38,18 @@ impl GatewayPlan {
     /// The listeners that take part in serving a port: all but those that were thrown out.
     pub(crate) fn on_port(&self, port: u16) -> impl Iterator<Item = &ListenerPlan> {
         self.listeners.iter().filter(move |listener| listener.port == port && listener.standing != Standing::Out)
+    }
+
+    /// Its listeners and those of HTTPProxies.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &ListenerPlan> + Clone {
+        self.listeners.iter().chain(&self.proxies)
+    }
+
+    /// Is it the same to everyone but the HTTPProxies that stand at it?
+    pub(super) fn is_same_to_routes(&self, other: &Self) -> bool {
+        let Self { name, address, listeners, proxies: _, accepted, faults } = self;
+        (name, address, listeners, accepted, faults)
+            == (&other.name, &other.address, &other.listeners, &other.accepted, &other.faults)
     }
 
     /// Where a port is bound.
@@ -87,7 +101,7 @@ pub(super) fn plan(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'_>
     let Some(object) = reader.object(key) else { return Outcome::None };
     let Body::Gateway(gateway) = &object.body else { return Outcome::None };
     match owner(gateway, settings, reader) {
-        Owner::Us if (&*key.namespace, &*key.name) == (listeners::NAMESPACE, listeners::NAME) => {
+        Owner::Us if is_reserved(key, settings) => {
             let message = "the name is that of the listeners of HTTPProxies; give the Gateway another one";
             Outcome::Stray(Fault::new(key, Class::Conflict, "metadata.name", "NameReserved", message))
         }
@@ -98,6 +112,12 @@ pub(super) fn plan(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'_>
             Outcome::Stray(Fault::new(key, Class::Referential, "spec.gatewayClassName", "ClassNotFound", message))
         }
     }
+}
+
+/// Is it the name of the listeners that HTTPProxies have of their own?
+fn is_reserved(key: &ObjectKey, settings: &Settings) -> bool {
+    let named = (&*key.namespace, &*key.name) == (listeners::NAMESPACE, listeners::NAME);
+    named && settings.proxies.gateway.is_none()
 }
 
 /// A Gateway on which translation failed is served as before; one that was not served yet is told of.
@@ -155,7 +175,12 @@ fn serve(object: &Object, gateway: &Gateway, settings: &Settings, reader: &mut R
         faults.push(Fault::new(key, Class::Invalid, "spec.listeners", "NoListeners", "a Gateway needs a listener"));
     }
     faults.sort_unstable();
-    GatewayPlan { name: key.namespaced_name().into(), address, listeners, accepted, faults }
+    let name = key.namespaced_name().into();
+    let mut plan = GatewayPlan { name, address, listeners, proxies: Vec::new(), accepted, faults };
+    if settings.proxies.gateway.as_ref() == Some(key) {
+        listeners::join(&mut plan, settings, reader);
+    }
+    plan
 }
 
 /// A class's parameters, which nobody reads. Its Gateways go on: they ask for enough themselves.

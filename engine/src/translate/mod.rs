@@ -51,6 +51,7 @@ use fleet::{Fleet, FleetId};
 use gateway::GatewayPlan;
 use overlay::Overlay;
 use proxy::host::HostClaim;
+use proxy::neighbours::Claimants;
 use reader::{Indexes, Input, Reader, Rivals};
 use route::RoutePlan;
 use variant::Variants;
@@ -84,6 +85,7 @@ pub(crate) struct Translator {
     claims: HashMap<ObjectKey, Arc<Claims>>,
     routes: HashMap<ObjectKey, Arc<RoutePlan>>,
     rivals: Rivals,
+    claimants: Claimants,
     endpoints: HashMap<ServicePort, Arc<Resource>>,
     endpoint_faults: BTreeMap<ServicePort, Vec<Fault>>,
     secrets: HashMap<ObjectKey, Arc<Resource>>,
@@ -130,6 +132,7 @@ impl Translator {
             claims: HashMap::new(),
             routes: HashMap::new(),
             rivals: Rivals::new(),
+            claimants: Claimants::new(),
             endpoints: HashMap::new(),
             endpoint_faults: BTreeMap::new(),
             secrets: HashMap::new(),
@@ -324,6 +327,7 @@ impl Translator {
             indexes: &self.indexes,
             plans: &self.plans,
             rivals: &self.rivals,
+            claimants: &self.claimants,
             hosts: &self.hosts,
             reads: Vec::new(),
             edges: Vec::new(),

@@ -10,6 +10,7 @@ use super::claims::ListenerId;
 use super::gateway::GatewayPlan;
 use super::overlay::Overlay;
 use super::proxy::host::HostClaim;
+use super::proxy::neighbours::{Claimant, Claimants};
 use super::table::Host;
 use crate::apis::Body;
 use crate::apis::core::endpoint_slice::{EndpointSlice, SERVICE_LABEL};
@@ -38,6 +39,8 @@ pub(super) enum Input {
     Host(ObjectKey),
     /// What all root HTTPProxies claim.
     Hosts,
+    /// The routes of Gateway API that claim a host at the Gateway of HTTPProxies.
+    Claimants(Host),
     /// The TLSCertificateDelegations of a namespace.
     Delegations(Arc<str>),
 }
@@ -124,6 +127,7 @@ pub(super) struct Reader<'a> {
     pub(super) indexes: &'a Indexes,
     pub(super) plans: &'a HashMap<ObjectKey, Arc<GatewayPlan>>,
     pub(super) rivals: &'a Rivals,
+    pub(super) claimants: &'a Claimants,
     pub(super) hosts: &'a BTreeMap<ObjectKey, Arc<HostClaim>>,
     pub(super) reads: Vec<Input>,
     pub(super) edges: Vec<Edge>,
@@ -183,6 +187,23 @@ impl<'a> Reader<'a> {
     pub(super) fn hosts(&mut self) -> BTreeMap<ObjectKey, Arc<HostClaim>> {
         self.reads.push(Input::Hosts);
         self.hosts.clone()
+    }
+
+    /// The routes of Gateway API that claim a host at the Gateway of HTTPProxies, and one below it where that is asked.
+    pub(super) fn claimants(
+        &mut self,
+        host: &Host,
+        below: bool,
+    ) -> impl Iterator<Item = (&'a ObjectKey, &'a Claimant)> + use<'a> {
+        self.reads.push(Input::Claimants(host.clone()));
+        let claimants = self.claimants;
+        let equal = claimants.get(host).into_iter();
+        let wanted = (below && host.is_wildcard()).then(|| host.clone());
+        let inner = wanted.into_iter().flat_map(move |host| {
+            let inner = claimants.iter().filter(move |(other, _)| **other != host && host.covers(other));
+            inner.map(|(_, claimants)| claimants)
+        });
+        equal.chain(inner).flatten()
     }
 
     /// The EndpointSlices of a Service, in the order of their names.

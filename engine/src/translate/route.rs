@@ -7,9 +7,10 @@ use bytes::Bytes;
 use holdfast_graph::{Content, Node, ObjectKey};
 use holdfast_xds::Version;
 
-use super::claims::{Attachment, Claims, Parent};
+use super::claims::{self, Attachment, Claims, Parent};
 use super::guard;
 use super::overlay::{Closing, Manner};
+use super::proxy::neighbours;
 use super::reader::Reader;
 use super::rule::{self, Outcome, Ranked, ReadRule, Replaced};
 use super::table::{Host, TableName};
@@ -125,8 +126,12 @@ pub(super) fn plan(
         return Some(RoutePlan::default());
     }
     let mut plan = RoutePlan { faults: claims.faults.clone(), ..RoutePlan::default() };
-    plan.parents =
-        claims.parents.iter().map(|parent| against_rivals(object, parent, reader, &mut plan.faults)).collect();
+    let hostnames = claims::written(object).map(|(_, hostnames)| hostnames).unwrap_or_default();
+    for parent in &claims.parents {
+        let parent = against_rivals(object, parent, reader, &mut plan.faults);
+        let gateway = settings.proxies.gateway.as_ref();
+        plan.parents.push(neighbours::give_way(key, hostnames, parent, gateway, reader, &mut plan.faults));
+    }
     let outcomes = outcomes(object, closed, settings, reader);
     let count = outcomes.len();
     for outcome in outcomes {

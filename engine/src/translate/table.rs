@@ -67,6 +67,14 @@ impl Host {
         }
     }
 
+    /// The pattern itself and every wildcard with a suffix that covers it.
+    pub(crate) fn and_above(&self) -> impl Iterator<Item = Host> {
+        let labels: Vec<&str> = self.0.split('.').collect();
+        let above = (1..labels.len()).map(|from| format!("*.{}", labels.get(from..).unwrap_or_default().join(".")));
+        let above: Vec<Host> = above.map(|pattern| Self(pattern.into())).filter(|pattern| pattern != self).collect();
+        std::iter::once(self.clone()).chain(above)
+    }
+
     /// Sorts patterns: the more specific first.
     pub(crate) fn specificity(&self) -> (bool, Reverse<usize>) {
         (self.suffix().is_some(), Reverse(self.0.len()))
@@ -98,6 +106,14 @@ mod tests {
             assert_eq!(host(left).intersection(&host(right)), both.map(host), "{left} and {right}");
             assert_eq!(host(right).intersection(&host(left)), both.map(host), "{right} and {left}");
         }
+    }
+
+    #[test]
+    fn wildcards_above_a_host() {
+        let above = |text: &str| host(text).and_above().map(|host| host.domain().to_owned()).collect::<Vec<_>>();
+        assert_eq!(above("a.b.com"), ["a.b.com", "*.b.com", "*.com"]);
+        assert_eq!(above("*.b.com"), ["*.b.com", "*.com"]);
+        assert_eq!(above("*"), ["*"]);
     }
 
     #[test]

@@ -23,6 +23,10 @@ impl Translator {
             return;
         }
         let before = self.certificates_of(key);
+        let same_to_routes = match (self.plans.get(key), &plan) {
+            (Some(old), Some(new)) => old.is_same_to_routes(new),
+            _ => false,
+        };
         match plan {
             Some(plan) => {
                 self.plans.insert(key.clone(), plan.clone());
@@ -50,7 +54,9 @@ impl Translator {
             }
         }
         self.certificates_changed(&before, &self.certificates_of(key));
-        self.mark(&Input::Plan(key.clone()));
+        if !same_to_routes {
+            self.mark(&Input::Plan(key.clone()));
+        }
     }
 
     /// The certificates that the listeners of a Gateway use in any of its fleets.
@@ -88,6 +94,7 @@ impl Translator {
                 self.claims.remove(key)
             }
         };
+        self.claimed(key, age.as_ref(), old.as_deref(), claims.as_deref());
         let places = |claims: &Option<Arc<Claims>>| -> BTreeSet<ListenerId> {
             claims
                 .iter()

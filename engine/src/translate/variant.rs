@@ -285,8 +285,8 @@ impl Translator {
 
     /// The certificates that a Gateway's listeners use as desired, with the hash of each.
     pub(crate) fn certificates(&self, gateway: &ObjectKey) -> BTreeMap<ObjectKey, Content> {
-        let listeners = self.plans.get(gateway).map(|plan| plan.listeners.as_slice()).unwrap_or_default();
-        let keys = listeners.iter().flat_map(|listener| &listener.certificates);
+        let listeners = self.plans.get(gateway).into_iter().flat_map(|plan| plan.all());
+        let keys = listeners.flat_map(|listener| &listener.certificates);
         keys.filter_map(|key| Some((key.clone(), Content(*self.secrets.get(key)?.version.as_bytes())))).collect()
     }
 
@@ -297,8 +297,8 @@ impl Translator {
 
     /// Certificates of a Gateway's listeners that are there and cannot be used, and why.
     pub(crate) fn broken_certificates(&self, gateway: &ObjectKey) -> BTreeMap<ObjectKey, String> {
-        let listeners = self.plans.get(gateway).map(|plan| plan.listeners.as_slice()).unwrap_or_default();
-        listeners.iter().flat_map(|listener| listener.broken_certificates.iter().cloned()).collect()
+        let listeners = self.plans.get(gateway).into_iter().flat_map(|plan| plan.all());
+        listeners.flat_map(|listener| listener.broken_certificates.iter().cloned()).collect()
     }
 
     /// Every route object.

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use holdfast_graph::{Edge, ObjectKey, Role};
 
-use super::{is_ours, listeners};
+use super::is_ours;
+use super::seats::{self, Seats};
 use crate::apis::Body;
 use crate::apis::contour::http_proxy::HttpProxy;
 use crate::apis::contour::virtual_host::Tls;
@@ -12,7 +13,7 @@ use crate::apis::scheme;
 use crate::check;
 use crate::encode::listener::TlsVersions;
 use crate::fault::Class;
-use crate::object::Object;
+use crate::object::{Age, Object};
 use crate::proxies::finding::{Finding, NOT_READABLE};
 use crate::settings::Settings;
 use crate::translate::listener::certificate;
@@ -24,6 +25,8 @@ use crate::translate::table::Host;
 pub(crate) struct HostClaim {
     /// The host; unset where it has none that may be claimed.
     pub(crate) host: Option<Host>,
+    /// Where it stands; unset where it has no host.
+    pub(crate) seats: Option<Seats>,
     /// TLS, where it is asked for.
     pub(crate) tls: Option<TlsClaim>,
     /// Does the host answer nobody?
@@ -50,7 +53,8 @@ pub(in crate::translate) fn claim(key: &ObjectKey, settings: &Settings, reader: 
     let object = reader.object(key)?;
     let Body::HttpProxy(proxy) = &object.body else { return None };
     let host = proxy.virtual_host.as_ref().filter(|_| is_ours(object, proxy, settings))?;
-    let mut claim = HostClaim { host: None, tls: None, closed: false, findings: Vec::new(), edges: Vec::new() };
+    let mut claim =
+        HostClaim { host: None, seats: None, tls: None, closed: false, findings: Vec::new(), edges: Vec::new() };
     if !may_be_root(object, settings) {
         claim.findings.push(Finding::error(
             key,
@@ -73,17 +77,11 @@ pub(in crate::translate) fn claim(key: &ObjectKey, settings: &Settings, reader: 
         return Some(claim);
     }
     claim.host = Some(Host::new(Some(&host.fqdn)));
-    let rivals: Vec<String> = reader
-        .roots(&host.fqdn)
-        .into_iter()
-        .filter(|other| match &other.body {
-            Body::HttpProxy(proxy) => is_ours(other, proxy, settings) && may_be_root(other, settings),
-            _ => false,
-        })
-        .map(|other| other.key.namespaced_name())
-        .collect();
+    let rivals = rivals(&host.fqdn, settings, reader);
+    let ages: Vec<Age> = rivals.iter().map(|rival| rival.age()).collect();
     let shared = rivals.len() > 1;
     if shared {
+        let rivals: Vec<String> = rivals.iter().map(|rival| rival.key.namespaced_name()).collect();
         let message = format!("fqdn {:?} is used in multiple HTTPProxies: {}", host.fqdn, rivals.join(", "));
         let found = Finding::error(key, "spec.virtualhost.fqdn", "VirtualHostError", "DuplicateVhost", message);
         claim.findings.push(found.of_class(Class::Conflict));
@@ -108,15 +106,11 @@ pub(in crate::translate) fn claim(key: &ObjectKey, settings: &Settings, reader: 
         }
     }
     claim.closed = !claim.findings.is_empty();
-    for https in [false, true] {
-        if (!https || claim.tls.is_some())
-            && let Some(taken) = listeners::taken(https, settings, reader)
-        {
-            let kind = "ListenerError";
-            let found = Finding::error(key, "spec.virtualhost", kind, "ErrorIdentifyingListener", taken);
-            claim.findings.push(found.of_class(Class::Conflict));
-        }
-    }
+    let wanted = Host::new(Some(&host.fqdn));
+    let seated = seats::find(key, &wanted, claim.tls.is_some(), &ages, settings, reader);
+    claim.closed |= seated.closes && !seated.findings.is_empty();
+    claim.findings.extend(seated.findings);
+    claim.seats = Some(seated.seats);
     Some(claim)
 }
 
@@ -128,6 +122,16 @@ pub(in crate::translate) fn failed(key: &ObjectKey, before: Option<&HostClaim>) 
     claim.findings.dedup();
     claim.closed = true;
     Some(claim)
+}
+
+/// The roots that claim a host.
+fn rivals<'a>(fqdn: &Arc<str>, settings: &Settings, reader: &mut Reader<'a>) -> Vec<&'a Arc<Object>> {
+    let mut roots = reader.roots(fqdn);
+    roots.retain(|root| match &root.body {
+        Body::HttpProxy(proxy) => is_ours(root, proxy, settings) && may_be_root(root, settings),
+        _ => false,
+    });
+    roots
 }
 
 fn may_be_root(object: &Object, settings: &Settings) -> bool {

@@ -1,6 +1,7 @@
 //! The listeners of HTTPProxies: one port without TLS, one with TLS and a filter chain for each host.
 //!
-//! They are served like a Gateway of this name, which nobody writes. Any Gateway that wants one of the ports has it.
+//! They are those of a Gateway, where one is set. Else they are served like a Gateway of this name, which nobody writes;
+//! any Gateway that wants one of their ports has it.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -28,31 +29,23 @@ pub(crate) fn key() -> ObjectKey {
     ObjectKey::new(GROUP, "Gateway", NAMESPACE, NAME)
 }
 
-/// What is served; nothing where there is no root.
+/// The Gateway at whose listeners HTTPProxies stand.
+pub(crate) fn gateway(settings: &Settings) -> ObjectKey {
+    settings.proxies.gateway.clone().unwrap_or_else(key)
+}
+
+/// What is served at listeners of their own; nothing where there is no root.
 pub(in crate::translate) fn plan(settings: &Settings, reader: &mut Reader<'_>) -> Option<GatewayPlan> {
+    if settings.proxies.gateway.is_some() {
+        return None;
+    }
     let hosts = claims(settings, reader);
     if hosts.is_empty() {
         return None;
     }
-    let mut listeners = vec![listener(HTTP.into(), false, None, settings)];
-    let mut claims: Vec<_> =
-        hosts.iter().filter_map(|claim| Some((claim.host.as_ref()?, claim.tls.as_ref()?))).collect();
-    claims.sort_by_key(|(host, _)| *host);
-    for (host, tls) in claims {
-        let name: Arc<str> = host.domain().into();
-        // Of two that claim a host none is served; one chain is enough to refuse it.
-        if listeners.last().is_some_and(|last| last.name == name) {
-            continue;
-        }
-        let mut listener = listener(name.clone(), true, Some(name), settings);
-        listener.tls_versions = tls.versions;
-        listener.certificates = tls.certificate.iter().cloned().collect();
-        listener.broken_certificates = tls.broken.iter().cloned().collect();
-        if listener.certificates.is_empty() {
-            listener.reject(Standing::Closed, "Invalid", "the host has no TLS that can be served: see its HTTPProxy");
-        }
-        listeners.push(listener);
-    }
+    let http = port(false, settings).0;
+    let mut listeners = vec![listener(HTTP.into(), false, http, seen_port(false, settings), None)];
+    listeners.extend(secure(&hosts));
     for https in [false, true] {
         if let Some(message) = taken(https, settings, reader) {
             let of_port = listeners.iter_mut().filter(|listener| listener.https == https);
@@ -63,9 +56,44 @@ pub(in crate::translate) fn plan(settings: &Settings, reader: &mut Reader<'_>) -
         name: key().namespaced_name().into(),
         address: settings.listen_address.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
         listeners,
+        proxies: Vec::new(),
         accepted: Condition::new("Accepted", true, "Accepted", "the listeners of HTTPProxies"),
         faults: Vec::new(),
     })
+}
+
+/// Takes HTTPProxies in at the listeners of a Gateway.
+pub(in crate::translate) fn join(plan: &mut GatewayPlan, settings: &Settings, reader: &mut Reader<'_>) {
+    for listener in plan.listeners.iter_mut().filter(|listener| !listener.https) {
+        listener.proxies = true;
+    }
+    plan.proxies = secure(&claims(settings, reader));
+}
+
+/// The listeners with TLS, one for each host.
+fn secure(hosts: &[Arc<HostClaim>]) -> Vec<ListenerPlan> {
+    let claim = |claim| {
+        let HostClaim { host, seats, tls, .. }: &HostClaim = claim;
+        Some((host.as_ref()?, seats.as_ref()?.https.as_ref()?, tls.as_ref()?))
+    };
+    let mut claims: Vec<_> = hosts.iter().filter_map(|host| claim(host)).collect();
+    claims.sort_by_key(|(host, _, _)| *host);
+    let mut listeners: Vec<ListenerPlan> = Vec::new();
+    for (host, seat, tls) in claims {
+        // Of two that claim a host none is served; one chain is enough to refuse it.
+        if listeners.last().is_some_and(|last| last.name == seat.name) {
+            continue;
+        }
+        let mut listener = listener(seat.name.clone(), true, seat.port, seat.seen_port, Some(host.domain().into()));
+        listener.tls_versions = tls.versions;
+        listener.certificates = tls.certificate.iter().cloned().collect();
+        listener.broken_certificates = tls.broken.iter().cloned().collect();
+        if listener.certificates.is_empty() {
+            listener.reject(Standing::Closed, "Invalid", "the host has no TLS that can be served: see its HTTPProxy");
+        }
+        listeners.push(listener);
+    }
+    listeners
 }
 
 /// What the roots claim; where Secrets are read in another version, as they claim it then.
@@ -112,13 +140,12 @@ pub(super) fn seen_port(https: bool, settings: &Settings) -> u16 {
     }
 }
 
-fn listener(name: Arc<str>, https: bool, hostname: Option<Arc<str>>, settings: &Settings) -> ListenerPlan {
-    let (port, _) = port(https, settings);
+fn listener(name: Arc<str>, https: bool, port: u16, seen_port: u16, hostname: Option<Arc<str>>) -> ListenerPlan {
     ListenerPlan {
         field: String::new(),
         name,
         port,
-        seen_port: seen_port(https, settings),
+        seen_port,
         declared_port: port.into(),
         https,
         hostname,

@@ -8,7 +8,7 @@ use holdfast_graph::{ObjectKey, Origins, Role};
 
 use super::action::{self, Made, Trouble};
 use super::host::HostClaim;
-use super::{HOST, host, is_ours, listeners, policy};
+use super::{HOST, host, is_ours, policy};
 use crate::apis::Body;
 use crate::apis::contour::http_proxy::{Entry, HttpProxy};
 use crate::encode::names;
@@ -79,7 +79,7 @@ pub(in crate::translate) fn plan(
     plan.findings.extend(duplicates);
     plan.members = tree.members;
     let guard = policy::guard(key, proxy, settings, reader, &mut plan.findings);
-    place(&mut plan, claim, settings);
+    place(&mut plan, claim);
     let mut made = Vec::new();
     let mut replacements = Vec::new();
     for leaf in &leaves {
@@ -133,22 +133,19 @@ pub(in crate::translate) fn failed(
     let found = Finding::error(&object.key, "", "VirtualHostError", "InternalError", &fault.message);
     let mut plan = RoutePlan { findings: vec![found], ..RoutePlan::default() };
     plan.members.insert(object.key.clone());
-    place(&mut plan, claim, settings);
+    place(&mut plan, claim);
     Host { key: &object.key, object, settings, claim, wildcard: None }.close(&mut plan);
     plan.faults.push(fault);
     Some(plan)
 }
 
 /// Where the routes of a host stand.
-fn place(plan: &mut RoutePlan, claim: &HostClaim, settings: &Settings) {
-    let gateway = listeners::key();
-    if let Some(host) = &claim.host {
-        plan.places.insert((gateway.clone(), TableName::Port(settings.proxies.http_port), host.clone()));
-        if claim.tls.as_ref().is_some_and(|tls| tls.certificate.is_some()) {
-            let table = TableName::Listener(host.domain().into());
-            plan.places.insert((gateway, table, host.clone()));
-        }
-    }
+fn place(plan: &mut RoutePlan, claim: &HostClaim) {
+    let (Some(host), Some(seats)) = (&claim.host, &claim.seats) else { return };
+    let http = seats.http.map(TableName::Port);
+    let secure = claim.tls.as_ref().is_some_and(|tls| tls.certificate.is_some());
+    let https = seats.https.as_ref().filter(|_| secure).map(|https| TableName::Listener(https.name.clone()));
+    plan.places.extend(http.into_iter().chain(https).map(|table| (seats.gateway.clone(), table, host.clone())));
 }
 
 fn rank<'a>(served: &'a Served<'_>) -> Rank<'a> {
@@ -263,7 +260,7 @@ impl Host<'_> {
         let insecure =
             made.as_ref().is_ok_and(|made| made.permit_insecure) || matches!(made, Err(Trouble::Include(..)));
         if self.claim.tls.is_some() && !insecure {
-            route.secure_port = Some(listeners::seen_port(true, self.settings));
+            route.secure_port = self.claim.seats.as_ref().and_then(|seats| Some(seats.https.as_ref()?.seen_port));
         }
         plan.routes.push(Arc::new(Rendered::new(route)));
     }

@@ -55,7 +55,7 @@ impl Translator {
         self.mark(&Input::Host(key.clone()));
         self.mark(&Input::Hosts);
         self.dirty.insert(Unit::Route(key.clone()));
-        self.dirty.insert(Unit::Gateway(listeners::key()));
+        self.dirty.insert(Unit::Gateway(listeners::gateway(&self.settings)));
     }
 
     pub(in crate::translate) fn redo_proxy(

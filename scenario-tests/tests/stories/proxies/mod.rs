@@ -1,6 +1,7 @@
 //! HTTPProxies through a real Envoy: includes, rewriting, duplicates, TLS, and what is broken beside what is not.
 
 mod auth;
+mod gateway;
 mod includes;
 mod limits;
 mod matching;
@@ -16,6 +17,7 @@ use holdfast_scenario_tests::{Story, World, until};
 pub(crate) fn stories() -> Vec<Story> {
     [
         auth::stories(),
+        gateway::stories(),
         tokens::stories(),
         limits::stories(),
         includes::stories(),

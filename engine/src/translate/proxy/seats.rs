@@ -1,0 +1,200 @@
+//! Where the host of a root stands: at the listeners that HTTPProxies have of their own, or at those of a Gateway.
+//!
+//! Of a host that routes of Gateway API claim too, the API has it whose oldest object claims it. The other one is told,
+//! and keeps nothing of it: a host comes from one API only.
+
+use std::sync::Arc;
+
+use holdfast_graph::ObjectKey;
+
+use super::listeners;
+use crate::fault::Class;
+use crate::object::Age;
+use crate::proxies::finding::Finding;
+use crate::settings::Settings;
+use crate::translate::claims;
+use crate::translate::gateway::GatewayPlan;
+use crate::translate::listener::{ListenerPlan, Standing};
+use crate::translate::reader::Reader;
+use crate::translate::table::Host;
+
+/// What begins the names of listeners that stand for HTTPProxies at a Gateway; no listener can be called so.
+const PREFIX: &str = "httpproxy/";
+
+/// Where a host stands.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Seats {
+    /// At this Gateway.
+    pub(crate) gateway: ObjectKey,
+    /// The port without TLS; unset where it is not to be had.
+    pub(crate) http: Option<u16>,
+    /// With TLS; unset where it is not asked for or not to be had.
+    pub(crate) https: Option<Secure>,
+}
+
+/// A filter chain of its own.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Secure {
+    /// The name of the listener that stands for it.
+    pub(crate) name: Arc<str>,
+    /// The port.
+    pub(crate) port: u16,
+    /// The port as clients know it.
+    pub(crate) seen_port: u16,
+}
+
+/// What was found.
+pub(super) struct Seated {
+    pub(super) seats: Seats,
+    pub(super) findings: Vec<Finding>,
+    /// Do the findings close the host?
+    pub(super) closes: bool,
+}
+
+/// Finds the seats of a root's host; `ages` are those of all roots that claim it.
+pub(super) fn find(
+    key: &ObjectKey,
+    host: &Host,
+    tls: bool,
+    ages: &[Age],
+    settings: &Settings,
+    reader: &mut Reader<'_>,
+) -> Seated {
+    let Some(gateway) = &settings.proxies.gateway else { return own(key, host, tls, settings, reader) };
+    let mut seated = Seated {
+        seats: Seats { gateway: gateway.clone(), http: None, https: None },
+        findings: Vec::new(),
+        closes: true,
+    };
+    let mut told = |class: Class, message: String| {
+        let found = Finding::error(key, "spec.virtualhost", "ListenerError", "ErrorIdentifyingListener", message);
+        seated.findings.push(found.of_class(class));
+    };
+    let Some(plan) = reader.plan(gateway) else {
+        told(Class::Referential, format!("Gateway {} is not there, or is not served", gateway.namespaced_name()));
+        return seated;
+    };
+    let mut found = |https: bool| {
+        let listener = listener(key, host, https, gateway, plan, settings, reader);
+        listener.map_err(|(class, message)| told(class, message)).ok()
+    };
+    let http = found(false);
+    let https = if tls { found(true) } else { None };
+    seated.seats.http = http.map(|listener| listener.port);
+    seated.seats.https = https.map(|listener| Secure {
+        name: format!("{PREFIX}{}", host.domain()).into(),
+        port: listener.port,
+        seen_port: listener.seen_port,
+    });
+    give_way(key, host, ages, plan, &mut seated, reader);
+    seated
+}
+
+/// The pair of listeners that HTTPProxies have of their own.
+fn own(key: &ObjectKey, host: &Host, tls: bool, settings: &Settings, reader: &mut Reader<'_>) -> Seated {
+    let mut findings = Vec::new();
+    for https in [false, true] {
+        if (!https || tls)
+            && let Some(taken) = listeners::taken(https, settings, reader)
+        {
+            let kind = "ListenerError";
+            let found = Finding::error(key, "spec.virtualhost", kind, "ErrorIdentifyingListener", taken);
+            findings.push(found.of_class(Class::Conflict));
+        }
+    }
+    let https = tls.then(|| Secure {
+        name: host.domain().into(),
+        port: settings.proxies.https_port,
+        seen_port: listeners::seen_port(true, settings),
+    });
+    let seats = Seats { gateway: listeners::key(), http: Some(settings.proxies.http_port), https };
+    Seated { seats, findings, closes: false }
+}
+
+/// The listener that a host belongs to. Contour takes one port for each protocol.
+fn listener<'a>(
+    key: &ObjectKey,
+    host: &Host,
+    https: bool,
+    gateway: &ObjectKey,
+    plan: &'a GatewayPlan,
+    settings: &Settings,
+    reader: &mut Reader<'_>,
+) -> Result<&'a ListenerPlan, (Class, String)> {
+    let protocol = if https { "HTTPS" } else { "HTTP" };
+    let all = || plan.listeners.iter().filter(|l| l.https == https && l.standing != Standing::Out);
+    let Some(first) = all().next() else {
+        return Err((Class::Referential, format!("no {protocol} listener configured")));
+    };
+    if all().any(|listener| listener.port != first.port) {
+        return Err((Class::Conflict, format!("more than one {protocol} listener configured")));
+    }
+    let name = &plan.name;
+    let domain = host.domain();
+    let Some(nearest) = all().filter(|l| l.host().covers(host)).min_by_key(|l| l.host().specificity()) else {
+        let message = format!("no {protocol} listener configured for {domain:?}: none of Gateway {name} has this host");
+        return Err((Class::Referential, message));
+    };
+    let listener = &nearest.name;
+    if nearest.standing != Standing::Serving {
+        let message = format!("listener {listener} of Gateway {name}, which has the host {domain:?}, is not served");
+        return Err((Class::Referential, message));
+    }
+    if !claims::lets_in(nearest, gateway, key, settings, reader) {
+        let message = format!(
+            "listener {listener} of Gateway {name} lets in nothing of namespace {}: see allowedRoutes.namespaces",
+            key.namespace
+        );
+        return Err((Class::Referential, message));
+    }
+    // Two chains of one port may not be for the same host.
+    if https && nearest.host() == *host {
+        let message = format!(
+            "listener {listener} of Gateway {name} is for {domain:?} and nothing else, with a certificate of its own"
+        );
+        return Err((Class::Conflict, message));
+    }
+    Ok(nearest)
+}
+
+/// Leaves a host to the routes of Gateway API that had it before.
+fn give_way(
+    key: &ObjectKey,
+    host: &Host,
+    ages: &[Age],
+    plan: &GatewayPlan,
+    seated: &mut Seated,
+    reader: &mut Reader<'_>,
+) {
+    let port = |name: &Arc<str>| plan.listeners.iter().find(|listener| listener.name == *name).map(|l| l.port);
+    let Seats { http, https, .. } = &seated.seats;
+    let secure = https.as_ref().map(|https| https.port);
+    // A filter chain takes all hosts below a wildcard, also those that have a virtual host in another one.
+    let rivals = reader.claimants(host, secure.is_some());
+    let rivals = rivals.filter_map(|(route, claimant)| {
+        let meets = |seat: Option<u16>| seat.is_some() && claimant.listeners.iter().any(|name| port(name) == seat);
+        let plain = meets(*http) && claimant.host == *host;
+        (plain || meets(secure)).then_some((&claimant.age, route, plain))
+    });
+    let rivals: Vec<_> = rivals.collect();
+    let Some((age, winner, _)) = rivals.iter().min() else { return };
+    // Written at the same time and called the same, the route has it.
+    if ages.iter().any(|own| own < *age) {
+        return;
+    }
+    let message = format!(
+        "fqdn {:?} is taken at Gateway {} by the older {} {}",
+        host.domain(),
+        plan.name,
+        winner.kind,
+        winner.namespaced_name()
+    );
+    let plain = rivals.iter().any(|(_, _, plain)| *plain);
+    // Where nobody else has it, it stays closed: no wildcard answers in its place.
+    if plain {
+        seated.seats.http = None;
+    }
+    seated.seats.https = None;
+    let found = Finding::error(key, "spec.virtualhost.fqdn", "VirtualHostError", "HostnameConflict", message);
+    seated.findings.push(found.of_class(Class::Conflict));
+}

@@ -1,0 +1,105 @@
+//! HTTPProxies at the listeners of a Gateway, beside its routes.
+
+use anyhow::{Result, ensure};
+use holdfast_scenario_tests::ask::{Ask, get};
+use holdfast_scenario_tests::holdfast::HoldfastOptions;
+use holdfast_scenario_tests::manifests::{documents, http_listener, https_listener, route};
+use holdfast_scenario_tests::tls::Certificate;
+use holdfast_scenario_tests::{Hammer, Story, World, stories, until};
+
+use super::{Served, proxy};
+
+pub(crate) fn stories() -> Vec<Story> {
+    stories!("proxies::gateway", true, [beside_the_routes_of_a_gateway, a_host_comes_from_one_api])
+}
+
+async fn serve(world: &World) -> Result<Served> {
+    let (http, https) = (world.port()?, world.port()?);
+    let listeners = http_listener(http) + &https_listener("https", https, "*.example.com", &["wild"]);
+    world.gateway_with(&listeners)?;
+    let options = HoldfastOptions::new(world)?.args(&["--httpproxy-gateway", "default/public"]);
+    Ok(Served { http, https, holdfast: world.run_with(options).await? })
+}
+
+/// A root that sends all to the echo back end; its time decides who comes first.
+fn root(name: &str, fqdn: &str, tls: &str, created: &str) -> String {
+    let spec = format!("virtualhost: {{fqdn: \"{fqdn}\"{tls}}}\nroutes:\n- services: [{{name: proxied, port: 8080}}]");
+    proxy("shop", name, &spec).replace("namespace: shop", &format!("namespace: shop, creationTimestamp: \"{created}\""))
+}
+
+fn http_route(name: &str, host: &str, created: &str) -> String {
+    let spec = format!("hostnames: [\"{host}\"]\nrules:\n- backendRefs: [{{name: routed, port: 8080}}]\n");
+    let parents = "- {name: public, namespace: default}\n";
+    let route = route("HTTPRoute", "shop", name, parents, &spec);
+    route.replacen("metadata:\n", &format!("metadata:\n  creationTimestamp: \"{created}\"\n"), 1)
+}
+
+const EARLY: &str = "2026-01-01T00:00:00Z";
+const LATE: &str = "2026-02-01T00:00:00Z";
+
+async fn beside_the_routes_of_a_gateway(world: World) -> Result<()> {
+    let _backends = (world.backend_in("shop", "proxied", None).await?, world.backend_in("shop", "routed", None).await?);
+    let (wild, own) = (Certificate::of(&["*.example.com"])?, Certificate::of(&["own.example.com"])?);
+    world.write("secrets.yaml", documents(&[wild.secret("default", "wild"), own.secret("shop", "own")]))?;
+    world.write("route.yaml", http_route("route", "*.example.com", EARLY))?;
+    let served = serve(&world).await?;
+    let secure = |name: &str, certificate: &Certificate| get(served.https, "/").host(name).tls(certificate.trust(name));
+    served.get("own.example.com", "/").comes_to_reach("routed").await?;
+    secure("own.example.com", &wild).comes_to_reach("routed").await?;
+    let neighbours = [served.get("other.example.com", "/"), secure("other.example.com", &wild)];
+    let hammer = Hammer::start(neighbours);
+    // A host of its own within the wildcard's, with its own certificate.
+    world.write("own.yaml", root("own", "own.example.com", ", tls: {secretName: own}", LATE))?;
+    secure("own.example.com", &own).comes_to_reach("proxied").await?;
+    served.get("own.example.com", "/a").comes_to_answer(301).await?;
+    served.comes_to_be("shop", "own", "valid").await?;
+    // A connection is for the hosts of one API only.
+    let mut connection = secure("other.example.com", &wild).connect().await?;
+    let strange = get(served.https, "/").host("own.example.com").send_on(&mut connection).await?;
+    ensure!(strange.status.as_u16() == 421, "{}", strange.status);
+    // Without its certificate it refuses, and the wildcard does not step in.
+    world.write("secrets.yaml", wild.secret("default", "wild"))?;
+    served.get("own.example.com", "/a").comes_to_answer(500).await?;
+    let refused = |ask: Ask| async move {
+        ensure!(ask.send().await.is_err(), "{} is answered", ask.line());
+        Ok(())
+    };
+    until("connections are refused", || refused(secure("own.example.com", &wild))).await?;
+    world.delete("own.yaml")?;
+    served.get("own.example.com", "/").comes_to_reach("routed").await?;
+    secure("own.example.com", &wild).comes_to_reach("routed").await?;
+    hammer.goes_on(20).await?;
+    hammer.stop_expecting(|shot| shot.is_ok()).await?;
+    Ok(())
+}
+
+async fn a_host_comes_from_one_api(world: World) -> Result<()> {
+    let _backends = (world.backend_in("shop", "proxied", None).await?, world.backend_in("shop", "routed", None).await?);
+    let wild = Certificate::of(&["*.example.com"])?;
+    world.write("secrets.yaml", documents(&[wild.secret("default", "wild"), wild.secret("shop", "wild")]))?;
+    world.write("proxy.yaml", root("first", "first.example.com", "", EARLY))?;
+    world.write("route.yaml", http_route("second", "second.example.com", EARLY))?;
+    let served = serve(&world).await?;
+    served.get("first.example.com", "/").comes_to_reach("proxied").await?;
+    served.get("second.example.com", "/").comes_to_reach("routed").await?;
+    let hammer = Hammer::start([served.get("first.example.com", "/"), served.get("second.example.com", "/")]);
+    // Whoever comes later takes nothing away.
+    world.write("late-route.yaml", http_route("late", "first.example.com", LATE))?;
+    world.write("late-proxy.yaml", root("late", "second.example.com", ", tls: {secretName: wild}", LATE))?;
+    served.comes_to_be("shop", "late", "invalid").await?;
+    let status = served.status("shop", "late").await?;
+    let error = &status["conditions"][0]["errors"][0];
+    ensure!(error["type"] == "VirtualHostError" && error["reason"] == "HostnameConflict", "{status}");
+    served.get("first.example.com", "/").reaches("proxied").await?;
+    let second = get(served.https, "/").host("second.example.com").tls(wild.trust("second.example.com"));
+    second.comes_to_reach("routed").await?;
+    hammer.goes_on(20).await?;
+    hammer.stop_expecting(|shot| shot.is_ok()).await?;
+    // Whoever leaves makes room for the other.
+    world.delete("route.yaml")?;
+    world.delete("proxy.yaml")?;
+    served.get("first.example.com", "/").comes_to_reach("routed").await?;
+    served.get("second.example.com", "/a").comes_to_answer(301).await?;
+    second.comes_to_reach("proxied").await?;
+    served.comes_to_be("shop", "late", "valid").await
+}
