@@ -80,6 +80,8 @@ pub struct Proxies {
     pub ingress_classes: Vec<Arc<str>>,
     /// Who keeps limits that all Envoys share; routes with such limits stay closed where unset.
     pub rate_limit: Option<RateLimits>,
+    /// The Secret of the certificate that clients are shown who name no host, or one that nobody has.
+    pub fallback_certificate: Option<ObjectKey>,
 }
 
 /// Who keeps limits that all Envoys share.
@@ -108,6 +110,7 @@ impl Default for Proxies {
             root_namespaces: Vec::new(),
             ingress_classes: Vec::new(),
             rate_limit: None,
+            fallback_certificate: None,
         }
     }
 }

@@ -24,6 +24,7 @@ use envoy_types::pb::envoy::extensions::filters::network::http_connection_manage
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::{
     HttpConnectionManager, HttpFilter, Rds,
 };
+use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::common_tls_context::ValidationContextType;
 use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::{
     CommonTlsContext, DownstreamTlsContext, SdsSecretConfig, TlsParameters, tls_parameters::TlsProtocol,
 };
@@ -34,9 +35,14 @@ use prost::{Message, Name};
 use super::cluster::{CONNECTION_BUFFER_BYTES, ads};
 use super::{any, endpoints, names, route, seconds};
 use crate::features::chain::{self, ChainFilter};
+use crate::features::client_certificate::{ClientCertificates, Told};
 use crate::features::ip_filter;
 use crate::features::local_rate_limit::{self, LocalRateLimit};
+use crate::features::stream::Stream;
 use crate::translate::table::TableName;
+
+/// What HTTP is agreed on over TLS.
+pub(super) const HTTP: [&str; 2] = ["h2", "http/1.1"];
 
 /// Versions of TLS, of which there are 1.2 and 1.3; both where nothing is said.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -70,16 +76,25 @@ pub(crate) enum Chain {
     Https {
         /// Hostname of the listener; all where unset.
         host: Option<Arc<str>>,
-        /// Certificates, at least one.
-        certificates: Vec<ObjectKey>,
+        /// How TLS is spoken.
+        tls: ChainTls,
         /// Its routes.
         table: TableName,
         /// Are they those of HTTPProxies?
         proxies: bool,
-        /// The versions of TLS.
-        versions: TlsVersions,
         /// The filters that its routes ask for.
         filters: Vec<ChainFilter>,
+    },
+    /// TLS whose connections are passed on as they are.
+    Stream {
+        /// Hostname of the listener; all where unset.
+        host: Option<Arc<str>>,
+        /// Name of the listener.
+        name: Arc<str>,
+        /// How TLS is spoken; unset where it ends at the back end.
+        tls: Option<ChainTls>,
+        /// Where connections go.
+        to: Arc<Stream>,
     },
     /// The listener owns its hosts, but has no usable certificate: connections are refused, so that no broader
     /// listener answers in its place.
@@ -89,6 +104,17 @@ pub(crate) enum Chain {
         /// Name of the listener.
         name: Arc<str>,
     },
+}
+
+/// TLS that ends here.
+#[derive(Default)]
+pub(crate) struct ChainTls {
+    /// Certificates, at least one.
+    pub certificates: Vec<ObjectKey>,
+    /// The versions of TLS.
+    pub versions: TlsVersions,
+    /// What is asked of clients.
+    pub clients: Option<Arc<ClientCertificates>>,
 }
 
 /// The listener of a port.
@@ -115,16 +141,30 @@ fn filter_chain(chain: &Chain) -> FilterChain {
     match chain {
         Chain::Http { table, proxies, filters } => FilterChain {
             name: names::route_configuration(table),
-            filters: vec![connection_manager(names::route_configuration(table), *proxies, filters)],
+            filters: vec![connection_manager(names::route_configuration(table), *proxies, filters, None)],
             ..Default::default()
         },
-        Chain::Https { host, certificates, table, proxies, versions, filters } => FilterChain {
-            name: names::route_configuration(table),
-            filter_chain_match: server_names(host.as_deref()),
-            filters: vec![connection_manager(names::route_configuration(table), *proxies, filters)],
-            transport_socket: Some(transport_socket(certificates.iter().map(names::secret), *versions)),
-            ..Default::default()
-        },
+        Chain::Https { host, tls, table, proxies, filters } => {
+            let told = tls.clients.as_ref().and_then(|clients| clients.told);
+            FilterChain {
+                name: names::route_configuration(table),
+                filter_chain_match: server_names(host.as_deref()),
+                filters: vec![connection_manager(names::route_configuration(table), *proxies, filters, told)],
+                transport_socket: Some(tls.transport_socket(&HTTP)),
+                ..Default::default()
+            }
+        }
+        Chain::Stream { host, name, tls, to } => {
+            let name = format!("stream/{name}");
+            FilterChain {
+                filter_chain_match: server_names(host.as_deref()),
+                filters: to.filters(&name),
+                // What is spoken is a matter between the client and the back end.
+                transport_socket: tls.as_ref().map(|tls| tls.transport_socket(&[])),
+                name,
+                ..Default::default()
+            }
+        }
         Chain::Refuse { host, name } => FilterChain {
             name: format!("refuse/{name}"),
             filter_chain_match: server_names(host.as_deref()),
@@ -143,14 +183,26 @@ fn server_names(host: Option<&str>) -> Option<FilterChainMatch> {
     })
 }
 
-fn filter<M: Message + Name>(name: &str, config: &M) -> Filter {
+pub(crate) fn filter<M: Message + Name>(name: &str, config: &M) -> Filter {
     Filter { name: name.into(), config_type: Some(FilterConfig::TypedConfig(any(config))) }
 }
 
+impl ChainTls {
+    fn transport_socket(&self, protocols: &[&str]) -> TransportSocket {
+        transport_socket(self.certificates.iter().map(names::secret), self.versions, self.clients.as_deref(), protocols)
+    }
+}
+
 /// TLS with certificates by the names of their Secrets.
-pub(super) fn transport_socket(certificates: impl Iterator<Item = String>, versions: TlsVersions) -> TransportSocket {
+pub(super) fn transport_socket(
+    certificates: impl Iterator<Item = String>,
+    versions: TlsVersions,
+    clients: Option<&ClientCertificates>,
+    protocols: &[&str],
+) -> TransportSocket {
     let minimum = if versions.only_13 { TlsProtocol::TlSv13 } else { TlsProtocol::TlSv12 };
     let maximum = if versions.only_12 { TlsProtocol::TlSv12 } else { TlsProtocol::TlsAuto };
+    let secret = |name: String| SdsSecretConfig { name, sds_config: Some(ads()) };
     let context = DownstreamTlsContext {
         common_tls_context: Some(CommonTlsContext {
             tls_params: Some(TlsParameters {
@@ -158,12 +210,13 @@ pub(super) fn transport_socket(certificates: impl Iterator<Item = String>, versi
                 tls_maximum_protocol_version: maximum.into(),
                 ..Default::default()
             }),
-            alpn_protocols: vec!["h2".into(), "http/1.1".into()],
-            tls_certificate_sds_secret_configs: certificates
-                .map(|name| SdsSecretConfig { name, sds_config: Some(ads()) })
-                .collect(),
+            alpn_protocols: protocols.iter().map(|protocol| (*protocol).to_owned()).collect(),
+            tls_certificate_sds_secret_configs: certificates.map(secret).collect(),
+            validation_context_type: clients
+                .map(|clients| ValidationContextType::ValidationContextSdsSecretConfig(secret(clients.trust.name()))),
             ..Default::default()
         }),
+        require_client_certificate: clients.map(|clients| BoolValue { value: clients.required }),
         ..Default::default()
     };
     TransportSocket {
@@ -176,11 +229,11 @@ pub(super) fn transport_socket(certificates: impl Iterator<Item = String>, versi
 ///
 /// `proxies` are served with filters that routes of HTTPProxies have settings for, `own` are those that some of its routes
 /// ask for. Whoever is asked whether a request may pass may choose another route for it, so that all other checks come
-/// after.
-pub(super) fn connection_manager(name: String, proxies: bool, own: &[ChainFilter]) -> Filter {
+/// after. `told` is what back ends learn of certificates of clients, which is nothing where it is unset.
+pub(super) fn connection_manager(name: String, proxies: bool, own: &[ChainFilter], told: Option<Told>) -> Filter {
     let yes = || Some(BoolValue { value: true });
     let (counted, asked): (Vec<_>, Vec<_>) = own.iter().partition(|filter| matches!(filter, ChainFilter::RateLimit(_)));
-    let manager = HttpConnectionManager {
+    let mut manager = HttpConnectionManager {
         stat_prefix: name.replace('/', "_"),
         route_specifier: Some(RouteSpecifier::Rds(Rds { config_source: Some(ads()), route_config_name: name })),
         // Preflights carry no credentials: the filter for CORS answers them.
@@ -215,6 +268,9 @@ pub(super) fn connection_manager(name: String, proxies: bool, own: &[ChainFilter
         request_headers_timeout: Some(seconds(10)),
         ..Default::default()
     };
+    if let Some(told) = told {
+        told.apply(&mut manager);
+    }
     filter("envoy.filters.network.http_connection_manager", &manager)
 }
 

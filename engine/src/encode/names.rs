@@ -47,6 +47,11 @@ pub(crate) fn secret(key: &ObjectKey) -> String {
     format!("secret/{}/{}", key.namespace, key.name)
 }
 
+/// What certificates of clients are checked against, as an object asks for it.
+pub(crate) fn client_trust(owner: &ObjectKey, label: &str) -> String {
+    format!("clients/{}/{}/{label}", owner.namespace, owner.name)
+}
+
 /// The listener of a port.
 pub(crate) fn listener(port: u16) -> String {
     format!("listener/{port}")

@@ -30,15 +30,20 @@ const CERTIFICATES_PORT: u16 = 2;
 /// The listener with a filter chain for each route configuration that it is given by name.
 pub(crate) fn routes(name: &str, slots: impl Iterator<Item = String>) -> Bytes {
     let chain =
-        |slot| FilterChain { filters: vec![listener::connection_manager(slot, true, &[])], ..Default::default() };
+        |slot| FilterChain { filters: vec![listener::connection_manager(slot, true, &[], None)], ..Default::default() };
     unbound(name, ROUTES_PORT, slots.map(chain).collect())
 }
 
 /// The listener with a filter chain for each certificate that it is given by name.
 pub(crate) fn certificates(name: &str, slots: impl Iterator<Item = String>) -> Bytes {
     let chain = |slot: String| FilterChain {
-        filters: vec![listener::connection_manager(slot.clone(), true, &[])],
-        transport_socket: Some(listener::transport_socket(std::iter::once(slot), listener::TlsVersions::default())),
+        filters: vec![listener::connection_manager(slot.clone(), true, &[], None)],
+        transport_socket: Some(listener::transport_socket(
+            std::iter::once(slot),
+            listener::TlsVersions::default(),
+            None,
+            &listener::HTTP,
+        )),
         ..Default::default()
     };
     unbound(name, CERTIFICATES_PORT, slots.map(chain).collect())

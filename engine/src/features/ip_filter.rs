@@ -52,6 +52,11 @@ impl IpRange {
 impl IpFilter {
     /// Envoy's form.
     pub(crate) fn encode(&self) -> RbacPerRoute {
+        RbacPerRoute { rbac: Some(Rbac { rules: Some(self.rules()), ..Default::default() }) }
+    }
+
+    /// Its rules, for requests and connections alike.
+    pub(crate) fn rules(&self) -> Rules {
         let principals = self.ranges.iter().map(|range| {
             let cidr = CidrRange {
                 address_prefix: range.address.to_string(),
@@ -66,16 +71,7 @@ impl IpFilter {
             ..Default::default()
         };
         let action = if self.allow { Action::Allow } else { Action::Deny };
-        RbacPerRoute {
-            rbac: Some(Rbac {
-                rules: Some(Rules {
-                    action: action.into(),
-                    policies: HashMap::from([("ip".to_owned(), policy)]),
-                    ..Default::default()
-                }),
-                ..Default::default()
-            }),
-        }
+        Rules { action: action.into(), policies: HashMap::from([("ip".to_owned(), policy)]), ..Default::default() }
     }
 }
 

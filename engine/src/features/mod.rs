@@ -4,6 +4,7 @@
 //! in each API that offers it.
 
 pub mod chain;
+pub mod client_certificate;
 pub mod cors;
 pub mod ext_auth;
 pub mod hash;
@@ -18,6 +19,7 @@ pub mod redirect;
 pub mod remote;
 pub mod retry;
 pub mod rewrite;
+pub mod stream;
 pub mod timeout;
 pub mod upstream;
 

@@ -11,7 +11,7 @@ use envoy_types::pb::envoy::config::cluster::v3::cluster::{
     LbConfig, LbPolicy, LeastRequestLbConfig, RoundRobinLbConfig, SlowStartConfig,
 };
 use envoy_types::pb::envoy::config::core::v3::HealthCheck as EnvoyHealthCheck;
-use envoy_types::pb::envoy::config::core::v3::health_check::{HealthChecker, HttpHealthCheck};
+use envoy_types::pb::envoy::config::core::v3::health_check::{HealthChecker, HttpHealthCheck, TcpHealthCheck};
 use envoy_types::pb::envoy::config::core::v3::transport_socket::ConfigType as SocketConfig;
 use envoy_types::pb::envoy::config::core::v3::{DataSource, RuntimeDouble, TransportSocket, data_source::Specifier};
 use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::common_tls_context::ValidationContextType;
@@ -77,13 +77,11 @@ pub struct SlowStart {
     pub min_weight: u32,
 }
 
-/// How endpoints are checked over HTTP.
+/// How endpoints are checked.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HealthCheck {
-    /// The path that is asked for.
-    pub path: Arc<str>,
-    /// The host that is asked for.
-    pub host: Arc<str>,
+    /// What they are asked over HTTP; where unset it is enough that they take connections.
+    pub asked: Option<Asked>,
     /// Time between two checks.
     pub interval: Duration,
     /// Time that an answer may take.
@@ -92,6 +90,15 @@ pub struct HealthCheck {
     pub unhealthy: u32,
     /// Successes after which it gets requests again.
     pub healthy: u32,
+}
+
+/// What endpoints are asked over HTTP.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Asked {
+    /// The path that is asked for.
+    pub path: Arc<str>,
+    /// The host that is asked for.
+    pub host: Arc<str>,
     /// Statuses that are successes, from one to before another; 200 where empty.
     pub expected: Vec<(u16, u16)>,
 }
@@ -178,21 +185,28 @@ impl SlowStart {
 impl HealthCheck {
     fn encode(&self) -> EnvoyHealthCheck {
         let count = |value: u32| Some(UInt32Value { value });
+        let checker = match &self.asked {
+            Some(asked) => HealthChecker::HttpHealthCheck(asked.encode()),
+            None => HealthChecker::TcpHealthCheck(TcpHealthCheck::default()),
+        };
         EnvoyHealthCheck {
             timeout: Some(duration(self.timeout)),
             interval: Some(duration(self.interval)),
             unhealthy_threshold: count(self.unhealthy),
             healthy_threshold: count(self.healthy),
-            health_checker: Some(HealthChecker::HttpHealthCheck(HttpHealthCheck {
-                host: self.host.to_string(),
-                path: self.path.to_string(),
-                expected_statuses: self
-                    .expected
-                    .iter()
-                    .map(|(start, end)| Int64Range { start: i64::from(*start), end: i64::from(*end) })
-                    .collect(),
-                ..Default::default()
-            })),
+            health_checker: Some(checker),
+            ..Default::default()
+        }
+    }
+}
+
+impl Asked {
+    fn encode(&self) -> HttpHealthCheck {
+        let range = |(start, end): &(u16, u16)| Int64Range { start: i64::from(*start), end: i64::from(*end) };
+        HttpHealthCheck {
+            host: self.host.to_string(),
+            path: self.path.to_string(),
+            expected_statuses: self.expected.iter().map(range).collect(),
             ..Default::default()
         }
     }
@@ -255,14 +269,16 @@ mod tests {
             };
             UpstreamTls { validation: Some(validation), ..UpstreamTls::default() }
         };
-        let health = |host: &str, expected| HealthCheck {
-            path: "/".into(),
-            host: host.into(),
+        let connects = HealthCheck {
+            asked: None,
             interval: Duration::from_secs(10),
             timeout: Duration::from_secs(2),
             unhealthy: 3,
             healthy: 2,
-            expected,
+        };
+        let health = |host: &str, expected| {
+            let asked = Asked { path: "/".into(), host: host.into(), expected };
+            HealthCheck { asked: Some(asked), ..connects.clone() }
         };
         let all = [
             Upstream { balance: Balance::Random, ..Upstream::default() },
@@ -273,6 +289,7 @@ mod tests {
             Upstream { tls: Some(tls(&["a"], "one")), ..Upstream::default() },
             Upstream { tls: Some(tls(&["a"], "two")), ..Upstream::default() },
             Upstream { tls: Some(tls(&["a", "b"], "one")), ..Upstream::default() },
+            Upstream { health: Some(connects.clone()), ..Upstream::default() },
             Upstream { health: Some(health("a", vec![])), ..Upstream::default() },
             Upstream { health: Some(health("b", vec![])), ..Upstream::default() },
             Upstream { health: Some(health("a", vec![(200, 300)])), ..Upstream::default() },

@@ -10,6 +10,7 @@ use holdfast_graph::ObjectKey;
 
 use crate::apis::decode::NAME_BYTES_MAX;
 use crate::apis::gateway::GROUP;
+use crate::apis::scheme;
 use crate::check::duration;
 
 /// Bytes of a direct response's body that Envoy takes.
@@ -198,15 +199,38 @@ impl FromStr for GatewayName {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let good = |part: &str| {
-            let legal = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'.';
-            !part.is_empty() && part.len() <= NAME_BYTES_MAX && part.bytes().all(legal)
-        };
-        match text.split_once('/') {
-            Some((namespace, name)) if good(namespace) && good(name) => Ok(Self(text.to_owned())),
-            _ => Err("a Gateway is named as NAMESPACE/NAME".into()),
-        }
+        let named = namespaced(text).map(|_| Self(text.to_owned()));
+        named.ok_or_else(|| "a Gateway is named as NAMESPACE/NAME".into())
     }
+}
+
+/// `namespace/name` of a Secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SecretName(ObjectKey);
+
+impl SecretName {
+    /// Its identity.
+    pub fn key(&self) -> ObjectKey {
+        self.0.clone()
+    }
+}
+
+impl FromStr for SecretName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let named = namespaced(text).map(|(namespace, name)| Self(scheme::secret_key(namespace, name)));
+        named.ok_or_else(|| "a Secret is named as NAMESPACE/NAME".into())
+    }
+}
+
+/// Namespace and name of `namespace/name`.
+fn namespaced(text: &str) -> Option<(&str, &str)> {
+    let good = |part: &str| {
+        let legal = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'.';
+        !part.is_empty() && part.len() <= NAME_BYTES_MAX && part.bytes().all(legal)
+    };
+    text.split_once('/').filter(|(namespace, name)| good(namespace) && good(name))
 }
 
 /// A body that Envoy takes.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use super::arguments::{self, GatewayName, Listen, Switchable};
+use super::arguments::{self, GatewayName, Listen, SecretName, Switchable};
 use super::failure::Failure;
 use super::gates::GateArgs;
 use super::store::key::StoreKeyArgs;
@@ -168,6 +168,10 @@ pub struct ProxyArgs {
     /// Who keeps limits that all Envoys share.
     #[command(flatten)]
     pub rate_limits: super::rate_limits::RateLimitArgs,
+    /// Secret of the certificate that clients are shown who name no host; HTTPProxies say with
+    /// `tls.enableFallbackCertificate` that they are served to those too
+    #[arg(long, env = "CONTROLLER_HTTPPROXY_FALLBACK_CERTIFICATE", value_name = "NAMESPACE/NAME")]
+    pub httpproxy_fallback_certificate: Option<SecretName>,
 }
 
 impl ProxyArgs {
@@ -183,6 +187,7 @@ impl ProxyArgs {
             root_namespaces: list(&self.root_namespaces),
             ingress_classes: list(&self.ingress_class_names),
             rate_limit: self.rate_limits.settings()?,
+            fallback_certificate: self.httpproxy_fallback_certificate.as_ref().map(SecretName::key),
         })
     }
 }

@@ -13,6 +13,7 @@ use holdfast_xds::{Resource, ResourceType, Snapshot, Version};
 use imbl::OrdMap;
 use prost::Message;
 
+use super::chains;
 use super::gateway::GatewayPlan;
 use super::listener::{ListenerPlan, Standing};
 use super::route::{Rendered, RoutePlan};
@@ -94,6 +95,8 @@ pub(super) struct Fleet {
     remotes: BTreeMap<Remote, usize>,
     services: BTreeMap<ServicePort, usize>,
     certificates: BTreeSet<ObjectKey>,
+    /// What certificates of clients are checked against.
+    trusts: BTreeMap<Arc<str>, Arc<Resource>>,
     /// Certificates that are served in another version than the one that is desired.
     held_certificates: BTreeMap<ObjectKey, Arc<Resource>>,
     routes: BTreeMap<ObjectKey, Arc<RoutePlan>>,
@@ -120,6 +123,7 @@ impl Fleet {
             remotes: BTreeMap::new(),
             services: BTreeMap::new(),
             certificates: BTreeSet::new(),
+            trusts: BTreeMap::new(),
             held_certificates: BTreeMap::new(),
             routes: BTreeMap::new(),
             dirty_hosts: BTreeSet::new(),
@@ -189,17 +193,19 @@ impl Fleet {
         self.dirty_listeners = true;
         let mut wanted: BTreeMap<TableName, (ListenerContext, BTreeMap<Host, Base>)> = BTreeMap::new();
         let participating = || plan.all().filter(|listener| listener.standing != Standing::Out);
-        for listener in participating().filter(|l| l.standing == Standing::Serving || !l.https) {
+        for listener in participating().filter(|listener| listener.has_routes()) {
             let (_, hosts) = wanted.entry(listener.table()).or_insert_with(|| (listener.context(), BTreeMap::new()));
-            hosts.insert(listener.host(), Base::Owned);
+            // Clients that name no host are answered by the hosts that are served to them, and by no other.
+            let base = if listener.is_for_nameless() { Base::Misdirected } else { Base::Owned };
+            hosts.insert(listener.host(), base);
             // A connection is for the hosts of one listener. Those of HTTPProxies are many: all other hosts of theirs are
             // one, and those that a wildcard would cover.
-            let own = listener.host();
             if listener.proxies && listener.https {
                 hosts.entry(Host::any()).or_insert(Base::Misdirected);
             }
+            let wildcards = chains::wildcards(listener, &plan);
             let told = |other: &&ListenerPlan| match listener.proxies || other.proxies {
-                true => own.is_wildcard() && own.covers(&other.host()),
+                true => wildcards.iter().any(|wildcard| wildcard.covers(&other.host())),
                 false => true,
             };
             let others = participating().filter(|other| listener.https && other.port == listener.port);
@@ -235,7 +241,9 @@ impl Fleet {
             self.dirty_tables.insert(name);
         }
         let serving = participating().filter(|listener| listener.standing == Standing::Serving);
-        self.certificates = serving.flat_map(|listener| listener.certificates.iter().cloned()).collect();
+        self.certificates = serving.clone().flat_map(|listener| listener.certificates.iter().cloned()).collect();
+        let trusts = serving.filter_map(|listener| listener.clients.as_ref()).map(|clients| clients.trust.resource());
+        self.trusts = trusts.map(|resource| (resource.name.clone(), Arc::new(resource))).collect();
         self.plan = plan;
     }
 
@@ -276,7 +284,10 @@ impl Fleet {
     /// Does it serve this version of a route object?
     pub(super) fn has(&self, route: &ObjectKey, plan: &RoutePlan) -> bool {
         let same = |known: &Arc<RoutePlan>| {
-            known.places == plan.places && known.routes == plan.routes && known.host == plan.host
+            known.places == plan.places
+                && known.routes == plan.routes
+                && known.backends == plan.backends
+                && known.host == plan.host
         };
         self.routes.get(route).is_some_and(same)
     }
@@ -395,8 +406,9 @@ impl Fleet {
         missing.into_iter().for_each(|resource| self.put(ResourceType::Endpoints, resource));
         self.finish_groups(endpoints);
         let known: Vec<_> = self.snapshot.of(ResourceType::Secret).keys().cloned().collect();
-        let wanted: BTreeMap<_, _> =
+        let mut wanted: BTreeMap<_, _> =
             self.certificates.iter().filter_map(|key| self.certificate(key, secrets)).collect();
+        wanted.extend(self.trusts.clone());
         for name in known.iter().filter(|name| !wanted.contains_key(*name)) {
             self.snapshot.remove(ResourceType::Secret, name);
             self.changed = true;
@@ -489,13 +501,13 @@ impl Fleet {
                     }
                     (false, _) => {}
                     (true, Standing::Serving) => {
-                        origins = Origins::union([&origins, &listener.certificates.iter().cloned().collect()]);
-                        let (certificates, table) = (listener.certificates.clone(), listener.table());
-                        let (proxies, versions) = (listener.proxies, listener.tls_versions);
-                        let filters = self.filters(&table, &mut origins);
-                        chains.push(Chain::Https { host, certificates, table, proxies, versions, filters });
+                        let stream = listener.stream.iter().flat_map(|stream| &stream.origins);
+                        let own: Origins = listener.certificates.iter().chain(stream).cloned().collect();
+                        origins = Origins::union([&origins, &own]);
+                        let filters = self.filters(&listener.table(), &mut origins);
+                        chains.push(chains::chain(listener, filters));
                     }
-                    (true, _) if refuses(&chains, host.as_ref()) => {}
+                    (true, _) if chains::refuses(&chains, host.as_ref()) => {}
                     (true, _) => chains.push(Chain::Refuse { host, name: listener.name.clone() }),
                 }
             }
@@ -540,11 +552,6 @@ fn origins(remote: &Remote) -> Origins {
     };
     let services = remote.services().into_iter().map(|service| service.key.clone());
     services.chain(secret).chain(owner).collect()
-}
-
-/// Is there a chain that refuses this host already? Envoy takes no two chains with equal matches.
-fn refuses(chains: &[Chain], host: Option<&Arc<str>>) -> bool {
-    chains.iter().any(|chain| matches!(chain, Chain::Refuse { host: refused, .. } if refused.as_ref() == host))
 }
 
 /// Counts one user less; true where that was the last.

@@ -18,7 +18,9 @@ use crate::apis::scheme;
 use crate::check;
 use crate::encode::listener::TlsVersions;
 use crate::fault::{Class, Fault, at};
+use crate::features::client_certificate::ClientCertificates;
 use crate::features::redirect::ListenerContext;
+use crate::features::stream::Stream;
 use crate::settings::Settings;
 use crate::status::Condition;
 
@@ -69,6 +71,12 @@ pub(crate) struct ListenerPlan {
     pub(crate) proxies: bool,
     /// Usable certificates.
     pub(crate) certificates: Vec<ObjectKey>,
+    /// What is asked of its clients.
+    pub(crate) clients: Option<Arc<ClientCertificates>>,
+    /// Where its connections go as they are; to its routes where unset.
+    pub(crate) stream: Option<Arc<Stream>>,
+    /// Is it served to clients as well that name no host?
+    pub(crate) to_nameless: bool,
     /// Certificates that are there and cannot be used, and why.
     pub(crate) broken_certificates: Vec<(ObjectKey, String)>,
     /// How it takes part.
@@ -90,6 +98,16 @@ impl ListenerPlan {
     /// The table that its routes stand in.
     pub(crate) fn table(&self) -> TableName {
         if self.https { TableName::Listener(self.name.clone()) } else { TableName::Port(self.port) }
+    }
+
+    /// Does it stand for the clients that name no host, or one that nobody has?
+    pub(crate) fn is_for_nameless(&self) -> bool {
+        self.proxies && self.https && self.hostname.is_none()
+    }
+
+    /// Does it answer by routes?
+    pub(crate) fn has_routes(&self) -> bool {
+        !self.https || (self.standing == Standing::Serving && self.stream.is_none())
     }
 
     /// As far as routes depend on it.
@@ -146,6 +164,9 @@ pub(super) fn plan(
         kinds: ROUTE_KINDS.into(),
         namespaces: Namespaces::Same,
         certificates: Vec::new(),
+        clients: None,
+        stream: None,
+        to_nameless: false,
         broken_certificates: Vec::new(),
         standing: Standing::Serving,
         accepted: Condition::new("Accepted", true, "Accepted", "the listener is served"),

@@ -9,6 +9,7 @@
 
 mod asked;
 mod backend;
+mod chains;
 pub(crate) mod claims;
 mod conditions;
 mod conflicts;

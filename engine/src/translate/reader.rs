@@ -141,6 +141,14 @@ impl<'a> Reader<'a> {
         if over.hidden.contains(key) { None } else { over.objects.get(key).or_else(|| self.objects.get(key)) }
     }
 
+    /// An object as it is today, whatever version of it is read otherwise: of those who may come in there is no earlier
+    /// list.
+    pub(super) fn current(&mut self, key: &ObjectKey) -> Option<&'a Arc<Object>> {
+        self.reads.push(Input::Object(key.clone()));
+        let hidden = self.over.is_some_and(|over| over.hidden.contains(key));
+        self.objects.get(key).filter(|_| !hidden)
+    }
+
     /// Every Gateway, of whatever class.
     pub(super) fn gateways(&mut self) -> impl Iterator<Item = &'a Arc<Object>> + use<'a> {
         self.reads.push(Input::Gateways);

@@ -7,6 +7,7 @@
 //!
 //! Nothing in an error or a `Debug` text ever comes from a private key.
 
+mod clients;
 mod der;
 mod key;
 mod leaf;
@@ -14,6 +15,7 @@ mod pem;
 
 use std::fmt;
 
+pub use clients::{REVOCATIONS_BYTES_MAX, check_client_authorities, check_revocations};
 pub use pem::PemFault;
 
 /// Most bytes of a certificate chain.
@@ -123,6 +125,21 @@ pub enum CertificateFault {
         what: &'static str,
         /// Its position, from 1.
         position: usize,
+    },
+    /// No list of revoked certificates.
+    #[error("the revocation list has no \"-----BEGIN X509 CRL-----\" block at the start of a line")]
+    NoRevocations,
+    /// A list of revoked certificates that is none.
+    #[error("revocation list {position} cannot be read: it is no X.509 certificate revocation list")]
+    Revocations {
+        /// Its position, from 1.
+        position: usize,
+    },
+    /// A private key where none belongs.
+    #[error("the {what} holds a private key, which does not belong there")]
+    HoldsKey {
+        /// "bundle" or "revocation list".
+        what: &'static str,
     },
     /// A kind of key that Envoy does not serve.
     #[error(

@@ -58,7 +58,7 @@ pub(super) fn check(
             _ => {}
         }
         if listener.https && listener.standing == Standing::Serving {
-            if listener.certificates.is_empty() {
+            if listener.certificates.is_empty() && listener.stream.is_none() {
                 object(wanted, "it would serve TLS without a certificate".into());
             }
             if asks_clients(gateway, today) {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use holdfast_graph::{ObjectKey, Role};
 
 use super::auth::Wrong;
-use super::{HOST, host, timeouts, upstream};
+use super::{HOST, timeouts, tls, upstream};
 use crate::apis::Body;
 use crate::apis::contour::guard::{JwtProvider, LocalJwks, RemoteJwks};
 use crate::apis::contour::route::JwtVerificationPolicy;
@@ -150,10 +150,10 @@ fn local(key: &ObjectKey, written: &LocalJwks, reader: &mut Reader<'_>) -> Resul
     };
     let (name, entry) =
         (written.secret_name.as_deref().unwrap_or_default(), written.key.as_deref().unwrap_or_default());
-    let secret = host::secret(&key.namespace, name);
+    let secret = tls::secret(&key.namespace, name);
     reader.edge(key, HOST, &secret, Role::Requires);
     let shown = secret.namespaced_name();
-    if !host::delegated(key, &secret, reader) {
+    if !tls::delegated(key, &secret, reader) {
         let message = format!("Secret {shown:?} is not configured for certificate delegation");
         return Err(wrong(Class::Referential, message));
     }

@@ -1,4 +1,5 @@
-//! The listeners of HTTPProxies: one port without TLS, one with TLS and a filter chain for each host.
+//! The listeners of HTTPProxies: one port without TLS, one with TLS and a filter chain for each host,
+//! and one for clients that name none.
 //!
 //! They are those of a Gateway, where one is set. Else they are served like a Gateway of this name, which nobody writes;
 //! any Gateway that wants one of their ports has it.
@@ -9,13 +10,17 @@ use std::sync::Arc;
 use holdfast_graph::ObjectKey;
 
 use super::host::{self, HostClaim};
+use super::seats::Secure;
+use super::tls::TlsClaim;
 use crate::apis::Body;
 use crate::apis::contour::GROUP;
+use crate::encode::listener::TlsVersions;
 use crate::settings::Settings;
 use crate::status::Condition;
 use crate::translate::gateway::{self, GatewayPlan, Owner};
 use crate::translate::listener::{ListenerPlan, Namespaces, Standing};
 use crate::translate::reader::Reader;
+use crate::translate::table::Host;
 
 /// The namespace of the Gateway that stands for the listeners of HTTPProxies.
 pub(crate) const NAMESPACE: &str = "holdfast";
@@ -46,6 +51,7 @@ pub(in crate::translate) fn plan(settings: &Settings, reader: &mut Reader<'_>) -
     let http = port(false, settings).0;
     let mut listeners = vec![listener(HTTP.into(), false, http, seen_port(false, settings), None)];
     listeners.extend(secure(&hosts));
+    listeners.extend(nameless(&hosts));
     for https in [false, true] {
         if let Some(message) = taken(https, settings, reader) {
             let of_port = listeners.iter_mut().filter(|listener| listener.https == https);
@@ -67,19 +73,28 @@ pub(in crate::translate) fn join(plan: &mut GatewayPlan, settings: &Settings, re
     for listener in plan.listeners.iter_mut().filter(|listener| !listener.https) {
         listener.proxies = true;
     }
-    plan.proxies = secure(&claims(settings, reader));
+    let hosts = claims(settings, reader);
+    plan.proxies = secure(&hosts);
+    plan.proxies.extend(nameless(&hosts));
 }
 
-/// The listeners with TLS, one for each host.
-fn secure(hosts: &[Arc<HostClaim>]) -> Vec<ListenerPlan> {
+/// A host with TLS: its pattern, where it stands, and what it asks for.
+type SecureHost<'a> = (&'a Host, &'a Secure, &'a TlsClaim);
+
+fn secure_hosts(hosts: &[Arc<HostClaim>]) -> Vec<SecureHost<'_>> {
     let claim = |claim| {
         let HostClaim { host, seats, tls, .. }: &HostClaim = claim;
         Some((host.as_ref()?, seats.as_ref()?.https.as_ref()?, tls.as_ref()?))
     };
     let mut claims: Vec<_> = hosts.iter().filter_map(|host| claim(host)).collect();
     claims.sort_by_key(|(host, _, _)| *host);
+    claims
+}
+
+/// The listeners with TLS, one for each host.
+fn secure(hosts: &[Arc<HostClaim>]) -> Vec<ListenerPlan> {
     let mut listeners: Vec<ListenerPlan> = Vec::new();
-    for (host, seat, tls) in claims {
+    for (host, seat, tls) in secure_hosts(hosts) {
         // Of two that claim a host none is served; one chain is enough to refuse it.
         if listeners.last().is_some_and(|last| last.name == seat.name) {
             continue;
@@ -88,12 +103,38 @@ fn secure(hosts: &[Arc<HostClaim>]) -> Vec<ListenerPlan> {
         listener.tls_versions = tls.versions;
         listener.certificates = tls.certificate.iter().cloned().collect();
         listener.broken_certificates = tls.broken.iter().cloned().collect();
-        if listener.certificates.is_empty() {
+        listener.clients.clone_from(&tls.clients);
+        listener.stream = tls.stream.as_ref().and_then(|stream| stream.to.clone());
+        listener.to_nameless = seat.nameless.is_some() && tls.is_served_to_nameless();
+        if !tls.is_served() {
             listener.reject(Standing::Closed, "Invalid", "the host has no TLS that can be served: see its HTTPProxy");
         }
         listeners.push(listener);
     }
     listeners
+}
+
+/// The listener for clients that name no host, or one that nobody has; nothing where no host is served to them.
+fn nameless(hosts: &[Arc<HostClaim>]) -> Option<ListenerPlan> {
+    let hosts = secure_hosts(hosts);
+    let asking = || hosts.iter().filter_map(|(_, seat, tls)| Some((seat.nameless.as_ref()?, seat, tls)));
+    let served: Vec<_> = asking().map(|(_, _, tls)| tls).filter(|tls| tls.is_served_to_nameless()).collect();
+    let broken = asking().find_map(|(_, _, tls)| tls.broken_fallback.clone());
+    if served.is_empty() && broken.is_none() {
+        return None;
+    }
+    let (name, seat, _) = asking().next()?;
+    let mut listener = listener(name.clone(), true, seat.port, seat.seen_port, None);
+    // Whoever asks for 1.3 at least is not to be had with less by not being named.
+    let only_13 = served.iter().any(|tls| tls.versions.only_13);
+    let only_12 = !only_13 && !served.is_empty() && served.iter().all(|tls| tls.versions.only_12);
+    listener.tls_versions = TlsVersions { only_13, only_12 };
+    listener.certificates = served.first().and_then(|tls| tls.fallback.clone()).into_iter().collect();
+    listener.broken_certificates = broken.into_iter().collect();
+    if served.is_empty() {
+        listener.reject(Standing::Closed, "Invalid", "the certificate for clients that name no host cannot be used");
+    }
+    Some(listener)
 }
 
 /// What the roots claim; where Secrets are read in another version, as they claim it then.
@@ -152,6 +193,9 @@ fn listener(name: Arc<str>, https: bool, port: u16, seen_port: u16, hostname: Op
         kinds: ["HTTPProxy"].into(),
         namespaces: Namespaces::None,
         certificates: Vec::new(),
+        clients: None,
+        stream: None,
+        to_nameless: false,
         broken_certificates: Vec::new(),
         tls_versions: Default::default(),
         proxies: true,

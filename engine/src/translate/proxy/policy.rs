@@ -60,13 +60,6 @@ pub(super) fn guard(
         told(&wrong.field, "JWTVerificationError", wrong.reason, wrong.class, wrong.message);
         None
     });
-    if host.tls.as_ref().is_some_and(|tls| tls.enable_fallback_certificate == Some(true)) {
-        let both = [("client authorization", auth.is_some()), ("JWT providers", jwt.is_some())];
-        for (what, _) in both.into_iter().filter(|(_, there)| *there) {
-            let message = format!("Spec.Virtualhost.TLS fallback & {what} are incompatible");
-            told("tls.enableFallbackCertificate", "TLSError", "TLSIncompatibleFeatures", Class::Invalid, message);
-        }
-    }
     let mut limit_wrong = |class, why: String| {
         let message = format!("Spec.VirtualHost.RateLimitPolicy is invalid: {why}");
         told("rateLimitPolicy", "VirtualHostError", "RateLimitPolicyNotValid", class, message);

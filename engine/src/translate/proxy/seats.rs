@@ -8,6 +8,7 @@ use std::sync::Arc;
 use holdfast_graph::ObjectKey;
 
 use super::listeners;
+use super::tls::TlsClaim;
 use crate::fault::Class;
 use crate::object::Age;
 use crate::proxies::finding::Finding;
@@ -41,12 +42,16 @@ pub(crate) struct Secure {
     pub(crate) port: u16,
     /// The port as clients know it.
     pub(crate) seen_port: u16,
+    /// The name of the listener for clients that name no host; unset where somebody else has those.
+    pub(crate) nameless: Option<Arc<str>>,
 }
 
 /// What was found.
 pub(super) struct Seated {
     pub(super) seats: Seats,
     pub(super) findings: Vec<Finding>,
+    /// What is told besides.
+    pub(super) told: Vec<Finding>,
     /// Do the findings close the host?
     pub(super) closes: bool,
 }
@@ -55,15 +60,17 @@ pub(super) struct Seated {
 pub(super) fn find(
     key: &ObjectKey,
     host: &Host,
-    tls: bool,
+    tls: Option<&TlsClaim>,
     ages: &[Age],
     settings: &Settings,
     reader: &mut Reader<'_>,
 ) -> Seated {
+    let (nameless, tls) = (tls.is_some_and(|tls| tls.fallback.is_some()), tls.is_some());
     let Some(gateway) = &settings.proxies.gateway else { return own(key, host, tls, settings, reader) };
     let mut seated = Seated {
         seats: Seats { gateway: gateway.clone(), http: None, https: None },
         findings: Vec::new(),
+        told: Vec::new(),
         closes: true,
     };
     let mut told = |class: Class, message: String| {
@@ -85,7 +92,19 @@ pub(super) fn find(
         name: format!("{PREFIX}{}", host.domain()).into(),
         port: listener.port,
         seen_port: listener.seen_port,
+        nameless: rest(plan, listener.port).is_none().then(|| format!("{PREFIX}*").into()),
     });
+    if let Some(secure) = seated.seats.https.as_ref().filter(|secure| nameless && secure.nameless.is_none())
+        && let Some(owner) = rest(plan, secure.port)
+    {
+        let message = format!(
+            "listener {} of Gateway {} has the clients that name no host: the fallback certificate has no effect",
+            owner.name, plan.name
+        );
+        let field = "spec.virtualhost.tls.enableFallbackCertificate";
+        let found = Finding::error(key, field, "ListenerError", "ErrorIdentifyingListener", message);
+        seated.told.push(found.of_class(Class::Conflict));
+    }
     give_way(key, host, ages, plan, &mut seated, reader);
     seated
 }
@@ -106,9 +125,16 @@ fn own(key: &ObjectKey, host: &Host, tls: bool, settings: &Settings, reader: &mu
         name: host.domain().into(),
         port: settings.proxies.https_port,
         seen_port: listeners::seen_port(true, settings),
+        nameless: Some("*".into()),
     });
     let seats = Seats { gateway: listeners::key(), http: Some(settings.proxies.http_port), https };
-    Seated { seats, findings, closes: false }
+    Seated { seats, findings, told: Vec::new(), closes: false }
+}
+
+/// The listener of a Gateway that has all hosts of a port which no other listener has.
+fn rest(plan: &GatewayPlan, port: u16) -> Option<&ListenerPlan> {
+    let mut listeners = plan.listeners.iter().filter(|listener| listener.https && listener.port == port);
+    listeners.find(|listener| listener.hostname.is_none() && listener.standing != Standing::Out)
 }
 
 /// The listener that a host belongs to. Contour takes one port for each protocol.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use holdfast_graph::Role;
+use holdfast_graph::{ObjectKey, Role};
 
 use super::action::{Context, Trouble};
 use super::headers::{self, Edits};
@@ -18,9 +18,10 @@ use crate::features::upstream::{Upstream, UpstreamTls};
 use crate::model::{Backend, Protocol, ServicePort, WeightedBackend};
 use crate::object::Object;
 use crate::proxies::finding::Finding;
+use crate::translate::reader::Reader;
 
 /// Services of one route.
-const SERVICES_MAX: usize = 256;
+pub(super) const SERVICES_MAX: usize = 256;
 /// The annotation of a Service that names ports by the protocol behind them.
 const PROTOCOL_ANNOTATION: &str = "projectcontour.io/upstream-protocol.";
 
@@ -155,30 +156,92 @@ fn one(
     host: &Arc<str>,
 ) -> Result<Result<Backend, String>, Trouble> {
     let owner = context.leaf.owner.clone();
+    let asked = Asked { owner: &owner, section: context.section, service, common, host };
+    match backend(&asked, context.reader) {
+        Ok((backend, warning)) => {
+            if let Some(message) = warning {
+                context.warn(&format!("{field}.validation"), "ServiceError", "IgnoredField", message);
+            }
+            Ok(Ok(backend))
+        }
+        Err(Unusable::Missing(what)) => {
+            let message = format!("Spec.Routes unresolved service reference: {what}");
+            let field = format!("{}.{field}", context.field);
+            let found = Finding::error(&owner, field, "ServiceError", "ServiceUnresolvedReference", &message);
+            context.findings.push(found.of_class(Class::Referential));
+            Ok(Err(message))
+        }
+        Err(Unusable::Wrong { below, kind, reason, class, message }) => {
+            let field = format!("{field}.{below}");
+            // Whom a back end must prove to be guards what is sent to it.
+            let trouble = match below {
+                "protocol" | "validation" => context.guarded(&field, kind, reason, &message),
+                _ => context.invalid(&field, kind, reason, message),
+            };
+            if let Some(found) = context.findings.last_mut() {
+                found.class = class;
+            }
+            Err(trouble)
+        }
+    }
+}
+
+/// Which Service is meant, for what.
+pub(super) struct Asked<'a> {
+    /// The proxy that names it.
+    pub(super) owner: &'a ObjectKey,
+    /// Where in it.
+    pub(super) section: &'a str,
+    /// What it says.
+    pub(super) service: &'a Service,
+    /// What is the same for all Services there.
+    pub(super) common: &'a Upstream,
+    /// The name that is asked for over TLS.
+    pub(super) host: &'a Arc<str>,
+}
+
+/// Why a Service cannot be used.
+pub(super) enum Unusable {
+    /// It, or its port, is not there.
+    Missing(String),
+    /// What is said of it cannot be served.
+    Wrong {
+        /// Where, below the Service.
+        below: &'static str,
+        /// Type of the sub-condition.
+        kind: &'static str,
+        /// Reason of the sub-condition.
+        reason: &'static str,
+        /// What sort of trouble it is.
+        class: Class,
+        /// A sentence.
+        message: String,
+    },
+}
+
+/// The back end that a Service is, and what is to be told as a warning.
+pub(super) fn backend(asked: &Asked<'_>, reader: &mut Reader<'_>) -> Result<(Backend, Option<&'static str>), Unusable> {
+    let Asked { owner, section, service, common, host } = asked;
+    let wrong =
+        |below, kind, reason, message| Err(Unusable::Wrong { below, kind, reason, class: Class::Invalid, message });
+    let missing = |what: String| Err(Unusable::Missing(what));
     let Ok(number @ 1..) = u16::try_from(service.port) else {
         let message = format!("service {:?}: port must be in the range 1-65535", service.name);
-        return Err(context.invalid(&format!("{field}.port"), "ServiceError", "ServicePortInvalid", message));
+        return wrong("port", "ServiceError", "ServicePortInvalid", message);
     };
     let key = scheme::service_key(&owner.namespace, &service.name);
-    context.reader.edge(&owner, context.section, &key, Role::Requires);
-    let missing = |context: &mut Context<'_, '_>, what: String| {
-        let message = format!("Spec.Routes unresolved service reference: {what}");
-        let field = format!("{}.{field}", context.field);
-        let found = Finding::error(&owner, field, "ServiceError", "ServiceUnresolvedReference", &message);
-        context.findings.push(found.of_class(Class::Referential));
-        Ok(Err(message))
-    };
+    reader.edge(owner, *section, &key, Role::Requires);
     let name = key.namespaced_name();
-    let object = match context.reader.object(&key) {
+    let object = match reader.object(&key) {
         Some(object) => object.clone(),
-        None => return missing(context, format!("service {name:?} not found")),
+        None => return missing(format!("service {name:?} not found")),
     };
-    let Body::Service(known) = &object.body else { return missing(context, format!("service {name:?} not found")) };
+    let Body::Service(known) = &object.body else { return missing(format!("service {name:?} not found")) };
     if known.external_name {
-        return missing(context, format!("{name} is an ExternalName service, these are not served"));
+        return missing(format!("{name} is an ExternalName service, these are not served"));
     }
     let Some(port) = known.port(number).filter(|port| &*port.protocol == "TCP") else {
-        return missing(context, format!("port \"{number}\" on service {name:?} not matched"));
+        return missing(format!("port \"{number}\" on service {name:?} not matched"));
     };
     let (tls, h2) = match protocol(service, port, &object) {
         "" => (false, false),
@@ -186,38 +249,36 @@ fn one(
         "h2" => (true, true),
         "tls" => (true, false),
         other => {
-            let message = format!("unsupported protocol: {other}");
-            return Err(context.guarded(&format!("{field}.protocol"), "ServiceError", "UnsupportedProtocol", &message));
+            return wrong("protocol", "ServiceError", "UnsupportedProtocol", format!("unsupported protocol: {other}"));
         }
     };
-    let validation = upstream::validation(&owner, context.section, service.validation.as_ref(), context.reader);
+    let validation = upstream::validation(owner, section, service.validation.as_ref(), reader);
     let validation = validation.map_err(|(reason, class, why)| {
-        let message = match reason {
+        let (kind, message) = match reason {
             "TLSUpstreamValidation" => {
-                format!("Service [{}:{number}] TLS upstream validation policy error: {why}", service.name)
+                let of = format!("Service [{}:{number}]", service.name);
+                ("ServiceError", format!("{of} TLS upstream validation policy error: {why}"))
             }
-            _ => why,
+            _ => ("TLSError", why),
         };
-        let kind = if reason == "TLSUpstreamValidation" { "ServiceError" } else { "TLSError" };
-        let trouble = context.guarded(&format!("{field}.validation"), kind, reason, &message);
-        context.of_class(class);
-        trouble
+        Unusable::Wrong { below: "validation", kind, reason, class, message }
     })?;
-    if validation.is_some() && !tls {
-        let message = "validation has no effect on a Service that is not spoken to over TLS";
-        context.warn(&format!("{field}.validation"), "ServiceError", "IgnoredField", message);
-    }
-    let slow_start = upstream::slow_start(service.slow_start_policy.as_ref()).map_err(|why| {
-        let message = format!("{why} on slow start");
-        context.invalid(&format!("{field}.slowStartPolicy"), "ServiceError", "SlowStartInvalid", message)
-    })?;
-    let upstream =
-        Upstream { tls: tls.then(|| UpstreamTls { sni: host.clone(), h2, validation }), slow_start, ..common.clone() };
-    Ok(Ok(Backend {
+    let idle = validation.is_some() && !tls;
+    let warning = idle.then_some("validation has no effect on a Service that is not spoken to over TLS");
+    let slow_start = match upstream::slow_start(service.slow_start_policy.as_ref()) {
+        Ok(slow_start) => slow_start,
+        Err(why) => {
+            return wrong("slowStartPolicy", "ServiceError", "SlowStartInvalid", format!("{why} on slow start"));
+        }
+    };
+    let tls = tls.then(|| UpstreamTls { sni: (*host).clone(), h2, validation });
+    let upstream = Upstream { tls, slow_start, ..(*common).clone() };
+    let backend = Backend {
         service: ServicePort { key, port: number },
         protocol: if h2 { Protocol::H2c } else { Protocol::Http1 },
         tuned: upstream.tuned(),
-    }))
+    };
+    Ok((backend, warning))
 }
 
 /// What a port is spoken to in: what the route says, else the port, else the Service's annotations.

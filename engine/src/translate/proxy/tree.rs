@@ -8,6 +8,7 @@ use holdfast_graph::{ObjectKey, Origins, Role};
 
 use super::action::{self, Made, Trouble};
 use super::host::HostClaim;
+use super::stream::SECTION;
 use super::{HOST, host, is_ours, policy};
 use crate::apis::Body;
 use crate::apis::contour::http_proxy::{Entry, HttpProxy};
@@ -35,6 +36,8 @@ use crate::translate::table::TableName;
 
 /// What a route answers none of whose Services is there.
 const SERVICE_MISSING: u16 = 503;
+/// What a host answers without TLS that has connections only.
+const NOTHING_THERE: u16 = 404;
 /// What an include answers that leads nowhere.
 const INCLUDE_MISSING: u16 = 502;
 
@@ -78,6 +81,11 @@ pub(in crate::translate) fn plan(
     let (leaves, duplicates) = duplicates::judge(tree.leaves);
     plan.findings.extend(duplicates);
     plan.members = tree.members;
+    if let Some(stream) = claim.tls.as_ref().and_then(|tls| tls.stream.as_ref()) {
+        plan.members.extend(stream.members.iter().cloned());
+        let backends = stream.to.iter().flat_map(|stream| &stream.backends);
+        plan.backends.extend(backends.map(|(backend, _)| backend.clone()));
+    }
     let guard = policy::guard(key, proxy, settings, reader, &mut plan.findings);
     place(&mut plan, claim);
     let mut made = Vec::new();
@@ -113,6 +121,9 @@ pub(in crate::translate) fn plan(
         let owner = objects.get(&served.leaf.owner).unwrap_or(object);
         host.route(place, served, owner, made, &mut plan);
     }
+    if plan.routes.is_empty() && claim.tls.as_ref().is_some_and(|tls| tls.stream.is_some()) {
+        host.keep(&mut plan);
+    }
     plan.findings.sort_unstable();
     plan.findings.dedup();
     // Of what cannot be read decoding has told already.
@@ -143,9 +154,13 @@ pub(in crate::translate) fn failed(
 fn place(plan: &mut RoutePlan, claim: &HostClaim) {
     let (Some(host), Some(seats)) = (&claim.host, &claim.seats) else { return };
     let http = seats.http.map(TableName::Port);
-    let secure = claim.tls.as_ref().is_some_and(|tls| tls.certificate.is_some());
-    let https = seats.https.as_ref().filter(|_| secure).map(|https| TableName::Listener(https.name.clone()));
-    plan.places.extend(http.into_iter().chain(https).map(|table| (seats.gateway.clone(), table, host.clone())));
+    let tls = claim.tls.as_ref().filter(|tls| tls.has_routes());
+    let https = seats.https.as_ref().zip(tls).map(|(seat, tls)| {
+        let nameless = seat.nameless.iter().filter(|_| tls.is_served_to_nameless());
+        nameless.chain([&seat.name]).map(|name| TableName::Listener(name.clone()))
+    });
+    let tables = http.into_iter().chain(https.into_iter().flatten());
+    plan.places.extend(tables.map(|table| (seats.gateway.clone(), table, host.clone())));
 }
 
 fn rank<'a>(served: &'a Served<'_>) -> Rank<'a> {
@@ -205,6 +220,14 @@ impl Host<'_> {
             Response { status: self.settings.closed_status, body: self.settings.missing_backend_body.clone() };
         let name = names::proxy_route(self.key, HOST, 0, false);
         let route = self.bare(0, name, HOST, self.object, Match::any(), Action::Respond(response));
+        plan.routes.push(Arc::new(Rendered::new(route)));
+    }
+
+    /// A host that has connections only keeps its name: requests without TLS are not a wildcard's.
+    fn keep(&self, plan: &mut RoutePlan) {
+        let name = names::proxy_route(self.key, SECTION, 0, false);
+        let nothing = Action::Respond(Response { status: NOTHING_THERE, body: "".into() });
+        let route = self.bare(0, name, SECTION, self.object, Match::any(), nothing);
         plan.routes.push(Arc::new(Rendered::new(route)));
     }
 

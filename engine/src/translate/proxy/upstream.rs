@@ -5,14 +5,13 @@ use std::time::Duration;
 
 use holdfast_graph::{ObjectKey, Role};
 
-use super::host;
-use super::timeouts;
+use super::{timeouts, tls};
 use crate::apis::Body;
 use crate::apis::contour::policy::HealthCheckPolicy;
 use crate::apis::contour::route::{SlowStartPolicy, UpstreamValidation};
 use crate::check;
 use crate::fault::Class;
-use crate::features::upstream::{HealthCheck, SlowStart, Validation};
+use crate::features::upstream::{Asked, HealthCheck, SlowStart, Validation};
 use crate::translate::reader::Reader;
 
 /// The host of health checks where none is set.
@@ -24,7 +23,7 @@ const PRIVATE: &[u8] = b"PRIVATE KEY";
 /// Names in one certificate.
 const NAMES_MAX: usize = 8;
 
-/// Reads how endpoints are checked.
+/// Reads how endpoints are checked over HTTP.
 pub(super) fn health(written: Option<&HealthCheckPolicy>) -> Result<Option<HealthCheck>, String> {
     let Some(written) = written else { return Ok(None) };
     if !written.path.starts_with('/') {
@@ -33,15 +32,6 @@ pub(super) fn health(written: Option<&HealthCheckPolicy>) -> Result<Option<Healt
     check::header::value(&written.path).map_err(|fault| fault.to_string())?;
     let host = written.host.as_deref().filter(|host| !host.is_empty()).unwrap_or(HEALTH_HOST);
     check::header::value(host).map_err(|fault| fault.to_string())?;
-    let number = |field: &str, value: Option<i64>, default: u32| match value.unwrap_or(0) {
-        0 => Ok(default),
-        value => u32::try_from(value)
-            .ok()
-            .filter(|value| *value <= 86_400)
-            .ok_or_else(|| format!("{field} {value} is not between 0 and 86400")),
-    };
-    let seconds =
-        |field: &str, value, default| number(field, value, default).map(|seconds| Duration::from_secs(seconds.into()));
     let ranges = written.expected_statuses.as_deref().unwrap_or_default();
     if ranges.len() > STATUSES_MAX {
         return Err(format!("more than {STATUSES_MAX} ranges of statuses"));
@@ -51,15 +41,32 @@ pub(super) fn health(written: Option<&HealthCheckPolicy>) -> Result<Option<Healt
         let both = status(range.start).zip(status(range.end)).filter(|(start, end)| start < end);
         both.ok_or_else(|| format!("expectedStatuses: {} to {} is no range of statuses", range.start, range.end))
     });
-    Ok(Some(HealthCheck {
-        path: written.path.clone(),
-        host: host.into(),
+    let asked = Asked { path: written.path.clone(), host: host.into(), expected: expected.collect::<Result<_, _>>()? };
+    checked(written, Some(asked)).map(Some)
+}
+
+/// Reads how it is checked that endpoints take connections.
+pub(super) fn connects(written: Option<&HealthCheckPolicy>) -> Result<Option<HealthCheck>, String> {
+    written.map(|written| checked(written, None)).transpose()
+}
+
+fn checked(written: &HealthCheckPolicy, asked: Option<Asked>) -> Result<HealthCheck, String> {
+    let number = |field: &str, value: Option<i64>, default: u32| match value.unwrap_or(0) {
+        0 => Ok(default),
+        value => u32::try_from(value)
+            .ok()
+            .filter(|value| *value <= 86_400)
+            .ok_or_else(|| format!("{field} {value} is not between 0 and 86400")),
+    };
+    let seconds =
+        |field: &str, value, default| number(field, value, default).map(|seconds| Duration::from_secs(seconds.into()));
+    Ok(HealthCheck {
+        asked,
         interval: seconds("intervalSeconds", written.interval_seconds, 10)?,
         timeout: seconds("timeoutSeconds", written.timeout_seconds, 2)?,
         unhealthy: number("unhealthyThresholdCount", written.unhealthy_threshold_count, 3)?,
         healthy: number("healthyThresholdCount", written.healthy_threshold_count, 2)?,
-        expected: expected.collect::<Result<_, _>>()?,
-    }))
+    })
 }
 
 /// Reads how new endpoints are spared.
@@ -102,9 +109,9 @@ pub(super) fn validation(
     if written.ca_secret.is_empty() {
         return Err(invalid("missing required CA Secret".into()));
     }
-    let secret = host::secret(&proxy.namespace, &written.ca_secret);
+    let secret = tls::secret(&proxy.namespace, &written.ca_secret);
     reader.edge(proxy, section, &secret, Role::Requires);
-    if !host::delegated(proxy, &secret, reader) {
+    if !tls::delegated(proxy, &secret, reader) {
         let message = format!(
             "service.UpstreamValidation.CACertificate Secret {:?} is not configured for certificate delegation",
             secret.namespaced_name().as_str()

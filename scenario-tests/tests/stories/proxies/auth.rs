@@ -65,6 +65,18 @@ pub(super) fn ask(served: &Served, certificate: &Certificate, path: &str) -> Ask
     ask.host("shop.example.com").tls(certificate.trust("shop.example.com"))
 }
 
+/// Stands for a connection that is refused: of a host that cannot be read nobody knows whether it has TLS.
+pub(super) const REFUSED_CONNECTION: u16 = 0;
+
+/// Sends the request again and again until there is no connection for it.
+pub(super) async fn comes_to_be_refused(ask: &Ask) -> Result<()> {
+    until("the connection is refused", || async {
+        ensure!(ask.send().await.is_err(), "it is served");
+        Ok(())
+    })
+    .await
+}
+
 /// Is it anything but an answer of a back end?
 pub(super) fn did_not_pass(shot: &Shot) -> bool {
     !matches!(shot, Shot::Answer { pod, .. } if !pod.is_empty())
@@ -201,7 +213,7 @@ async fn nobody_passes_while_it_is_edited(world: World) -> Result<()> {
         (guard("  responseTimeout: 3s"), 200),
         (guard("  failOpen: true"), 200),
         (guard("  nonsense: {}"), 200),
-        ("authorization: nonsense".to_owned(), 500),
+        ("authorization: nonsense".to_owned(), REFUSED_CONNECTION),
         (guard("").replace("infra}", "infra, apiVersion: v9}"), 500),
         (guard("").replace("auth,", "another,"), 500),
     ];
@@ -215,6 +227,7 @@ async fn nobody_passes_while_it_is_edited(world: World) -> Result<()> {
         )?;
         match status {
             200 => drop(known().path("/new").comes_to_reach("echo").await?),
+            REFUSED_CONNECTION => comes_to_be_refused(&known()).await?,
             status => drop(known().path("/new").comes_to_answer(status).await?),
         }
         world.write("proxy.yaml", &whole)?;

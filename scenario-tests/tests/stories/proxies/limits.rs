@@ -73,6 +73,8 @@ async fn nothing_is_open_without_the_service(world: World) -> Result<()> {
     let _echo = world.backend_in("shop", "echo", None).await?;
     let limiter = Limiter::start(u64::MAX).await?;
     let limits = extension("infra", "limits", "h2c", limiter.address());
+    let other = "virtualhost: {fqdn: other.example.com}\nroutes:\n- services: [{name: echo, port: 8080}]";
+    world.write("other.yaml", proxy("shop", "other", other))?;
     let spec = "virtualhost: {fqdn: example.com}
 routes:
 - services: [{name: echo, port: 8080}]
@@ -90,7 +92,8 @@ routes:
     let served = serve_with(&world, &FLAGS).await?;
     let limited = served.get("example.com", "/limited");
     limited.comes_to_reach("echo").await?;
-    let neighbour = Hammer::start([served.get("example.com", "/")]);
+    served.get("other.example.com", "/").comes_to_reach("echo").await?;
+    let neighbour = Hammer::start([served.get("other.example.com", "/")]);
     // The service is gone, refers to nothing, cannot be read, does not answer.
     let gone = Limiter::start(1).await?;
     let nowhere = gone.address();
@@ -107,6 +110,7 @@ routes:
             None => world.delete("limits.yaml")?,
         }
         limited.comes_to_answer(status).await?;
+        served.get("example.com", "/").comes_to_reach("echo").await?;
         let closed = Hammer::start([limited.clone()]);
         closed.goes_on(5).await?;
         closed.stop_expecting(did_not_pass).await?;

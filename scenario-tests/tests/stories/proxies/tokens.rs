@@ -6,7 +6,7 @@ use holdfast_scenario_tests::asked::tokens::TokenMaker;
 use holdfast_scenario_tests::hammer::Shot;
 use holdfast_scenario_tests::{Hammer, Story, World, stories, until};
 
-use super::auth::{ask, certificate, did_not_pass, secure};
+use super::auth::{REFUSED_CONNECTION, ask, certificate, comes_to_be_refused, did_not_pass, secure};
 use super::{proxy, serve};
 
 pub(crate) fn stories() -> Vec<Story> {
@@ -146,7 +146,7 @@ async fn nobody_passes_while_it_is_edited(world: World) -> Result<()> {
         (provider("").replace("http://", "ftp://"), 500),
         (provider("").replace("remoteJWKS", "localJWKS"), 500),
         (provider("").replace("name: own, ", ""), 500),
-        ("jwtProviders: nonsense".to_owned(), 500),
+        ("jwtProviders: nonsense".to_owned(), REFUSED_CONNECTION),
         (format!("{}\n- {{name: own}}", provider("")), 500),
         (provider("").replace("issuer: maker, ", "audiences: [x], "), 200),
     ];
@@ -155,6 +155,7 @@ async fn nobody_passes_while_it_is_edited(world: World) -> Result<()> {
         world.write("proxy.yaml", secure(&edit, &more))?;
         match status {
             200 => drop(known().path("/new").comes_to_reach("echo").await?),
+            REFUSED_CONNECTION => comes_to_be_refused(&known()).await?,
             status => drop(known().path("/new").comes_to_answer(status).await?),
         }
         world.write("proxy.yaml", &whole)?;

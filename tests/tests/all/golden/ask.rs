@@ -1,7 +1,7 @@
 //! A request, traced through the resources as Envoy would: filter chain, virtual host, route, and what comes of it.
 //!
 //! `METHOD host[:port]/path[?query] [name=value…] [→ expected]`, where some names are not headers: `gateway`
-//! (`namespace/name`, needed where there are several) and `sni` (the host where unset). What is expected are texts that
+//! (`namespace/name`, needed where there are several) and `sni` (the host where unset, none where empty). What is expected are texts that
 //! must stand in the answer, all of those between `&`, of one of the alternatives between `|`.
 
 use holdfast_engine::engine::Engine;
@@ -114,6 +114,11 @@ impl Ask {
             Ok(chain) => chain,
             Err(why) => return why,
         };
+        let filters = chain["filters"].as_array().map(Vec::as_slice).unwrap_or_default();
+        if let Some(stream) = filters.iter().find(|filter| filter["name"] == "envoy.filters.network.tcp_proxy") {
+            let ends = if chain.get("transportSocket").is_some() { "here" } else { "there" };
+            return format!("{}: TLS ends {ends}", matcher::clusters(&stream["typedConfig"]));
+        }
         let manager = &chain["filters"][0]["typedConfig"];
         let Some(table) = manager["rds"]["routeConfigName"].as_str() else { return "connection refused".into() };
         let Some(routes) = snapshot.get(ResourceType::Route, table) else { return format!("no {table}: 404") };

@@ -139,6 +139,10 @@ fn setting(settings: &mut Settings, entry: &str) -> Result<(), String> {
         ("body", _) => replacement(settings).body = value.into(),
         ("shift", _) => settings.low_port_shift = number()?.try_into().map_err(|_| entry.to_owned())?,
         ("loopback", "refused") => settings.allow_loopback_backends = false,
+        ("fallback", _) => {
+            let (namespace, name) = value.split_once('/').ok_or_else(|| entry.to_owned())?;
+            settings.proxies.fallback_certificate = Some(ObjectKey::new("", "Secret", namespace, name));
+        }
         ("gateway", _) => settings.proxies.gateway = Some(key(&format!("Gateway {value}"))?),
         ("roots", _) => settings.proxies.root_namespaces = vec![value.into()],
         ("re2", _) => settings.re2_program_size_max = number()?,

@@ -61,7 +61,8 @@ pub(super) fn answer(table: &Value, request: &Request, tls: bool, port: u64) -> 
     text
 }
 
-fn clusters(action: &Value) -> String {
+/// The clusters of a route or of a filter for connections, with their shares.
+pub(super) fn clusters(action: &Value) -> String {
     if let Some(cluster) = action["cluster"].as_str() {
         return cluster.to_owned();
     }

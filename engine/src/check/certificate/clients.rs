@@ -1,0 +1,111 @@
+//! What the certificates of clients are checked against: authorities and lists of revoked certificates.
+//!
+//! Envoy reads every block of both texts, also those that nobody asked for, and a list of revoked certificates among the
+//! authorities counts. A text of lists without any list would make it refuse every client.
+
+use x509_parser::prelude::FromDer;
+use x509_parser::revocation_list::CertificateRevocationList;
+
+use super::{BUNDLE_BYTES_MAX, Bundle, CertificateFault, check_ca_bundle, pem, within};
+
+/// Most bytes of lists of revoked certificates.
+pub const REVOCATIONS_BYTES_MAX: usize = 1024 * 1024;
+
+/// The label of a list of revoked certificates.
+const REVOCATIONS: &str = "X509 CRL";
+
+/// Checks the authorities of clients (`ca.crt`), as PEM text.
+pub fn check_client_authorities(text: &[u8]) -> Result<Bundle, CertificateFault> {
+    let bundle = check_ca_bundle(text)?;
+    lists("bundle", text, BUNDLE_BYTES_MAX)?;
+    Ok(bundle)
+}
+
+/// Checks lists of revoked certificates (`crl.pem`), as PEM text; says how many there are.
+pub fn check_revocations(text: &[u8]) -> Result<usize, CertificateFault> {
+    match lists("revocation list", text, REVOCATIONS_BYTES_MAX)? {
+        0 => Err(CertificateFault::NoRevocations),
+        count => Ok(count),
+    }
+}
+
+/// How many lists a text has, each of which can be read.
+fn lists(what: &'static str, text: &[u8], limit: usize) -> Result<usize, CertificateFault> {
+    within(what, text, limit)?;
+    let mut count = 0;
+    for section in pem::sections(text) {
+        let section = section.map_err(|fault| CertificateFault::Pem { what, fault })?;
+        // They go where pages show them.
+        if section.label.ends_with("PRIVATE KEY") {
+            return Err(CertificateFault::HoldsKey { what });
+        }
+        if section.label != REVOCATIONS {
+            continue;
+        }
+        count += 1;
+        match CertificateRevocationList::from_der(&section.content) {
+            Ok(([], _)) if !section.encrypted => {}
+            _ => return Err(CertificateFault::Revocations { position: count }),
+        }
+    }
+    Ok(count)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use proptest::prelude::*;
+    use rcgen::{
+        BasicConstraints, CertificateParams, CertificateRevocationListParams, IsCa, Issuer, KeyIdMethod, KeyPair,
+        KeyUsagePurpose, SerialNumber,
+    };
+
+    use super::*;
+
+    fn authority() -> (String, String, String) {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        let certificate = params.self_signed(&key).unwrap().pem();
+        let key_pem = key.serialize_pem();
+        let list = CertificateRevocationListParams {
+            this_update: rcgen::date_time_ymd(2026, 1, 1),
+            next_update: rcgen::date_time_ymd(2126, 1, 1),
+            crl_number: SerialNumber::from(1u64),
+            issuing_distribution_point: None,
+            revoked_certs: Vec::new(),
+            key_identifier_method: KeyIdMethod::Sha256,
+        };
+        let list = list.signed_by(&Issuer::new(params, key)).unwrap().pem().unwrap();
+        (certificate, list, key_pem)
+    }
+
+    #[test]
+    fn what_envoy_can_use_is_taken() {
+        let (certificate, list, key) = authority();
+        assert_eq!(check_client_authorities(certificate.as_bytes()).unwrap().certificates, 1);
+        assert_eq!(check_revocations(list.as_bytes()), Ok(1));
+        assert_eq!(check_revocations(format!("{list}\n{list}").as_bytes()), Ok(2));
+        let both = format!("{certificate}{list}");
+        assert!(check_client_authorities(both.as_bytes()).is_ok());
+        let garbled = "-----BEGIN X509 CRL-----\nAQID\n-----END X509 CRL-----\n";
+        assert_eq!(check_revocations(garbled.as_bytes()), Err(CertificateFault::Revocations { position: 1 }));
+        assert!(check_client_authorities(format!("{certificate}{garbled}").as_bytes()).is_err());
+        assert_eq!(check_revocations(certificate.as_bytes()), Err(CertificateFault::NoRevocations));
+        assert_eq!(check_revocations(b""), Err(CertificateFault::NoRevocations));
+        let what = "revocation list";
+        assert_eq!(check_revocations(format!("{list}{key}").as_bytes()), Err(CertificateFault::HoldsKey { what }));
+        assert!(check_client_authorities(format!("{certificate}{key}").as_bytes()).is_err());
+        assert!(check_client_authorities(list.as_bytes()).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(content in prop::collection::vec(any::<u8>(), 0..120)) {
+            let text = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, content);
+            let text = format!("-----BEGIN X509 CRL-----\n{text}\n-----END X509 CRL-----\n");
+            let _ = check_revocations(text.as_bytes());
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! Filter chains of listeners with TLS: which one a listener is, and whose hosts it would answer for.
+
+use std::sync::Arc;
+
+use super::gateway::GatewayPlan;
+use super::listener::ListenerPlan;
+use super::table::Host;
+use crate::encode::listener::{Chain, ChainTls};
+use crate::features::chain::ChainFilter;
+
+/// The filter chain of a listener that is served; `filters` are those that its routes ask for.
+pub(super) fn chain(listener: &ListenerPlan, filters: Vec<ChainFilter>) -> Chain {
+    let host = listener.hostname.clone();
+    let tls = (!listener.certificates.is_empty()).then(|| ChainTls {
+        certificates: listener.certificates.clone(),
+        versions: listener.tls_versions,
+        clients: listener.clients.clone(),
+    });
+    match (&listener.stream, tls) {
+        (Some(to), tls) => Chain::Stream { host, name: listener.name.clone(), tls, to: to.clone() },
+        (None, Some(tls)) => Chain::Https { host, tls, table: listener.table(), proxies: listener.proxies, filters },
+        (None, None) => Chain::Refuse { host, name: listener.name.clone() },
+    }
+}
+
+/// The wildcards whose hosts a listener would answer for.
+pub(super) fn wildcards(listener: &ListenerPlan, plan: &GatewayPlan) -> Vec<Host> {
+    let own = |listener: &ListenerPlan| Some(listener.host()).filter(Host::is_wildcard);
+    match listener.is_for_nameless() {
+        false => own(listener).into_iter().collect(),
+        true => plan.all().filter(|listener| listener.to_nameless).filter_map(own).collect(),
+    }
+}
+
+/// Is there a chain that refuses this host already? Envoy takes no two chains with equal matches.
+pub(super) fn refuses(chains: &[Chain], host: Option<&Arc<str>>) -> bool {
+    chains.iter().any(|chain| matches!(chain, Chain::Refuse { host: refused, .. } if refused.as_ref() == host))
+}

@@ -1,0 +1,271 @@
+//! `tcpproxy`: where the connections of a host go as they are, after the proxies that it is delegated to.
+//!
+//! What leads nowhere refuses the connections of this host and no other; its requests without TLS go on.
+
+use std::sync::Arc;
+
+use holdfast_graph::{ObjectKey, Role};
+
+use super::service::{self, Asked, SERVICES_MAX, Unusable};
+use super::{HOST, is_ours, policy, upstream};
+use crate::apis::Body;
+use crate::apis::contour::http_proxy::HttpProxy;
+use crate::apis::contour::virtual_host::{TcpProxy, VirtualHost};
+use crate::check;
+use crate::fault::{Class, at};
+use crate::features::ip_filter::IpFilter;
+use crate::features::stream::Stream;
+use crate::features::upstream::{Balance, Upstream};
+use crate::model::Backend;
+use crate::proxies::finding::{Finding, NOT_READABLE};
+use crate::proxies::tree::{self, DEPTH_MAX};
+use crate::settings::Settings;
+use crate::translate::reader::Reader;
+
+/// The unit of a proxy that its `tcpproxy` is.
+pub(super) const SECTION: &str = "tcpproxy";
+/// Type of the sub-conditions about what a `tcpproxy` says.
+const PROXY: &str = "TCPProxyError";
+/// Type of the sub-conditions about whom it includes.
+const INCLUDE: &str = "TCPProxyIncludeError";
+
+/// Where the connections of a host go.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct StreamClaim {
+    /// Does TLS end at the back end?
+    pub(crate) passthrough: bool,
+    /// Where they go; nothing where they are refused.
+    pub(crate) to: Option<Arc<Stream>>,
+    /// The proxies that it is delegated to, one after the other.
+    pub(crate) members: Vec<ObjectKey>,
+}
+
+/// Reads where the connections of a root's host go; nothing where it says nothing about them.
+pub(super) fn claim(
+    key: &ObjectKey,
+    proxy: &Arc<HttpProxy>,
+    host: &VirtualHost,
+    settings: &Settings,
+    findings: &mut Vec<Finding>,
+    reader: &mut Reader<'_>,
+) -> Option<StreamClaim> {
+    proxy.tcp_proxy.as_ref()?;
+    let Some(tls) = &host.tls else {
+        let message = "Spec.TCPProxy requires that either Spec.TLS.Passthrough or Spec.TLS.SecretName be set";
+        findings.push(Finding::error(key, "spec.tcpproxy", PROXY, "TLSMustBeConfigured", message));
+        return None;
+    };
+    let mut walk = Walk { chain: vec![key.clone()], settings, findings, reader };
+    let backends = walk.follow(proxy.clone());
+    let origins = walk.chain.clone();
+    let members = walk.chain.split_off(1);
+    let guard = guard(key, host, findings);
+    let to = backends.zip(guard).map(|(backends, ip_filter)| Arc::new(Stream { backends, ip_filter, origins }));
+    Some(StreamClaim { passthrough: tls.passthrough == Some(true), to, members })
+}
+
+/// What guards the host for connections as well; nothing where something does that looks at requests.
+fn guard(key: &ObjectKey, host: &VirtualHost, findings: &mut Vec<Finding>) -> Option<Option<IpFilter>> {
+    let has_providers = host.jwt_providers.as_ref().is_some_and(|providers| !providers.is_empty());
+    let what = match (host.authorization.is_some(), has_providers) {
+        (true, _) => Some("authorization"),
+        (false, true) => Some("jwtProviders"),
+        (false, false) => None,
+    };
+    if let Some(what) = what {
+        let message = format!(
+            "Spec.TCPProxy: {what} looks at requests, which connections that are passed on as they are do not show; \
+             they are refused"
+        );
+        findings.push(Finding::error(key, "spec.tcpproxy", PROXY, "NotServed", message));
+        return None;
+    }
+    // Of lists that cannot be read the host tells, and is closed.
+    policy::ip_filter(host.ip_allow_policy.as_deref(), host.ip_deny_policy.as_deref()).ok()
+}
+
+struct Walk<'a, 'r> {
+    /// The root, and those that it is delegated to.
+    chain: Vec<ObjectKey>,
+    settings: &'a Settings,
+    findings: &'a mut Vec<Finding>,
+    reader: &'a mut Reader<'r>,
+}
+
+impl Walk<'_, '_> {
+    fn error(&mut self, field: &str, kind: &'static str, reason: &'static str, class: Class, message: String) {
+        let Some(owner) = self.chain.last() else { return };
+        self.findings.push(Finding::error(owner, field, kind, reason, message).of_class(class));
+    }
+
+    /// Goes from one proxy to the next, up to the one that has Services.
+    fn follow(&mut self, root: Arc<HttpProxy>) -> Option<Vec<(Backend, u32)>> {
+        let mut proxy = root;
+        loop {
+            let written = match &proxy.tcp_proxy {
+                Some(Some(written)) => written,
+                _ => {
+                    let message = "spec.tcpproxy could not be read; connections are refused".to_owned();
+                    self.error("spec.tcpproxy", PROXY, NOT_READABLE, Class::Invalid, message);
+                    return None;
+                }
+            };
+            let services = written.services.as_deref().unwrap_or_default();
+            let (field, include) = match (&written.include, &written.includes) {
+                (Some(include), _) => ("spec.tcpproxy.include", Some(include)),
+                (None, Some(include)) => ("spec.tcpproxy.includes", Some(include)),
+                (None, None) => ("spec.tcpproxy", None),
+            };
+            match (services.is_empty(), include) {
+                (false, Some(_)) => {
+                    let message = "cannot specify services and include in the same httpproxy".to_owned();
+                    self.error("spec.tcpproxy", PROXY, "NoServicesAndInclude", Class::Invalid, message);
+                    return None;
+                }
+                (false, None) => return self.services(written),
+                (true, None) => {
+                    let message = "either services or inclusion must be specified".to_owned();
+                    self.error("spec.tcpproxy", PROXY, "NothingDefined", Class::Invalid, message);
+                    return None;
+                }
+                (true, Some(include)) => {
+                    let owner = self.chain.last()?.clone();
+                    let namespace = include.namespace.as_deref().filter(|namespace| !namespace.is_empty());
+                    let target = tree::key(namespace.unwrap_or(&owner.namespace), &include.name);
+                    proxy = self.enter(&owner, field, &target)?;
+                }
+            }
+        }
+    }
+
+    /// The proxy that an include names.
+    fn enter(&mut self, owner: &ObjectKey, field: &str, target: &ObjectKey) -> Option<Arc<HttpProxy>> {
+        self.reader.edge(owner, SECTION, target, Role::Mentions);
+        let name = target.namespaced_name();
+        let found = self.reader.object(target).and_then(|object| match &object.body {
+            Body::HttpProxy(proxy) => is_ours(object, proxy, self.settings).then(|| proxy.clone()),
+            _ => None,
+        });
+        let Some(child) = found else {
+            let message = format!("include {name} not found");
+            self.error(field, INCLUDE, "IncludeNotFound", Class::Referential, message);
+            return None;
+        };
+        if child.virtual_host.is_some() {
+            let message = format!("root httpproxy cannot include another root httpproxy ({name})");
+            self.error(field, INCLUDE, "RootIncludesRoot", Class::Invalid, message);
+            return None;
+        }
+        if self.chain.contains(target) {
+            let names: Vec<String> = self.chain.iter().chain([target]).map(ObjectKey::namespaced_name).collect();
+            let message = format!("include creates a cycle: {}", names.join(" -> "));
+            self.error(field, INCLUDE, "IncludeCreatesCycle", Class::Invalid, message);
+            return None;
+        }
+        if self.chain.len() >= DEPTH_MAX {
+            let message = format!("includes go deeper than {DEPTH_MAX}: {name}");
+            self.error(field, INCLUDE, "TooMany", Class::Invalid, message);
+            return None;
+        }
+        if child.tcp_proxy.is_none() {
+            let message = format!("include {name} has no tcpproxy");
+            self.error(field, INCLUDE, "NothingDefined", Class::Referential, message);
+            return None;
+        }
+        // What is closed above takes what hangs on it along.
+        match self.chain.len() {
+            1 => self.reader.edge_to_section(target, owner, HOST, Role::Attaches),
+            _ => self.reader.edge(target, "", owner, Role::Attaches),
+        }
+        self.chain.push(target.clone());
+        Some(child)
+    }
+
+    /// The Services of the last proxy. Those that are not there are left out, as long as others are.
+    fn services(&mut self, written: &TcpProxy) -> Option<Vec<(Backend, u32)>> {
+        let owner = self.chain.last()?.clone();
+        let services = written.services.as_deref().unwrap_or_default();
+        if services.len() > SERVICES_MAX {
+            let message = format!("a tcpproxy may have {SERVICES_MAX} Services");
+            self.error("spec.tcpproxy.services", PROXY, "TooMany", Class::Invalid, message);
+            return None;
+        }
+        let health = match upstream::connects(written.health_check_policy.as_ref()) {
+            Ok(health) => health,
+            Err(why) => {
+                let field = "spec.tcpproxy.healthCheckPolicy";
+                self.error(field, PROXY, "HealthCheckPolicyInvalid", Class::Invalid, why);
+                return None;
+            }
+        };
+        let common = Upstream { balance: self.balance(&owner, written), health, ..Upstream::default() };
+        let mut backends = Vec::new();
+        let mut whole = true;
+        for (index, service) in services.iter().enumerate() {
+            let field = at("spec.tcpproxy.services", index);
+            let weight = match check::number::weight(service.weight.unwrap_or(0)) {
+                Ok(weight) => weight,
+                Err(fault) => {
+                    let field = format!("{field}.weight");
+                    self.error(&field, PROXY, "WeightInvalid", Class::Invalid, fault.to_string());
+                    return None;
+                }
+            };
+            let asked = Asked { owner: &owner, section: SECTION, service, common: &common, host: &"".into() };
+            match service::backend(&asked, self.reader) {
+                Ok((backend, warning)) => {
+                    let warned = warning.map(|message| {
+                        let field = format!("{field}.validation");
+                        Finding::warning(&owner, field, "ServiceError", "IgnoredField", message)
+                    });
+                    self.findings.extend(warned);
+                    backends.push((backend, weight));
+                }
+                Err(Unusable::Missing(what)) => {
+                    let message = format!("Spec.TCPProxy unresolved service reference: {what}");
+                    self.error(&field, PROXY, "ServiceUnresolvedReference", Class::Referential, message);
+                }
+                Err(Unusable::Wrong { below, kind, reason, class, message }) => {
+                    self.error(&format!("{field}.{below}"), kind, reason, class, message);
+                    whole = false;
+                }
+            }
+        }
+        if !whole || backends.is_empty() {
+            return None;
+        }
+        if backends.iter().all(|(_, weight)| *weight == 0) {
+            backends.iter_mut().for_each(|(_, weight)| *weight = 1);
+        }
+        backends.retain(|(_, weight)| *weight > 0);
+        if let Err(fault) = check::number::weight_sum(backends.iter().map(|(_, weight)| *weight)) {
+            let field = "spec.tcpproxy.services";
+            self.error(field, PROXY, "WeightInvalid", Class::Invalid, fault.to_string());
+            return None;
+        }
+        Some(backends)
+    }
+
+    /// How endpoints are chosen; there is nothing to hash in a connection.
+    fn balance(&mut self, owner: &ObjectKey, written: &TcpProxy) -> Balance {
+        let strategy = written.load_balancer_policy.as_ref().and_then(|policy| policy.strategy.as_deref());
+        let mut warn = |message: String| {
+            let field = "spec.tcpproxy.loadBalancerPolicy";
+            self.findings.push(Finding::warning(owner, field, PROXY, "IgnoredField", message));
+        };
+        match strategy.unwrap_or_default() {
+            strategy @ ("Cookie" | "RequestHash") => {
+                warn(format!(
+                    "ignoring field \"Spec.TCPProxy.LoadBalancerPolicy\"; {strategy} load balancer policy is not \
+                     supported for TCPProxies"
+                ));
+                Balance::RoundRobin
+            }
+            _ => {
+                let (balance, _, warning) = policy::balance(written.load_balancer_policy.as_ref());
+                warning.into_iter().for_each(warn);
+                balance
+            }
+        }
+    }
+}

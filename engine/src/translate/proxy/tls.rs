@@ -1,0 +1,367 @@
+//! TLS of a host: its certificate, which clients may come in, and whether those may that name no host.
+//!
+//! What cannot be used closes the host. Only where the certificate for clients that name no host is at fault, the host is
+//! served to all others: nothing is open by that which would be closed otherwise.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use holdfast_graph::{ObjectKey, Role};
+
+use super::HOST;
+use super::stream::StreamClaim;
+use crate::apis::Body;
+use crate::apis::contour::http_proxy::HttpProxy;
+use crate::apis::contour::virtual_host::{ClientCertificateDetails, DownstreamValidation, Tls, VirtualHost};
+use crate::apis::scheme;
+use crate::check::certificate::{CertificateFault, check_client_authorities, check_revocations};
+use crate::encode::listener::TlsVersions;
+use crate::fault::Class;
+use crate::features::client_certificate::{ClientCertificates, Told, Trust};
+use crate::object::Object;
+use crate::proxies::finding::Finding;
+use crate::settings::Settings;
+use crate::translate::listener::certificate;
+use crate::translate::reader::Reader;
+
+/// TLS of a host.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct TlsClaim {
+    /// The certificate; without one connections are refused, unless TLS ends at the back end.
+    pub(crate) certificate: Option<ObjectKey>,
+    /// A certificate that is there and cannot be used, and why.
+    pub(crate) broken: Option<(ObjectKey, String)>,
+    /// The versions of TLS.
+    pub(crate) versions: TlsVersions,
+    /// What is asked of clients.
+    pub(crate) clients: Option<Arc<ClientCertificates>>,
+    /// The certificate for clients that name no host, where the host is served to them.
+    pub(crate) fallback: Option<ObjectKey>,
+    /// One that is there and cannot be used, and why.
+    pub(crate) broken_fallback: Option<(ObjectKey, String)>,
+    /// Where connections go as they are, and not to the routes of the host.
+    pub(crate) stream: Option<StreamClaim>,
+}
+
+impl TlsClaim {
+    /// Nobody is let in any more; the certificates stay known.
+    pub(super) fn refuse(&mut self) {
+        self.certificate = None;
+        self.fallback = None;
+        if let Some(stream) = &mut self.stream {
+            stream.to = None;
+        }
+    }
+
+    /// Are requests answered over TLS by the routes of the host?
+    pub(crate) fn has_routes(&self) -> bool {
+        self.certificate.is_some() && self.stream.is_none()
+    }
+
+    /// Are clients answered that name no host?
+    pub(crate) fn is_served_to_nameless(&self) -> bool {
+        self.has_routes() && self.fallback.is_some()
+    }
+
+    /// Are connections taken at all?
+    pub(crate) fn is_served(&self) -> bool {
+        match &self.stream {
+            Some(stream) => stream.to.is_some() && (stream.passthrough || self.certificate.is_some()),
+            None => self.certificate.is_some(),
+        }
+    }
+}
+
+/// What is found out while TLS is read.
+pub(super) struct Notes<'a> {
+    key: &'a ObjectKey,
+    /// What closes the host.
+    pub(super) closing: Vec<Finding>,
+    /// What is told besides.
+    pub(super) told: Vec<Finding>,
+}
+
+impl<'a> Notes<'a> {
+    pub(super) fn new(key: &'a ObjectKey) -> Self {
+        Self { key, closing: Vec::new(), told: Vec::new() }
+    }
+
+    fn found(&self, field: &str, reason: &'static str, class: Class, message: String) -> Finding {
+        let field = format!("spec.virtualhost.tls.{field}");
+        Finding::error(self.key, field, "TLSError", reason, message).of_class(class)
+    }
+
+    fn close(&mut self, field: &str, reason: &'static str, class: Class, message: impl Into<String>) {
+        self.closing.push(self.found(field, reason, class, message.into()));
+    }
+
+    fn tell(&mut self, field: &str, reason: &'static str, class: Class, message: impl Into<String>) {
+        self.told.push(self.found(field, reason, class, message.into()));
+    }
+}
+
+/// Reads TLS of a root's host, but for where its connections go.
+pub(super) fn claim(
+    object: &Object,
+    proxy: &HttpProxy,
+    host: &VirtualHost,
+    tls: &Tls,
+    notes: &mut Notes<'_>,
+    settings: &Settings,
+    reader: &mut Reader<'_>,
+) -> TlsClaim {
+    let key = &object.key;
+    let mut claim = TlsClaim::default();
+    let secret_name = tls.secret_name.as_deref().filter(|name| !name.is_empty());
+    let passthrough = tls.passthrough == Some(true);
+    match (passthrough, secret_name) {
+        (true, Some(_)) => {
+            let message = "Spec.VirtualHost.TLS: both Passthrough and SecretName were specified";
+            notes.close("passthrough", "TLSConfigNotValid", Class::Invalid, message);
+        }
+        (false, None) => {
+            let message = "Spec.VirtualHost.TLS: neither Passthrough nor SecretName were specified";
+            notes.close("secretName", "TLSConfigNotValid", Class::Invalid, message);
+        }
+        (true, None) if proxy.tcp_proxy.is_none() => {
+            let message = "Spec.VirtualHost.TLS passthrough has no tcpproxy to go with it: connections are refused";
+            let (field, reason) = ("spec.virtualhost.tls.passthrough", "TLSConfigNotValid");
+            notes.told.push(Finding::warning(key, field, "TLSError", reason, message));
+        }
+        _ => {}
+    }
+    match versions(tls) {
+        Ok(versions) => claim.versions = versions,
+        Err((field, message)) => notes.close(field, "TLSConfigNotValid", Class::Invalid, message),
+    }
+    let clients = tls.client_validation.as_ref();
+    let fallback = tls.enable_fallback_certificate == Some(true);
+    if passthrough && clients.is_some() {
+        let message = "Spec.VirtualHost.TLS passthrough cannot be combined with tls.clientValidation";
+        notes.close("clientValidation", "TLSIncompatibleFeatures", Class::Invalid, message);
+    }
+    if fallback && passthrough {
+        let message = "Spec.VirtualHost.TLS: both Passthrough and enableFallbackCertificate were specified";
+        notes.tell("enableFallbackCertificate", "TLSIncompatibleFeatures", Class::Invalid, message);
+    }
+    let has_providers = host.jwt_providers.as_ref().is_some_and(|providers| !providers.is_empty());
+    let incompatible = [
+        (clients.is_some() && !passthrough, "client validation"),
+        (host.authorization.is_some(), "client authorization"),
+        (has_providers, "JWT providers"),
+    ];
+    for (_, what) in incompatible.iter().filter(|(there, _)| fallback && *there) {
+        let message = format!("Spec.Virtualhost.TLS fallback & {what} are incompatible");
+        notes.close("enableFallbackCertificate", "TLSIncompatibleFeatures", Class::Invalid, message);
+    }
+    if let Some(name) = secret_name {
+        own_certificate(key, name, &mut claim, notes, reader);
+    }
+    if let Some(written) = clients.filter(|_| !passthrough) {
+        claim.clients = client_certificates(key, written, notes, reader).map(Arc::new);
+    }
+    if fallback && !passthrough {
+        fallback_certificate(key, &mut claim, notes, settings, reader);
+    }
+    claim
+}
+
+fn own_certificate(key: &ObjectKey, name: &str, claim: &mut TlsClaim, notes: &mut Notes<'_>, reader: &mut Reader<'_>) {
+    let secret = secret(&key.namespace, name);
+    reader.edge(key, HOST, &secret, Role::Requires);
+    let name = secret.namespaced_name();
+    if !delegated(key, &secret, reader) {
+        let message = format!("Spec.VirtualHost.TLS Secret {name:?} certificate delegation not permitted");
+        return notes.close("secretName", "DelegationNotPermitted", Class::Referential, message);
+    }
+    match certificate(&secret, reader) {
+        Ok(()) => claim.certificate = Some(secret),
+        Err((class, why)) => {
+            let why = if class == Class::Referential { "Secret not found".to_owned() } else { why };
+            let message = format!("Spec.VirtualHost.TLS Secret {name:?} is invalid: {why}");
+            notes.close("secretName", "SecretNotValid", class, message);
+            if class == Class::Invalid {
+                claim.broken = Some((secret, why));
+            }
+        }
+    }
+}
+
+/// The certificate that clients are shown who name no host: the operator's, and the host has to be allowed to use it.
+fn fallback_certificate(
+    key: &ObjectKey,
+    claim: &mut TlsClaim,
+    notes: &mut Notes<'_>,
+    settings: &Settings,
+    reader: &mut Reader<'_>,
+) {
+    let field = "enableFallbackCertificate";
+    let Some(secret) = &settings.proxies.fallback_certificate else {
+        let message = "Spec.Virtualhost.TLS enabled fallback but the fallback Certificate Secret is not configured: \
+                       set --httpproxy-fallback-certificate";
+        return notes.tell(field, "FallbackNotPresent", Class::Referential, message);
+    };
+    // Without it the host goes on.
+    reader.edge(key, HOST, secret, Role::Mentions);
+    let name = secret.namespaced_name();
+    if !delegated(key, secret, reader) {
+        let message = format!("Spec.VirtualHost.TLS Secret {name:?} is not configured for certificate delegation");
+        return notes.tell(field, "FallbackNotDelegated", Class::Referential, message);
+    }
+    match certificate(secret, reader) {
+        Ok(()) => claim.fallback = Some(secret.clone()),
+        Err((class, why)) => {
+            let why = if class == Class::Referential { "Secret not found".to_owned() } else { why };
+            let message = format!("Spec.Virtualhost.TLS Secret {name:?} fallback certificate is invalid: {why}");
+            notes.tell(field, "FallbackNotValid", class, message);
+            if class == Class::Invalid {
+                claim.broken_fallback = Some((secret.clone(), why));
+            }
+        }
+    }
+}
+
+/// Reads which certificates clients must show; nothing where that cannot be used, which is told and closes the host.
+fn client_certificates(
+    key: &ObjectKey,
+    written: &DownstreamValidation,
+    notes: &mut Notes<'_>,
+    reader: &mut Reader<'_>,
+) -> Option<ClientCertificates> {
+    let unverified = written.skip_client_cert_validation == Some(true);
+    let named = |name: &Option<Arc<str>>| name.clone().filter(|name| !name.is_empty());
+    let (ca, crl) = (named(&written.ca_secret), named(&written.crl_secret));
+    let invalid = |why: &str| format!("Spec.VirtualHost.TLS client validation is invalid: {why}");
+    if ca.is_none() && !unverified {
+        let message = invalid("CA Secret must be specified");
+        notes.close("clientValidation.caSecret", "ClientValidationInvalid", Class::Invalid, message);
+    }
+    if ca.is_none() && crl.is_some() {
+        // Envoy takes no list of revoked certificates without authorities.
+        let message = invalid("CRL Secret has no effect without a CA Secret");
+        notes.close("clientValidation.crlSecret", "ClientValidationInvalid", Class::Invalid, message);
+    }
+    let mut part = |name: Option<Arc<str>>, part: &Part| {
+        let name = name?;
+        list(key, &name, part, notes, reader)
+    };
+    let authorities = part(ca.clone(), &AUTHORITIES);
+    let revoked = part(crl.clone(), &REVOCATIONS);
+    if ca.is_some() != authorities.is_some() || crl.is_some() != revoked.is_some() || ca.is_none() && !unverified {
+        return None;
+    }
+    let trust = Trust {
+        owner: key.clone(),
+        authorities,
+        leaf_only: revoked.is_some() && written.crl_only_verify_leaf_cert == Some(true),
+        revoked,
+        unverified,
+    };
+    Some(ClientCertificates {
+        required: written.optional_client_certificate != Some(true),
+        trust,
+        told: written.forward_client_certificate.as_ref().map(told),
+    })
+}
+
+fn told(written: &ClientCertificateDetails) -> Told {
+    let on = |field: Option<bool>| field == Some(true);
+    Told {
+        subject: on(written.subject),
+        cert: on(written.cert),
+        chain: on(written.chain),
+        dns: on(written.dns),
+        uri: on(written.uri),
+    }
+}
+
+/// A part of what clients are checked against.
+struct Part {
+    /// As messages call it.
+    what: &'static str,
+    field: &'static str,
+    /// The key in the Secret.
+    entry: &'static str,
+    check: fn(&[u8]) -> Result<(), CertificateFault>,
+}
+
+const AUTHORITIES: Part = Part {
+    what: "CA Secret",
+    field: "clientValidation.caSecret",
+    entry: "ca.crt",
+    check: |text| check_client_authorities(text).map(drop),
+};
+const REVOCATIONS: Part = Part {
+    what: "CRL Secret",
+    field: "clientValidation.crlSecret",
+    entry: "crl.pem",
+    check: |text| check_revocations(text).map(drop),
+};
+
+/// Authorities or revocations from their Secret.
+fn list(
+    key: &ObjectKey,
+    name: &str,
+    part: &Part,
+    notes: &mut Notes<'_>,
+    reader: &mut Reader<'_>,
+) -> Option<(ObjectKey, Bytes)> {
+    let secret = secret(&key.namespace, name);
+    reader.edge(key, HOST, &secret, Role::Requires);
+    let Part { what, field, entry, check } = part;
+    let name = secret.namespaced_name();
+    if !delegated(key, &secret, reader) {
+        let message = format!("Spec.VirtualHost.TLS {what} {name:?} is invalid: Certificate delegation not permitted");
+        notes.close(field, "DelegationNotPermitted", Class::Referential, message);
+        return None;
+    }
+    // Who may come in is what it is today, also where other objects are read in an earlier version.
+    let (class, why) = match reader.current(&secret).map(|object| &object.body) {
+        None => (Class::Referential, "Secret not found".to_owned()),
+        Some(Body::Secret(data)) => match data.data.get(*entry) {
+            None => (Class::Invalid, format!("it has no {entry}")),
+            Some(text) => match check(text) {
+                Ok(()) => return Some((secret, text.clone())),
+                Err(fault) => (Class::Invalid, fault.to_string()),
+            },
+        },
+        Some(_) => (Class::Invalid, "it is no Secret".to_owned()),
+    };
+    let message = format!("Spec.VirtualHost.TLS client validation is invalid: invalid {what} {name:?}: {why}");
+    notes.close(field, "ClientValidationInvalid", class, message);
+    None
+}
+
+fn versions(tls: &Tls) -> Result<TlsVersions, (&'static str, &'static str)> {
+    let is_13 = |text: Option<&Arc<str>>| match text.map(|text| &**text) {
+        None | Some("") => Some(None),
+        Some("1.2") => Some(Some(false)),
+        Some("1.3") => Some(Some(true)),
+        Some(_) => None,
+    };
+    let minimum = is_13(tls.minimum_protocol_version.as_ref()).ok_or((
+        "minimumProtocolVersion",
+        "Spec.Virtualhost.TLS the minimum protocol version is neither 1.2 nor 1.3",
+    ))?;
+    let maximum = is_13(tls.maximum_protocol_version.as_ref()).ok_or((
+        "maximumProtocolVersion",
+        "Spec.Virtualhost.TLS the maximum protocol version is neither 1.2 nor 1.3",
+    ))?;
+    let versions = TlsVersions { only_13: minimum.unwrap_or(false), only_12: maximum == Some(false) };
+    if versions.only_13 && versions.only_12 {
+        let message = "Spec.Virtualhost.TLS the minimum protocol version is greater than the maximum protocol version";
+        return Err(("minimumProtocolVersion", message));
+    }
+    Ok(versions)
+}
+
+/// A Secret as it is named in a namespace: `name` or `namespace/name`.
+pub(super) fn secret(namespace: &str, name: &str) -> ObjectKey {
+    let (namespace, name) = name.split_once('/').unwrap_or((namespace, name));
+    scheme::secret_key(namespace, name)
+}
+
+/// May a proxy use this Secret?
+pub(super) fn delegated(proxy: &ObjectKey, secret: &ObjectKey, reader: &mut Reader<'_>) -> bool {
+    proxy.namespace == secret.namespace || reader.delegated(&proxy.namespace, secret)
+}
