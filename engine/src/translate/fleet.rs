@@ -91,8 +91,8 @@ pub(super) struct Fleet {
     plan: Arc<GatewayPlan>,
     tables: BTreeMap<TableName, Table>,
     backends: BTreeMap<Backend, usize>,
-    /// Whom filters ask, beside back ends of routes.
-    remotes: BTreeMap<Remote, usize>,
+    /// Whom filters ask, beside back ends of routes, and for which route objects.
+    remotes: BTreeMap<Remote, BTreeSet<ObjectKey>>,
     services: BTreeMap<ServicePort, usize>,
     certificates: BTreeSet<ObjectKey>,
     /// What certificates of clients are checked against.
@@ -273,8 +273,8 @@ impl Fleet {
         }
         let remotes = |plan: Option<&Arc<RoutePlan>>| plan.map(|plan| plan.remotes()).unwrap_or_default();
         let (before, after) = (remotes(old.as_ref()), remotes(new.as_ref()));
-        after.difference(&before).for_each(|remote| self.use_remote(remote));
-        before.difference(&after).for_each(|remote| self.release_remote(remote));
+        after.difference(&before).for_each(|remote| self.use_remote(remote, route));
+        before.difference(&after).for_each(|remote| self.release_remote(remote, route));
         let backends = |plan: Option<Arc<RoutePlan>>| plan.map(|plan| plan.backends.clone()).unwrap_or_default();
         let (before, after) = (backends(old), backends(new));
         after.difference(&before).for_each(|backend| self.use_backend(backend));
@@ -324,33 +324,34 @@ impl Fleet {
         self.changed = true;
     }
 
-    fn use_remote(&mut self, remote: &Remote) {
+    fn use_remote(&mut self, remote: &Remote, route: &ObjectKey) {
         if let Remote::Backend(backend) = remote {
             return self.use_backend(backend);
         }
-        let users = self.remotes.entry(remote.clone()).or_insert(0);
-        *users += 1;
-        if *users > 1 {
-            return;
+        let users = self.remotes.entry(remote.clone()).or_default();
+        let first = users.is_empty();
+        users.insert(route.clone());
+        self.put_remote(remote);
+        if first {
+            remote.services().into_iter().for_each(|service| *self.services.entry(service.clone()).or_insert(0) += 1);
         }
-        let resource = Resource::new(names::remote(remote), encode::cluster::remote(remote), origins(remote));
-        self.put(ResourceType::Cluster, Arc::new(resource));
-        remote.services().into_iter().for_each(|service| *self.services.entry(service.clone()).or_insert(0) += 1);
     }
 
-    fn release_remote(&mut self, remote: &Remote) {
+    fn release_remote(&mut self, remote: &Remote, route: &ObjectKey) {
         if let Remote::Backend(backend) = remote {
             return self.release_backend(backend);
         }
-        if !released(&mut self.remotes, remote) {
-            return;
+        let Some(users) = self.remotes.get_mut(remote) else { return };
+        users.remove(route);
+        if !users.is_empty() {
+            return self.put_remote(remote);
         }
+        self.remotes.remove(remote);
         // Of an object that has changed the cluster has the same name.
         let name = names::remote(remote);
         let other = self.remotes.keys().find(|other| names::remote(other) == name);
         if let Some(other) = other.cloned() {
-            let resource = Resource::new(name, encode::cluster::remote(&other), origins(&other));
-            self.put(ResourceType::Cluster, Arc::new(resource));
+            self.put_remote(&other);
         } else {
             self.snapshot.remove(ResourceType::Cluster, &name);
             if let Remote::Group(group) = remote {
@@ -363,6 +364,17 @@ impl Fleet {
             }
         }
         self.changed = true;
+    }
+
+    fn put_remote(&mut self, remote: &Remote) {
+        let mut origins = origins(remote);
+        // A host outside is nobody's object: it is there for those who ask it.
+        if matches!(remote, Remote::Host(_)) {
+            let users: Origins = self.remotes.get(remote).into_iter().flatten().cloned().collect();
+            origins = Origins::union([&origins, &users]);
+        }
+        let resource = Resource::new(names::remote(remote), encode::cluster::remote(remote), origins);
+        self.put(ResourceType::Cluster, Arc::new(resource));
     }
 
     /// The endpoints of groups of several Services.
