@@ -94,6 +94,8 @@ pub struct HostSettings {
 /// <https://gateway-api.sigs.k8s.io/reference/spec/#httproutematch>
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Precedence {
+    /// Does it stand in its host by a claim that an earlier version made? Then whatever is claimed today comes first.
+    pub lent: bool,
     /// Kind of path and its length, or a place that was worked out before.
     pub path: PathRank,
     /// Does it ask for no method?

@@ -23,6 +23,7 @@ use crate::apis::gateway::GROUP;
 use crate::apis::scheme;
 use crate::encode::route::direct_response;
 use crate::model::Response;
+use crate::translate::route::RoutePlan;
 
 /// The name of the host that answers for a whole route configuration.
 const EVERYTHING: &str = "*";
@@ -93,10 +94,13 @@ impl Line {
             return false;
         }
         let Some(object) = around.objects.get(&owner) else { return true };
-        let stands = around.translator.route(&owner).is_some_and(|plan| {
+        let here = |plan: &Arc<RoutePlan>| {
             let mut places = plan.places.iter();
             places.any(|(gateway, _, host)| *gateway == self.gateway && host.domain() == domain)
-        });
+        };
+        // By a claim of today, or by one that stands in for a claim of today.
+        let stands = around.translator.route(&owner).is_some_and(here)
+            || around.translator.served_route(&self.fleet, &owner).is_some_and(here);
         let granted = || clusters(route).all(|cluster| self.is_granted(&owner, cluster, around));
         // Of an HTTPProxy the guard may stand in a root.
         let roots = around.translator.roots_of(&owner).filter_map(|root| around.objects.get(root));

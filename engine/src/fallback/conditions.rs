@@ -9,7 +9,7 @@ use std::sync::Arc;
 use holdfast_graph::{Detected, Node, ObjectKey, Step};
 
 use super::derive::Broken;
-use super::events::{serving, why};
+use super::events::{left_out, serving, why};
 use super::survey::{field, speaking};
 use super::view::{FallbackReport, Identity};
 use crate::engine::Engine;
@@ -39,10 +39,7 @@ impl Engine {
     ) -> Option<Told> {
         let desired = plan.parents.get(parent)?;
         let as_desired = Told { accepted: desired.accepted.clone(), others: plan.conditions.clone() };
-        let gateways: BTreeSet<&ObjectKey> = desired.attachments.iter().map(|at| &at.listener.gateway).collect();
-        // The Gateways of one parent are one.
-        let Some(gateway) = gateways.first() else { return Some(as_desired) };
-        let name = gateway.namespaced_name();
+        let name = desired.gateway.namespaced_name();
         let Some(condition) = condition(report, key, &name) else { return Some(as_desired) };
         if condition.reason == "Backfilled" {
             return Some(self.backfilled(key, plan, &name, as_desired, condition));
@@ -97,7 +94,7 @@ impl Engine {
             if accepted.status == "True" {
                 accepted = Condition::new("Accepted", false, "UnsupportedValue", reasons);
             }
-        } else if !sections.is_empty() {
+        } else if !sections.is_empty() && accepted.status == "True" {
             let message = format!("Fall Back {reasons}; {}", condition.message);
             others.push(Condition::new(PARTIALLY_INVALID, true, "UnsupportedValue", message));
         }
@@ -131,8 +128,7 @@ pub(crate) fn condition(report: &FallbackReport, key: &ObjectKey, gateway: &str)
             }
             Step::Excluded | Step::Current => {
                 object = report.excluded_objects.iter().map(|known| &known.object).find(|known| known.is(key));
-                let section = if node.section.is_empty() { String::new() } else { format!("{} ", node.section) };
-                forms.insert(format!("{section}left out"));
+                forms.insert(left_out(&node.section));
             }
         }
     }

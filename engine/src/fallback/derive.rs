@@ -8,6 +8,7 @@ use std::sync::Arc;
 use holdfast_graph::{Detected, Gates, Graph, Node, ObjectKey, Plan, Step, Verdict};
 
 use super::checker::Objection;
+use super::claims;
 use super::world::World;
 use crate::fault::Class;
 use crate::translate::overlay::{Closing, Manner, Overlay};
@@ -72,10 +73,12 @@ pub(crate) fn derive(world: &World<'_>, graph: &Graph) -> Derived {
     let mut refused = refused(world, &mut derived.retry_at);
     refused.extend(world.held.map(|held| changed(held, world)).unwrap_or_default());
     derived.broken.extend(refused.iter().map(|(node, broken)| (node.clone(), broken.clone())));
-    if derived.broken.is_empty() {
-        return derived;
-    }
+    let claims = claims::found(world);
+    derived.broken.extend(claims.stood_in_for.clone());
     for _ in 0..STAND_INS_MAX {
+        if derived.broken.is_empty() {
+            break;
+        }
         let nodes: BTreeSet<Node> = derived.broken.keys().cloned().collect();
         derived.plan = Plan::derive(&nodes, graph, world, &gates);
         derived.overlay = Overlay::default();
@@ -88,6 +91,7 @@ pub(crate) fn derive(world: &World<'_>, graph: &Graph) -> Derived {
         derived.broken.extend(more.iter().map(|(node, broken)| (node.clone(), broken.clone())));
         refused.extend(more);
     }
+    claims.tell(&mut derived, world);
     derived
 }
 
@@ -135,7 +139,7 @@ fn found_by_translation(world: &World<'_>) -> BTreeMap<Node, Broken> {
     broken
 }
 
-fn by_translation(field: String, message: String) -> Broken {
+pub(super) fn by_translation(field: String, message: String) -> Broken {
     Broken { detected: Detected::Translation, field: field.into(), message: message.into(), since: None }
 }
 

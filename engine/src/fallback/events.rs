@@ -194,14 +194,23 @@ fn forms(report: &FallbackReport) -> BTreeMap<(&Identity, Step), BTreeSet<String
         forms.entry((&replaced.object, Step::Replaced)).or_default().insert(words);
     }
     for excluded in &report.excluded_objects {
-        forms.entry((&excluded.object, Step::Excluded)).or_default().insert("left out".to_owned());
+        forms.entry((&excluded.object, Step::Excluded)).or_default().insert(left_out(&excluded.section));
     }
     forms
 }
 
+/// `left out`, with what of the object it is.
+pub(crate) fn left_out(section: &str) -> String {
+    if section.is_empty() { "left out".to_owned() } else { format!("{section} left out") }
+}
+
 /// `serving generation 4 (last valid, since …)`.
 pub(crate) fn serving(backfilled: &BackfilledObject) -> String {
-    format!("serving generation {} (last valid, since {})", backfilled.served_generation, backfilled.served_since)
+    let (generation, since) = (backfilled.served_generation, backfilled.served_since);
+    match &*backfilled.section {
+        "" => format!("serving generation {generation} (last valid, since {since})"),
+        section => format!("serving {section} as in generation {generation} (last valid, since {since})"),
+    }
 }
 
 /// The cause of what is done with an object, in a sentence.

@@ -116,6 +116,11 @@ impl Lines {
     }
 
     fn tick(&mut self, around: &mut Around<'_>) {
+        let due = self.iter().filter(|line| line.derived.retry_at.is_some_and(|at| at <= around.now_ms));
+        let due = due.map(|line| line.gateway.clone()).collect();
+        if self.lend(&due, around) {
+            around.translator.translate(around.objects, around.graph);
+        }
         for line in self.gateways.values_mut().flatten() {
             let late = match &line.stage {
                 Stage::Canary { node, deadline, waiting, .. } if *deadline <= around.now_ms && !waiting.is_empty() => {

@@ -1,12 +1,14 @@
 //! A last valid version under today's claims.
 //!
 //! Last valid supplies the content of rules and nothing else: where a route attaches, for which hosts, and what its
-//! metadata says are the desired version's. A claim that only the last valid version makes is not made.
+//! metadata says are the desired version's. A claim that only the last valid version makes is not made. One that cannot
+//! be used falls back to the last valid one; translation lets it give way to whatever others claim today.
 
 use std::sync::Arc;
 
 use crate::apis::Body;
 use crate::apis::gateway::route::Route;
+use crate::check;
 use crate::object::Object;
 
 /// The last valid version as it may be served now; of an object of which nothing can be read, as it was.
@@ -21,5 +23,61 @@ pub(crate) fn hybrid(desired: Option<&Object>, last: &Arc<Object>) -> Arc<Object
 }
 
 fn under_claims<R: Clone>(desired: &Route<R>, last: &Route<R>) -> Route<R> {
-    Route { parents: desired.parents.clone(), hostnames: desired.hostnames.clone(), rules: last.rules.clone() }
+    Route {
+        parents: desired.parents.clone(),
+        hostnames: hostnames(&desired.hostnames, &last.hostnames),
+        rules: last.rules.clone(),
+    }
+}
+
+/// The desired hostnames; one that cannot be used is the last valid one that it was made of.
+///
+/// That is the one at its place, where neither list is longer, or else all that are missing. What may have been taken
+/// away on purpose is not added: where something else was added, or more is missing than cannot be used. Where none can be
+/// used, the claim as a whole is the last valid one.
+fn hostnames(desired: &[Arc<str>], last: &[Arc<str>]) -> Vec<Arc<str>> {
+    let is_usable = |hostname: &&Arc<str>| check::host::hostname(hostname).is_ok();
+    let usable: Vec<&Arc<str>> = desired.iter().filter(is_usable).collect();
+    let unusable = desired.len() - usable.len();
+    if usable.is_empty() && unusable > 0 {
+        return last.to_vec();
+    }
+    let missing: Vec<&Arc<str>> = last.iter().filter(|hostname| !usable.contains(hostname)).collect();
+    let pairs = desired.iter().zip(last).filter(|(now, _)| !is_usable(now));
+    let in_place: Vec<&Arc<str>> = pairs.map(|(_, then)| then).filter(|then| missing.contains(then)).collect();
+    let nothing_new = usable.iter().all(|hostname| last.contains(hostname));
+    let lent = if desired.len() == last.len() && in_place.len() == unusable {
+        in_place
+    } else if nothing_new && missing.len() <= unusable {
+        missing
+    } else {
+        Vec::new()
+    };
+    if lent.is_empty() { desired.to_vec() } else { usable.into_iter().chain(lent).cloned().collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hostnames_that_fall_back() {
+        let rows: [(&[&str], &[&str], &[&str]); 11] = [
+            (&["a.test"], &["b.test"], &["a.test"]),
+            (&["a.test", "b_!"], &["a.test", "b.test"], &["a.test", "b.test"]),
+            (&["b_!", "a.test"], &["a.test", "b.test"], &["a.test", "b.test"]),
+            (&["b_!"], &["b.test"], &["b.test"]),
+            (&["b_!"], &["a.test", "b.test"], &["a.test", "b.test"]),
+            (&["b_!"], &[], &[]),
+            (&["a.test", "b_!"], &["a.test"], &["a.test", "b_!"]),
+            (&["a.test", "b_!"], &["a.test", "b.test", "c.test"], &["a.test", "b_!"]),
+            (&["d.test", "b_!"], &["a.test"], &["d.test", "b_!"]),
+            (&["d.test", "b_!"], &["a.test", "b.test"], &["d.test", "b.test"]),
+            (&["b.test", "a_!"], &["a.test", "b.test"], &["b.test", "a.test"]),
+        ];
+        let names = |names: &[&str]| names.iter().map(|name| Arc::from(*name)).collect::<Vec<Arc<str>>>();
+        for (desired, last, expected) in rows {
+            assert_eq!(hostnames(&names(desired), &names(last)), names(expected), "{desired:?} after {last:?}");
+        }
+    }
 }

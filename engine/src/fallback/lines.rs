@@ -105,7 +105,10 @@ impl Lines {
 
     /// Objects changed: translates, and settles what that touches.
     pub(crate) fn translate(&mut self, around: &mut Around<'_>, actions: &mut Vec<Action>) {
-        let changes = around.translator.translate(around.objects, around.graph);
+        let mut changes = around.translator.translate(around.objects, around.graph);
+        if self.lend(&changes.gateways, around) {
+            changes.add(around.translator.translate(around.objects, around.graph));
+        }
         for key in changes.withdrawn {
             let gateway: Arc<str> = key.namespaced_name().into();
             self.gateways.remove(&gateway);
@@ -119,7 +122,7 @@ impl Lines {
         let mut touched: BTreeSet<ObjectKey> = changes.fleets.into_iter().map(|(id, _)| id.gateway).collect();
         let mut replan: BTreeSet<ObjectKey> = changes.gateways;
         for key in &changes.routes {
-            replan.extend(around.translator.route(key).iter().flat_map(|plan| plan.gateways()).cloned());
+            replan.extend(around.translator.route(key).iter().flat_map(|plan| plan.concerns()).cloned());
         }
         // What is unusable now is broken wherever a version of it is known.
         for line in self.gateways.values().flatten() {

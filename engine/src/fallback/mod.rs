@@ -10,6 +10,7 @@ pub(crate) mod around;
 pub mod attribution;
 pub(crate) mod blame;
 pub mod checker;
+mod claims;
 pub(crate) mod closed;
 pub(crate) mod conditions;
 mod convictions;

@@ -14,7 +14,7 @@ use super::line::Line;
 use super::rollout::Stage;
 use super::view::{
     BackfilledObject, BrokenObject, Deviations, EnvoyCounts, ExcludedObject, FallbackReport, GatewayState, Identity,
-    ReplacedObject, ReplacedScope, ServedState, Status,
+    ReplacedObject, Scope, ServedState, Status,
 };
 use crate::apis::scheme;
 use crate::engine::Engine;
@@ -101,9 +101,9 @@ struct Survey<'a> {
     engine: &'a Engine,
     gateways: Vec<GatewayState>,
     broken: BTreeMap<ObjectKey, BrokenObject>,
-    backfilled: BTreeMap<(ObjectKey, i64), BackfilledObject>,
+    backfilled: BTreeMap<(Node, i64), BackfilledObject>,
     replaced: BTreeMap<(ObjectKey, Arc<str>, u16), ReplacedObject>,
-    excluded: BTreeMap<ObjectKey, ExcludedObject>,
+    excluded: BTreeMap<Node, ExcludedObject>,
 }
 
 impl<'a> Survey<'a> {
@@ -218,12 +218,13 @@ impl<'a> Survey<'a> {
                     state.untranslated.insert(object.clone(), message);
                 }
                 let desired_generation = self.generation(&node.key);
-                let known = self.backfilled.entry((node.key.clone(), served_generation)).or_insert(BackfilledObject {
+                let known = self.backfilled.entry((node.clone(), served_generation)).or_insert(BackfilledObject {
                     object,
                     causing_objects: BTreeSet::new(),
                     desired_generation,
                     served_generation,
                     served_since: Moment(since),
+                    section: node.section.clone(),
                 });
                 known.causing_objects.extend(causing_objects);
                 known.served_since = known.served_since.min(Moment(since));
@@ -248,14 +249,19 @@ impl<'a> Survey<'a> {
             }
             if answers.is_empty() {
                 deviations.steps.insert(node.clone(), (Step::Excluded, 0));
-                self.exclude(&node.key, object, causing_objects);
+                self.exclude(node, object, causing_objects);
             }
         }
     }
 
-    fn exclude(&mut self, key: &ObjectKey, object: Identity, causing_objects: BTreeSet<String>) {
-        let fresh = || ExcludedObject { object, causing_objects: BTreeSet::new() };
-        self.excluded.entry(key.clone()).or_insert_with(fresh).causing_objects.extend(causing_objects);
+    fn exclude(&mut self, node: &Node, object: Identity, causing_objects: BTreeSet<String>) {
+        let fresh = || ExcludedObject {
+            object,
+            causing_objects: BTreeSet::new(),
+            scope: scope(&node.section),
+            section: node.section.clone(),
+        };
+        self.excluded.entry(node.clone()).or_insert_with(fresh).causing_objects.extend(causing_objects);
     }
 
     /// Objects that nothing can be read of, and that no line knows an earlier version of: nobody knows where they
@@ -278,7 +284,7 @@ impl<'a> Survey<'a> {
             self.broken.insert(key.clone(), broken);
             // What others hang on is served as it was read last.
             if self.engine.objects().get(key).is_none() {
-                self.exclude(key, object, BTreeSet::from([key.to_string()]));
+                self.exclude(&Node::whole(key.clone()), object, BTreeSet::from([key.to_string()]));
             }
         }
     }
@@ -338,11 +344,12 @@ fn untranslated(plan: &RoutePlan) -> String {
     replaced.collect::<Vec<_>>().join("; ")
 }
 
-fn scope(section: &str) -> ReplacedScope {
+fn scope(section: &str) -> Scope {
     match section {
-        "" => ReplacedScope::Object,
-        section if section.starts_with("listeners") => ReplacedScope::Listener,
-        _ => ReplacedScope::Rule,
+        "" => Scope::Object,
+        section if section.starts_with("listeners") => Scope::Listener,
+        section if section.starts_with("hostnames") => Scope::Hostname,
+        _ => Scope::Rule,
     }
 }
 

@@ -105,6 +105,9 @@ pub struct BackfilledObject {
     pub served_generation: i64,
     /// Since when that version is known to be good.
     pub served_since: Moment,
+    /// What of the object it is, where that is not all of it: as in `listeners[web]`, of which the hostname is served.
+    #[serde(default, skip_serializing_if = "str::is_empty")]
+    pub section: Arc<str>,
 }
 
 /// What a direct response stands in the place of.
@@ -117,22 +120,25 @@ pub struct ReplacedObject {
     /// The broken objects behind it.
     pub causing_objects: BTreeSet<String>,
     /// What of the object is replaced.
-    pub scope: ReplacedScope,
+    pub scope: Scope,
     /// Where it stands in the object, as in `rules[1]`; empty for the object as a whole.
     pub section: Arc<str>,
     /// The status that requests get.
     pub response: u16,
 }
 
-/// What of an object is replaced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+/// What of an object is replaced or left out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum ReplacedScope {
+pub enum Scope {
     /// A rule of a route.
     Rule,
     /// A listener of a Gateway.
     Listener,
+    /// A hostname of a route.
+    Hostname,
     /// All of it.
+    #[default]
     Object,
 }
 
@@ -145,6 +151,12 @@ pub struct ExcludedObject {
     pub object: Identity,
     /// The broken objects behind it.
     pub causing_objects: BTreeSet<String>,
+    /// What of the object is left out.
+    #[serde(default)]
+    pub scope: Scope,
+    /// Where it stands in the object, as in `listeners[web]`; empty for the object as a whole.
+    #[serde(default)]
+    pub section: Arc<str>,
 }
 
 /// Where a Gateway is.

@@ -24,6 +24,11 @@ use crate::translate::route::RoutePlan;
 /// On an object: how it may be served when it is broken. `never` keeps it from being backfilled.
 pub(crate) const FALLBACK_ANNOTATION: &str = "holdfast.dev/fallback";
 
+/// Does an object let another version of it stand in, as far as it says?
+pub(crate) fn may_stand_in(object: &Object) -> bool {
+    object.metadata.annotations.get(FALLBACK_ANNOTATION).is_none_or(|value| value != "never")
+}
+
 /// Everything that a line decides from.
 pub(crate) struct World<'a> {
     pub(crate) gateway: &'a ObjectKey,
@@ -97,28 +102,33 @@ impl World<'_> {
         if desired.is_none() && !self.unusable.contains(key) {
             return None;
         }
-        let never = |object: &Object| {
-            object.metadata.annotations.get(FALLBACK_ANNOTATION).is_some_and(|value| value == "never")
-        };
         // No last valid version names one: what has one is not whole.
         let guarded = desired.is_some_and(|desired| desired.body.names_guard(None));
         let began = self.since.get(key).copied().unwrap_or(self.now());
         let max_age = self.settings.fallback.max_backfill_age;
         if guarded
             || self.apart.is_some_and(|apart| apart.contains(key))
-            || desired.is_some_and(never)
+            || desired.is_some_and(|desired| !may_stand_in(desired))
             || max_age.is_some_and(|age| self.now().saturating_sub(began) > age)
         {
             return None;
         }
         let uid = desired.map(|object| &*object.metadata.uid);
         let protects = |last: &Object| desired.is_none_or(|desired| protection::is_kept(&desired.body, &last.body));
-        let admissible = |version: &&Version| !never(&version.object) && protects(&version.object);
+        let admissible = |version: &&Version| may_stand_in(&version.object) && protects(&version.object);
         self.last_valid.of(key, uid).filter(admissible).find_map(|version| {
             let object = hybrid(desired, &version.object);
             let same = desired.is_some_and(|desired| desired.body == object.body);
             (!same && self.may_be_served(&object)).then_some(Version { object, since: version.since })
         })
+    }
+
+    /// Does a route get a host again by a claim that only its last valid version makes?
+    pub(crate) fn claims_again(&self, key: &ObjectKey) -> bool {
+        let Some(version) = self.candidate(key) else { return false };
+        let over = Overlay { objects: BTreeMap::from([(key.clone(), version.object)]), ..Overlay::default() };
+        let plan = self.translator.try_route(key, &over, self.objects);
+        plan.is_some_and(|plan| plan.lent.iter().any(|(gateway, _, _)| gateway == self.gateway))
     }
 
     /// May this version be served today, as far as is known?

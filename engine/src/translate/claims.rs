@@ -25,6 +25,8 @@ use crate::status::Condition;
 ///
 /// <https://kubernetes.io/docs/reference/labels-annotations-taints/#kubernetes-io-metadata-name>
 const NAMESPACE_LABEL: &str = "kubernetes.io/metadata.name";
+/// Where a route's hostnames stand.
+const HOSTNAMES: &str = "spec.hostnames";
 
 /// A listener of a Gateway.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -48,6 +50,9 @@ pub(crate) struct Attachment {
     pub(crate) hosts: Vec<Host>,
     /// Those of them that are the listener's own: a more specific listener of the port owns the others.
     pub(crate) owned: Vec<Host>,
+    /// Those of them that only an earlier version of the route names, which stands in: they give way to what others
+    /// claim today.
+    pub(crate) lent: Vec<Host>,
 }
 
 /// What became of one parentRef.
@@ -100,6 +105,9 @@ pub(super) fn claims(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'
     let (parents, hostnames) = written(object)?;
     let mut claims = Claims::default();
     let hosts = usable_hosts(key, hostnames, &mut claims.faults);
+    let desired = reader.replaced(key).and_then(|object| written(object));
+    let own = desired.map(|(_, hostnames)| usable_hosts(key, hostnames, &mut Vec::new()));
+    let hosts = Hosts { all: hosts.as_deref(), own: own.as_ref().map(|own| own.as_deref()) };
     if parents.is_empty() {
         let message = "there are no parentRefs, so that the route is served nowhere";
         claims.faults.push(Fault::new(key, Class::Ignored, "spec.parentRefs", "NoParents", message));
@@ -133,7 +141,7 @@ pub(super) fn claims(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'
             claims.faults.push(Fault::new(key, Class::Referential, field, "NoMatchingParent", message));
             continue;
         };
-        let outcome = attach(key, reference, &gateway, plan, hosts.as_deref(), settings, reader);
+        let outcome = attach(key, reference, &gateway, plan, hosts, settings, reader);
         let (accepted, attachments) = match outcome {
             Ok(attachments) => (Condition::new("Accepted", true, "Accepted", "the route is attached"), attachments),
             Err((reason, message)) => {
@@ -176,13 +184,18 @@ fn hidden(key: &ObjectKey, hostnames: &[Arc<str>], claims: &mut Claims, reader: 
     }
     for host in wanted.difference(&got) {
         let index = hostnames.iter().position(|hostname| **hostname == *host.domain());
-        let field = index.map_or_else(|| "spec.hostnames".to_owned(), |index| at("spec.hostnames", index));
+        let field = index.map_or_else(|| HOSTNAMES.to_owned(), |index| at(HOSTNAMES, index));
         let message = format!(
             "requests for {:?} go to a more specific listener of the port, which the route is not attached to",
             host.domain()
         );
         claims.faults.push(Fault::new(key, Class::Ignored, field, "HostOwnedByOtherListener", message));
     }
+}
+
+/// Is it about a hostname that cannot be used?
+pub(crate) fn is_unusable_hostname(fault: &Fault) -> bool {
+    fault.class == Class::Invalid && fault.field.starts_with(HOSTNAMES)
 }
 
 fn is_about_parents(fault: &Fault) -> bool {
@@ -201,7 +214,7 @@ fn usable_hosts(key: &ObjectKey, hostnames: &[Arc<str>], faults: &mut Vec<Fault>
         match check::host::hostname(hostname) {
             Ok(()) => hosts.push(Host::new(Some(hostname))),
             Err(error) => {
-                let field = at("spec.hostnames", index);
+                let field = at(HOSTNAMES, index);
                 faults.push(Fault::new(key, Class::Invalid, field, "UnsupportedValue", error.to_string()));
             }
         }
@@ -209,12 +222,32 @@ fn usable_hosts(key: &ObjectKey, hostnames: &[Arc<str>], faults: &mut Vec<Fault>
     Some(hosts)
 }
 
+/// The hosts that a route asks for; `None` stands for all.
+#[derive(Clone, Copy)]
+struct Hosts<'a> {
+    /// Those of the version that is read.
+    all: Option<&'a [Host]>,
+    /// Where an earlier version is read: those of the desired one.
+    own: Option<Option<&'a [Host]>>,
+}
+
+/// What hosts have in common with those of a listener.
+fn shared(own: &Host, hosts: Option<&[Host]>) -> Vec<Host> {
+    let mut shared: Vec<Host> = match hosts {
+        None => vec![own.clone()],
+        Some(hosts) => hosts.iter().filter_map(|host| own.intersection(host)).collect(),
+    };
+    shared.sort_unstable();
+    shared.dedup();
+    shared
+}
+
 fn attach(
     key: &ObjectKey,
     reference: &ParentRef,
     gateway: &ObjectKey,
     plan: &GatewayPlan,
-    hosts: Option<&[Host]>,
+    hosts: Hosts<'_>,
     settings: &Settings,
     reader: &mut Reader<'_>,
 ) -> Result<Vec<Attachment>, (&'static str, String)> {
@@ -278,18 +311,15 @@ fn attachment(
     gateway: &ObjectKey,
     plan: &GatewayPlan,
     listener: &ListenerPlan,
-    hosts: Option<&[Host]>,
+    hosts: Hosts<'_>,
 ) -> Option<Attachment> {
     let own = listener.host();
-    let mut shared: Vec<Host> = match hosts {
-        None => vec![own.clone()],
-        Some(hosts) => hosts.iter().filter_map(|host| own.intersection(host)).collect(),
-    };
-    shared.sort_unstable();
-    shared.dedup();
-    if shared.is_empty() {
+    let hosts_here = shared(&own, hosts.all);
+    if hosts_here.is_empty() {
         return None;
     }
+    let claimed = hosts.own.map(|hosts| shared(&own, hosts));
+    let lent = hosts_here.iter().filter(|host| claimed.as_ref().is_some_and(|claimed| !claimed.contains(host)));
     // A request goes to the most specific listener of its port, and to no other.
     let others: Vec<Host> = plan
         .on_port(listener.port)
@@ -298,12 +328,13 @@ fn attachment(
         .filter(|host| host.specificity() < own.specificity())
         .collect();
     let serves = listener.standing == Standing::Serving;
-    let owned = shared.iter().filter(|host| serves && !others.iter().any(|other| other.covers(host)));
+    let owned = hosts_here.iter().filter(|host| serves && !others.iter().any(|other| other.covers(host)));
     Some(Attachment {
         listener: ListenerId { gateway: gateway.clone(), name: listener.name.clone() },
         table: listener.table(),
         context: listener.context(),
+        lent: lent.cloned().collect(),
         owned: owned.cloned().collect(),
-        hosts: shared,
+        hosts: hosts_here,
     })
 }

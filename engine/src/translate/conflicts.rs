@@ -53,6 +53,20 @@ pub(super) fn within(key: &ObjectKey, listeners: &mut [ListenerPlan], faults: &m
     }
 }
 
+/// A listener with a hostname that only an earlier version claims takes no part where another one claims the same today.
+pub(super) fn give_way(listeners: &mut [ListenerPlan]) {
+    let takes_part = |listener: &&ListenerPlan| listener.standing != Standing::Out;
+    let today = listeners.iter().filter(takes_part).filter(|listener| !listener.is_lent());
+    let today: Vec<_> = today.map(|listener| (listener.port, listener.https, listener.host())).collect();
+    for listener in listeners.iter_mut().filter(|listener| listener.is_lent()) {
+        let (https, host) = (listener.https, listener.host());
+        let mut others = today.iter().filter(|(port, ..)| *port == listener.port);
+        if others.any(|(_, other, claimed)| *other != https || *claimed == host) {
+            listener.standing = Standing::Out;
+        }
+    }
+}
+
 /// Listeners by what they claim, as far as they claim it.
 fn claimants<K: Ord>(
     listeners: &[ListenerPlan],

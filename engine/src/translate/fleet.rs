@@ -257,17 +257,19 @@ impl Fleet {
             None => self.routes.remove(route),
         };
         if let Some(old) = &old {
-            self.each_place(old, |state| {
-                old.routes.iter().for_each(|rendered| drop(state.routes.remove(&rendered.route.precedence)));
+            self.each_place(old, |state, lent| {
+                for rendered in &old.routes {
+                    state.routes.remove(&Precedence { lent, ..rendered.route.precedence.clone() });
+                }
                 if old.host != HostSettings::default() {
                     state.settings = HostSettings::default();
                 }
             });
         }
         if let Some(new) = &new {
-            self.each_place(new, |state| {
-                let routes = new.routes.iter().map(|rendered| (rendered.route.precedence.clone(), rendered.clone()));
-                state.routes.extend(routes);
+            self.each_place(new, |state, lent| {
+                let precedence = |rendered: &Arc<Rendered>| Precedence { lent, ..rendered.route.precedence.clone() };
+                state.routes.extend(new.routes.iter().map(|rendered| (precedence(rendered), rendered.clone())));
                 if new.host != HostSettings::default() {
                     state.settings.clone_from(&new.host);
                 }
@@ -286,7 +288,7 @@ impl Fleet {
     /// Does it serve this version of a route object?
     pub(super) fn has(&self, route: &ObjectKey, plan: &RoutePlan) -> bool {
         let same = |known: &Arc<RoutePlan>| {
-            known.places == plan.places
+            (&known.places, &known.lent) == (&plan.places, &plan.lent)
                 && known.routes == plan.routes
                 && known.backends == plan.backends
                 && known.host == plan.host
@@ -294,10 +296,11 @@ impl Fleet {
         self.routes.get(route).is_some_and(same)
     }
 
-    fn each_place(&mut self, plan: &RoutePlan, change: impl Fn(&mut HostState)) {
-        for (_, table_name, host) in plan.places.iter().filter(|(gateway, _, _)| *gateway == self.key) {
+    fn each_place(&mut self, plan: &RoutePlan, change: impl Fn(&mut HostState, bool)) {
+        for place in plan.places.iter().filter(|(gateway, _, _)| *gateway == self.key) {
+            let (_, table_name, host) = place;
             let Some(table) = self.tables.get_mut(table_name) else { continue };
-            change(table.hosts.entry(host.clone()).or_default());
+            change(table.hosts.entry(host.clone()).or_default(), plan.lent.contains(place));
             self.dirty_hosts.insert((table_name.clone(), host.clone()));
         }
     }

@@ -148,6 +148,7 @@ fn serve(object: &Object, gateway: &Gateway, settings: &Settings, reader: &mut R
             listener::plan(key, &at("spec.listeners", index), entry, gateway, settings, reader, &mut faults)
         })
         .collect();
+    conflicts::give_way(&mut listeners);
     conflicts::within(key, &mut listeners, &mut faults);
     if let Some(address) = address.filter(|_| settings.listen_address.is_some()) {
         conflicts::between(object, address, &mut listeners, settings, reader, &mut faults);

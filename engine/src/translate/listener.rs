@@ -59,6 +59,9 @@ pub(crate) struct ListenerPlan {
     pub(crate) https: bool,
     /// Its hostname; all hosts where unset.
     pub(crate) hostname: Option<Arc<str>>,
+    /// What is wrong with its hostname as it is written. Where it takes part all the same, it has that of the last valid
+    /// version, and gives way to what others claim today.
+    pub(crate) hostname_fault: Option<String>,
     /// The kinds of route that may attach.
     pub(crate) kinds: BTreeSet<&'static str>,
     /// The namespaces whose routes may attach.
@@ -115,6 +118,11 @@ impl ListenerPlan {
         ListenerContext { https: self.https, port: self.seen_port }
     }
 
+    /// Does it take part by a hostname that only an earlier version claims?
+    pub(crate) fn is_lent(&self) -> bool {
+        self.hostname_fault.is_some() && self.standing != Standing::Out
+    }
+
     /// Throws the listener out, or closes it where it has hosts to keep.
     pub(super) fn reject(&mut self, standing: Standing, reason: &str, message: &str) {
         self.standing = standing;
@@ -161,6 +169,7 @@ pub(super) fn plan(
         declared_port: entry.written.as_ref().map_or(0, |listener| listener.port),
         https: false,
         hostname: None,
+        hostname_fault: None,
         kinds: ROUTE_KINDS.into(),
         namespaces: Namespaces::Same,
         certificates: Vec::new(),
@@ -200,10 +209,18 @@ pub(super) fn plan(
     }
     if let Some(hostname) = listener.hostname.as_deref().filter(|hostname| !hostname.is_empty()) {
         if let Err(error) = check::host::hostname(hostname) {
-            plan.reject(Standing::Out, "Invalid", &error.to_string());
-            fault(format!("{field}.hostname"), Class::Invalid, "Invalid", error.to_string());
+            let message = error.to_string();
+            fault(format!("{field}.hostname"), Class::Invalid, "Invalid", message.clone());
+            let standing = plan.standing;
+            plan.reject(Standing::Out, "Invalid", &message);
+            match reader.lent_hostname(gateway_key, &plan.name) {
+                Some(lent) => (plan.hostname, plan.standing) = (lent, standing),
+                None => plan.hostname = Some(hostname.into()),
+            }
+            plan.hostname_fault = Some(message);
+        } else {
+            plan.hostname = Some(hostname.into());
         }
-        plan.hostname = Some(hostname.into());
     }
     if !entry.whole && plan.standing == Standing::Serving {
         // What it claims is known, whom it lets in is not.

@@ -24,7 +24,7 @@ pub(crate) mod listener;
 mod narrow;
 pub(crate) mod overlay;
 pub(crate) mod proxy;
-mod reader;
+pub(crate) mod reader;
 pub(crate) mod route;
 mod rule;
 pub(crate) mod table;
@@ -53,7 +53,7 @@ use gateway::GatewayPlan;
 use overlay::Overlay;
 use proxy::host::HostClaim;
 use proxy::neighbours::Claimants;
-use reader::{Indexes, Input, Reader, Rivals};
+use reader::{Indexes, Input, LentHostnames, Reader, Rivals};
 use route::RoutePlan;
 use variant::Variants;
 
@@ -104,6 +104,10 @@ pub(crate) struct Translator {
     extensions: BTreeMap<ObjectKey, Vec<Finding>>,
     /// Routes of which a rule is served otherwise than it is written.
     replaced_routes: BTreeSet<ObjectKey>,
+    /// Routes with a hostname that cannot be used.
+    unclaimed_routes: BTreeSet<ObjectKey>,
+    /// Hostnames that listeners have from an earlier version, where they can.
+    lent: HashMap<ObjectKey, LentHostnames>,
     readers: HashMap<Input, HashSet<Unit>>,
     reads: HashMap<Unit, Vec<Input>>,
     dirty: BTreeSet<Unit>,
@@ -121,6 +125,16 @@ pub(crate) struct Changes {
     pub(crate) gateways: BTreeSet<ObjectKey>,
     /// Routes that were translated again, whether or not that changed anything.
     pub(crate) routes: BTreeSet<ObjectKey>,
+}
+
+impl Changes {
+    /// Adds those of a translation that came after.
+    pub(crate) fn add(&mut self, later: Changes) {
+        self.fleets.extend(later.fleets);
+        self.withdrawn.extend(later.withdrawn);
+        self.gateways.extend(later.gateways);
+        self.routes.extend(later.routes);
+    }
 }
 
 impl Translator {
@@ -145,6 +159,8 @@ impl Translator {
             shares: BTreeMap::new(),
             extensions: BTreeMap::new(),
             replaced_routes: BTreeSet::new(),
+            unclaimed_routes: BTreeSet::new(),
+            lent: HashMap::new(),
             readers: HashMap::new(),
             reads: HashMap::new(),
             dirty: BTreeSet::new(),
@@ -330,6 +346,7 @@ impl Translator {
             rivals: &self.rivals,
             claimants: &self.claimants,
             hosts: &self.hosts,
+            lent: &self.lent,
             reads: Vec::new(),
             edges: Vec::new(),
         }

@@ -52,6 +52,9 @@ pub(super) struct Rival {
     pub(super) hosts: Vec<Host>,
 }
 
+/// Hostnames of a Gateway's last valid version, by listener: none stands for all hosts.
+pub(crate) type LentHostnames = BTreeMap<Arc<str>, Option<Arc<str>>>;
+
 /// Routes at a listener, by kind.
 pub(super) type Rivals = HashMap<(ListenerId, Arc<str>), HashMap<ObjectKey, Rival>>;
 
@@ -129,6 +132,7 @@ pub(super) struct Reader<'a> {
     pub(super) rivals: &'a Rivals,
     pub(super) claimants: &'a Claimants,
     pub(super) hosts: &'a BTreeMap<ObjectKey, Arc<HostClaim>>,
+    pub(super) lent: &'a HashMap<ObjectKey, LentHostnames>,
     pub(super) reads: Vec<Input>,
     pub(super) edges: Vec<Edge>,
 }
@@ -139,6 +143,11 @@ impl<'a> Reader<'a> {
         self.reads.push(Input::Object(key.clone()));
         let Some(over) = self.over else { return self.objects.get(key) };
         if over.hidden.contains(key) { None } else { over.objects.get(key).or_else(|| self.objects.get(key)) }
+    }
+
+    /// The desired version of an object that is read in another one.
+    pub(super) fn replaced(&self, key: &ObjectKey) -> Option<&'a Arc<Object>> {
+        self.over.filter(|over| over.objects.contains_key(key)).and_then(|_| self.objects.get(key))
     }
 
     /// An object as it is today, whatever version of it is read otherwise: of those who may come in there is no earlier
@@ -232,6 +241,11 @@ impl<'a> Reader<'a> {
     pub(super) fn plan(&mut self, gateway: &ObjectKey) -> Option<&'a Arc<GatewayPlan>> {
         self.reads.push(Input::Plan(gateway.clone()));
         self.plans.get(gateway)
+    }
+
+    /// The hostname that a listener had in the Gateway's last valid version, where it may have it again.
+    pub(super) fn lent_hostname(&self, gateway: &ObjectKey, listener: &str) -> Option<Option<Arc<str>>> {
+        self.lent.get(gateway)?.get(listener).cloned()
     }
 
     /// The routes of a kind at a listener.

@@ -74,6 +74,8 @@ pub(crate) struct RoutePlan {
     pub(crate) routes: Vec<Arc<Rendered>>,
     /// Where they stand.
     pub(crate) places: Places,
+    /// Those of the places that only an earlier version of the object claims.
+    pub(crate) lent: Places,
     /// Back ends that they use.
     pub(crate) backends: BTreeSet<Backend>,
     /// What is wrong.
@@ -96,6 +98,11 @@ impl RoutePlan {
     /// The Gateways that it stands at.
     pub(crate) fn gateways(&self) -> BTreeSet<&ObjectKey> {
         self.places.iter().map(|(gateway, _, _)| gateway).collect()
+    }
+
+    /// The Gateways that it stands at, or asks to.
+    pub(crate) fn concerns(&self) -> BTreeSet<&ObjectKey> {
+        self.gateways().into_iter().chain(self.parents.iter().map(|parent| &parent.gateway)).collect()
     }
 
     /// Whom the filters ask that its routes need.
@@ -142,6 +149,8 @@ pub(super) fn plan(
     }
     let attachments = plan.parents.iter().flat_map(|parent| &parent.attachments);
     plan.places = attachments.flat_map(places).collect();
+    let attachments = plan.parents.iter().flat_map(|parent| &parent.attachments);
+    plan.lent = attachments.flat_map(|at| places(at).filter(|(_, _, host)| at.lent.contains(host))).collect();
     let invalid = plan.replaced.iter().filter(|replaced| replaced.class == Class::Invalid).count();
     plan.wholly_invalid = count > 0 && invalid == count;
     plan.conditions = conditions(&plan);
@@ -239,6 +248,7 @@ fn against_rivals(object: &Object, parent: &Parent, reader: &mut Reader<'_>, fau
     let mut parent = parent.clone();
     let other = if &*object.key.kind == "GRPCRoute" { "HTTPRoute" } else { "GRPCRoute" };
     let mut lost = None;
+    give_way(&mut parent, other, reader);
     parent.attachments.retain(|attachment| {
         let older = reader.rivals(&attachment.listener, other).find(|(_, rival)| {
             let meets = |host: &Host| attachment.hosts.iter().any(|own| own.intersection(host).is_some());
@@ -257,6 +267,20 @@ fn against_rivals(object: &Object, parent: &Parent, reader: &mut Reader<'_>, fau
         }
     }
     parent
+}
+
+/// A host that only an earlier version claims is given up where a route of the other kind claims it today.
+fn give_way(parent: &mut Parent, other: &str, reader: &mut Reader<'_>) {
+    for attachment in parent.attachments.iter_mut().filter(|attachment| !attachment.lent.is_empty()) {
+        let rivals: Vec<_> = reader.rivals(&attachment.listener, other).map(|(_, rival)| rival).collect();
+        let is_lost =
+            |lent: &&Host| rivals.iter().flat_map(|rival| &rival.hosts).any(|host| lent.intersection(host).is_some());
+        let lost: Vec<Host> = attachment.lent.iter().filter(is_lost).cloned().collect();
+        for hosts in [&mut attachment.hosts, &mut attachment.owned, &mut attachment.lent] {
+            hosts.retain(|host| !lost.contains(host));
+        }
+    }
+    parent.attachments.retain(|attachment| !attachment.hosts.is_empty());
 }
 
 fn conditions(plan: &RoutePlan) -> Vec<Condition> {

@@ -231,6 +231,7 @@ impl Place<'_> {
             key: self.object.key.clone(),
             name: names::route(&self.object.key, self.index, self.name, entry).into(),
             precedence: Precedence {
+                lent: false,
                 path: ranked.rank,
                 any_method: ranked.matches.method.is_none(),
                 headers: Reverse(ranked.matches.headers.len()),

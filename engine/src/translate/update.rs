@@ -6,11 +6,11 @@ use std::sync::Arc;
 use holdfast_graph::ObjectKey;
 use holdfast_xds::{Resource, ResourceType};
 
-use super::claims::{Claims, ListenerId};
+use super::claims::{self, Claims, ListenerId};
 use super::fleet::{Fleet, FleetId};
 use super::gateway::GatewayPlan;
 use super::proxy;
-use super::reader::{Input, Rival};
+use super::reader::{Input, LentHostnames, Rival};
 use super::route::RoutePlan;
 use super::{Changes, Translator, Unit};
 use crate::fault::Fault;
@@ -46,6 +46,7 @@ impl Translator {
             }
             None => {
                 self.plans.remove(key);
+                self.lent.remove(key);
                 let fleets = self.fleets_of(key);
                 if !fleets.is_empty() {
                     changes.withdrawn.push(key.clone());
@@ -57,6 +58,22 @@ impl Translator {
         if !same_to_routes {
             self.mark(&Input::Plan(key.clone()));
         }
+    }
+
+    /// Listeners of a Gateway whose hostname cannot be used have these, where nobody claims the same today; true where
+    /// that is to be translated.
+    pub(crate) fn lend(&mut self, gateway: &ObjectKey, hostnames: LentHostnames) -> bool {
+        let before = self.lent.get(gateway);
+        if before.map_or(hostnames.is_empty(), |before| *before == hostnames) {
+            return false;
+        }
+        if hostnames.is_empty() {
+            self.lent.remove(gateway);
+        } else {
+            self.lent.insert(gateway.clone(), hostnames);
+        }
+        self.dirty.insert(Unit::Gateway(gateway.clone()));
+        true
     }
 
     /// The certificates that the listeners of a Gateway use in any of its fleets.
@@ -137,6 +154,11 @@ impl Translator {
             } else {
                 self.replaced_routes.remove(key);
             }
+        }
+        if plan.as_ref().is_some_and(|plan| plan.faults.iter().any(claims::is_unusable_hostname)) {
+            self.unclaimed_routes.insert(key.clone());
+        } else {
+            self.unclaimed_routes.remove(key);
         }
         let (old, new) = (old.as_deref(), plan.as_deref());
         let gateways: BTreeSet<ObjectKey> = old.into_iter().chain(new).flat_map(RoutePlan::gateways).cloned().collect();

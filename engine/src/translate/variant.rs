@@ -283,6 +283,11 @@ impl Translator {
         self.replaced_routes.iter()
     }
 
+    /// Routes with a hostname that cannot be used.
+    pub(crate) fn unclaimed_routes(&self) -> impl Iterator<Item = &ObjectKey> {
+        self.unclaimed_routes.iter()
+    }
+
     /// The certificates that a Gateway's listeners use as desired, with the hash of each.
     pub(crate) fn certificates(&self, gateway: &ObjectKey) -> BTreeMap<ObjectKey, Content> {
         let listeners = self.plans.get(gateway).into_iter().flat_map(|plan| plan.all());

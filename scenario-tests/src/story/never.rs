@@ -61,7 +61,13 @@ fn one(stage: &Stage, envoy: &Envoy, domains: &[String], route: &Route, wrong: &
     }
     let Some(Event::Applied(object, _)) = stage.objects.get(key) else { return };
     let Object { body: Body::HttpRoute(desired), .. } = &**object else { return };
-    let claimed = |domain: &String| desired.hostnames.iter().any(|hostname| **hostname == **domain);
+    // What cannot be used may fall back to what was claimed before.
+    let falls_back = desired.hostnames.iter().any(|name| holdfast_engine::check::host::hostname(name).is_err());
+    let before = stage.named.get(key).into_iter().flatten().filter(|_| falls_back);
+    let claimed = |domain: &String| {
+        let mut names = desired.hostnames.iter().chain(before.clone());
+        names.any(|hostname| **hostname == **domain)
+    };
     if !desired.hostnames.is_empty() && !domains.iter().all(claimed) {
         wrong.push(format!("{node} serves {} for {domains:?}, which it does not claim", route.name));
     }

@@ -155,7 +155,11 @@ fn route(index: u64, dice: &mut Dice, good: bool) -> String {
     };
     let to = ["a", "b", "other/c", "nowhere"][dice.index(if good { 3 } else { 4 })];
     let matching = if !good && dice.one_in(8) { "regex: '/bad['".into() } else { format!("path: /r{index}") };
-    let host = ["shop.test", "new.test"][dice.index(2)];
+    let host = match dice.below(12) {
+        0 if !good => "'bad_!'",
+        1 if !good => "shop.test, 'bad_!'",
+        _ => ["shop.test", "new.test"][dice.index(2)],
+    };
     let guard = if !good && dice.one_in(12) { ", guard: login" } else { "" };
     let first = format!("{{{matching}, to: {to}, add: {{x-mark: {mark}}}{guard}}}");
     let mark = if good { mark } else { format!("good{}", dice.below(3)) };

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use anyhow::{Result, bail, ensure};
+use holdfast_engine::apis::Body;
 use holdfast_engine::engine::{Action, Engine, Event};
 use holdfast_engine::fallback::restored::Restored;
 use holdfast_engine::settings::Settings;
@@ -39,6 +40,8 @@ pub struct Stage {
     pub engine: Option<Engine>,
     /// The objects as they are, whether or not Holdfast knows.
     pub objects: BTreeMap<ObjectKey, Event>,
+    /// Every hostname that an object has named since it was created.
+    pub named: BTreeMap<ObjectKey, BTreeSet<Arc<str>>>,
     /// The Envoys, by node.
     pub envoys: BTreeMap<String, Envoy>,
     /// What is refused.
@@ -66,6 +69,7 @@ impl Stage {
             engine: None,
             settings,
             objects: BTreeMap::new(),
+            named: BTreeMap::new(),
             envoys: BTreeMap::new(),
             oracles: Vec::new(),
             probe,
@@ -258,6 +262,11 @@ impl Stage {
                 Event::Unusable(key, _) => key.clone(),
                 _ => continue,
             };
+            if let Event::Applied(object, _) = &event
+                && let Body::HttpRoute(route) = &object.body
+            {
+                self.named.entry(key.clone()).or_default().extend(route.hostnames.iter().cloned());
+            }
             self.objects.insert(key, event.clone());
             events.push(event);
         }
@@ -270,6 +279,7 @@ impl Stage {
         for name in names {
             let key = self.key(name)?;
             self.objects.remove(&key);
+            self.named.remove(&key);
             self.writer.deleted(name);
             events.push(Event::Deleted(key));
         }

@@ -7,11 +7,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use holdfast_graph::ObjectKey;
 
 use super::today::Today;
+use super::versions::hostnames;
 use super::{About, Objection};
 use crate::apis::Body;
 use crate::apis::gateway::GROUP;
 use crate::apis::gateway::references::ParentRef;
 use crate::apis::scheme;
+use crate::check;
 use crate::fallback::world::World;
 use crate::object::Object;
 use crate::translate::gateway::GatewayPlan;
@@ -39,9 +41,11 @@ pub(super) fn check(
     };
     let mut found = Vec::new();
     let allowed = allowed(object, gateway, world, today);
+    let lent = lent(object, plan, overlay, gateway, world, today);
     let tables = tables(gateway);
     for (_, table, host) in plan.places.iter().filter(|(at, table, _)| at == world.gateway && tables.contains(table)) {
-        if !allowed.contains(&(table.clone(), host.domain().to_owned())) {
+        let place = (table.clone(), host.domain().to_owned());
+        if !allowed.contains(&place) && !lent.contains(&place) {
             let why =
                 format!("it would stand at {table:?} for host {:?}, which it does not claim today", host.domain());
             found.push(Objection::whole(key, About::Reach, why));
@@ -51,7 +55,8 @@ pub(super) fn check(
     if let Some(desired) = world.translator.route(key) {
         let listeners = |plan: &RoutePlan| -> BTreeSet<_> {
             let attachments = plan.parents.iter().flat_map(|parent| &parent.attachments);
-            attachments.map(|attachment| attachment.listener.clone()).collect()
+            let own = attachments.filter(|attachment| attachment.hosts.len() > attachment.lent.len());
+            own.map(|attachment| attachment.listener.clone()).collect()
         };
         for listener in listeners(plan).difference(&listeners(desired)) {
             let why = format!("it would stand at listener {}, where it does not stand as desired", listener.name);
@@ -82,26 +87,63 @@ fn table(listener: &ListenerPlan) -> TableName {
 
 /// Every place where the object may stand.
 fn allowed(object: &Object, gateway: &GatewayPlan, world: &World<'_>, today: &Today<'_>) -> BTreeSet<Place> {
+    let listeners = gateway.listeners.iter();
+    listeners.flat_map(|listener| allowed_at(object, listener, gateway, world, today)).collect()
+}
+
+fn allowed_at(
+    object: &Object,
+    listener: &ListenerPlan,
+    gateway: &GatewayPlan,
+    world: &World<'_>,
+    today: &Today<'_>,
+) -> BTreeSet<Place> {
     let (parents, hostnames) = match &object.body {
         Body::HttpRoute(route) => (&route.parents, &route.hostnames),
         Body::GrpcRoute(route) => (&route.parents, &route.hostnames),
         _ => return BTreeSet::new(),
     };
-    let mut allowed = BTreeSet::new();
-    for listener in gateway.listeners.iter().filter(|listener| listener.standing == Standing::Serving) {
-        let named = parents.iter().any(|parent| names(parent, &object.key, world.gateway, listener));
-        if !named || !listener.kinds.contains(&*object.key.kind) || !lets_in(listener, &object.key, world, today) {
-            continue;
-        }
-        let own = listener.hostname.as_deref().unwrap_or("*");
-        let claimed: Vec<&str> = match hostnames.is_empty() {
-            true => vec![own],
-            false => hostnames.iter().filter_map(|hostname| common(own, hostname)).collect(),
-        };
-        let hosts = claimed.into_iter().filter(|host| has(listener, host, gateway));
-        allowed.extend(hosts.map(|host| (table(listener), host.to_owned())));
+    let named = parents.iter().any(|parent| names(parent, &object.key, world.gateway, listener));
+    let stands = listener.standing == Standing::Serving && listener.kinds.contains(&*object.key.kind);
+    if !stands || !named || !lets_in(listener, &object.key, world, today) {
+        return BTreeSet::new();
     }
-    allowed
+    let own = listener.hostname.as_deref().unwrap_or("*");
+    let claimed: Vec<&str> = match hostnames.is_empty() {
+        true => vec![own],
+        false => hostnames.iter().filter_map(|hostname| common(own, hostname)).collect(),
+    };
+    let hosts = claimed.into_iter().filter(|host| has(listener, host, gateway));
+    hosts.map(|host| (table(listener), host.to_owned())).collect()
+}
+
+/// Places that only a version which stands in claims: where it gives way, and no route of the other kind is today.
+fn lent(
+    object: &Object,
+    plan: &RoutePlan,
+    overlay: &Overlay,
+    gateway: &GatewayPlan,
+    world: &World<'_>,
+    today: &Today<'_>,
+) -> BTreeSet<Place> {
+    let own = plan.lent.iter().filter(|(at, _, _)| at == world.gateway);
+    let yielding: BTreeSet<Place> = own.map(|(_, table, host)| (table.clone(), host.domain().to_owned())).collect();
+    // Only what cannot be used falls back.
+    let falls_back = hostnames(object).iter().any(|hostname| check::host::hostname(hostname).is_err());
+    let Some(stand_in) = overlay.objects.get(&object.key).filter(|_| falls_back && !yielding.is_empty()) else {
+        return BTreeSet::new();
+    };
+    let routes = world.translator.route_keys();
+    let others = routes.iter().filter(|key| key.kind != object.key.kind).filter_map(|key| today.object(key));
+    let others: Vec<_> = others.collect();
+    let mut lent = BTreeSet::new();
+    for listener in &gateway.listeners {
+        let claimed = others.iter().flat_map(|other| allowed_at(other, listener, gateway, world, today));
+        let claimed: Vec<Place> = claimed.collect();
+        let own = allowed_at(stand_in, listener, gateway, world, today).into_iter();
+        lent.extend(own.filter(|(_, host)| claimed.iter().all(|(_, other)| common(host, other).is_none())));
+    }
+    lent.intersection(&yielding).cloned().collect()
 }
 
 /// Does a parentRef of a route mean this listener of this Gateway?

@@ -7,7 +7,7 @@ use holdfast_graph::ObjectKey;
 use super::today::Today;
 use super::{About, Objection};
 use crate::apis::Body;
-use crate::check::certificate;
+use crate::check::{certificate, host};
 use crate::fallback::world::{FALLBACK_ANNOTATION, World};
 use crate::object::Object;
 
@@ -33,7 +33,7 @@ pub(super) fn check(key: &ObjectKey, served: &Arc<Object>, world: &World<'_>, to
         if now.labels != then.labels || now.annotations != then.annotations || now.created != then.created {
             object(About::Version, "its metadata are not those of today");
         }
-        if !same_claims(&desired.body, &served.body) {
+        if !may_claim(key, desired, served, world) {
             object(About::Version, "it claims parents or hostnames that the object of today does not");
         }
         if is_never(desired) {
@@ -87,12 +87,40 @@ fn may_be_served_in_another_version(body: &Body) -> bool {
     }
 }
 
-fn same_claims(now: &Body, then: &Body) -> bool {
-    match (now, then) {
-        (Body::HttpRoute(now), Body::HttpRoute(then)) => now.parents == then.parents && now.hostnames == then.hostnames,
-        (Body::GrpcRoute(now), Body::GrpcRoute(then)) => now.parents == then.parents && now.hostnames == then.hostnames,
+/// Of the claims only a hostname that cannot be used may be another one: one that a proven version named.
+fn may_claim(key: &ObjectKey, desired: &Object, served: &Object, world: &World<'_>) -> bool {
+    match (&desired.body, &served.body) {
+        (Body::HttpRoute(now), Body::HttpRoute(then)) if now.parents != then.parents => false,
+        (Body::GrpcRoute(now), Body::GrpcRoute(then)) if now.parents != then.parents => false,
+        (Body::HttpRoute(_), Body::HttpRoute(_)) | (Body::GrpcRoute(_), Body::GrpcRoute(_)) => {
+            let (now, then) = (hostnames(desired), hostnames(served));
+            now == then || may_be_lent(now, then, key, &desired.metadata.uid, world)
+        }
         (Body::HttpRoute(_) | Body::GrpcRoute(_), _) | (_, Body::HttpRoute(_) | Body::GrpcRoute(_)) => false,
         _ => true,
+    }
+}
+
+fn may_be_lent(now: &[Arc<str>], then: &[Arc<str>], key: &ObjectKey, uid: &str, world: &World<'_>) -> bool {
+    let (good, bad): (Vec<&Arc<str>>, Vec<&Arc<str>>) = now.iter().partition(|name| host::hostname(name).is_ok());
+    let keeps = good.iter().all(|name| then.contains(name));
+    let added: Vec<&Arc<str>> = then.iter().filter(|name| !good.contains(name)).collect();
+    // Where nothing of today's claim can be used, that of a proven version counts as a whole.
+    let few = good.is_empty() || (!added.is_empty() && added.len() <= bad.len());
+    let mut proven = world.last_valid.of(key, Some(uid)).map(|version| hostnames(&version.object));
+    let known = match good.is_empty() {
+        true => proven.any(|names| *names == *then),
+        false => proven.any(|names| added.iter().all(|name| names.contains(name))),
+    };
+    !bad.is_empty() && keeps && few && known
+}
+
+/// The hostnames of a route, as they are written.
+pub(super) fn hostnames(object: &Object) -> &[Arc<str>] {
+    match &object.body {
+        Body::HttpRoute(route) => &route.hostnames,
+        Body::GrpcRoute(route) => &route.hostnames,
+        _ => &[],
     }
 }
 

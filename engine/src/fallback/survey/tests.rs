@@ -310,6 +310,8 @@ fn the_page_has_the_fields_that_it_is_meant_to_have() {
     let excluded = crate::fallback::view::ExcludedObject {
         object: report.replaced_objects[0].object.clone(),
         causing_objects: report.replaced_objects[0].causing_objects.clone(),
+        scope: crate::fallback::view::Scope::Listener,
+        section: "listeners[web]".into(),
     };
     report.excluded_objects.push(excluded);
     assert_eq!(shape(&serde_json::to_value(&report).unwrap()), shape(&example));

@@ -33,7 +33,11 @@ pub(super) fn write(against: &Against, text: &mut String) -> Result {
         let (generation, since) = (backfilled.served_generation, backfilled.served_since);
         let because = because(&backfilled.object, &backfilled.causing_objects);
         let key = backfilled.object.key();
-        writeln!(text, "{key}: backfilled with generation {generation}{desired}, good since {since}{because}")?;
+        let section = part(&backfilled.section);
+        writeln!(
+            text,
+            "{key}: {section}backfilled with generation {generation}{desired}, good since {since}{because}"
+        )?;
     }
     for replaced in &report.replaced_objects {
         let section = if replaced.section.is_empty() { "all of it" } else { &*replaced.section };
@@ -42,10 +46,15 @@ pub(super) fn write(against: &Against, text: &mut String) -> Result {
     }
     for excluded in &report.excluded_objects {
         let because = because(&excluded.object, &excluded.causing_objects);
-        writeln!(text, "{}: excluded{because}", excluded.object.key())?;
+        writeln!(text, "{}: {}excluded{because}", excluded.object.key(), part(&excluded.section))?;
     }
     names("would be deleted, since it is stored and not in the manifests", &against.gone, text)?;
     names("an Envoy has yet to take it in this version", &against.untried, text)
+}
+
+/// What of an object something is said of.
+fn part(section: &str) -> String {
+    if section.is_empty() { String::new() } else { format!("{section} ") }
 }
 
 fn store(against: &Against, text: &mut String) -> Result {

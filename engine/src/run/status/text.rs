@@ -6,6 +6,7 @@ use std::fmt::Write;
 use holdfast_graph::Detected;
 
 use super::is_current;
+use crate::fallback::events::left_out;
 use crate::fallback::view::{BrokenObject, FallbackReport, GatewayState, Identity, ServedState};
 use crate::run::store::inspect::age;
 use crate::time::Moment;
@@ -138,7 +139,9 @@ fn instead(report: &FallbackReport) -> Instead {
     let mut instead = Instead::new();
     for backfilled in &report.backfilled_objects {
         let (generation, since) = (backfilled.served_generation, backfilled.served_since);
-        let words = format!("generation {generation} is served, last valid since {since}");
+        let of =
+            if backfilled.section.is_empty() { String::new() } else { format!("{} of ", plain(&backfilled.section)) };
+        let words = format!("{of}generation {generation} is served, last valid since {since}");
         let causes = backfilled.causing_objects.iter().cloned().collect();
         instead.entry(backfilled.object.clone()).or_default().push((words, causes));
     }
@@ -150,7 +153,7 @@ fn instead(report: &FallbackReport) -> Instead {
     }
     for excluded in &report.excluded_objects {
         let causes = excluded.causing_objects.iter().cloned().collect();
-        instead.entry(excluded.object.clone()).or_default().push(("left out".to_owned(), causes));
+        instead.entry(excluded.object.clone()).or_default().push((plain(&left_out(&excluded.section)), causes));
     }
     instead
 }

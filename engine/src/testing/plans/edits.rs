@@ -96,6 +96,8 @@ impl Plans {
                 ("/spec/hostnames", json!(["cart.example.com"])),
                 ("/spec/hostnames", json!(["*.example.com", "grpc.example.org"])),
                 ("/spec/hostnames", json!(["bad..host"])),
+                ("/spec/hostnames", json!(["cart.example.com", "bad..host"])),
+                ("/spec/hostnames", json!(["*.example.com", "bad..host"])),
                 ("/spec/hostnames", json!([])),
                 ("/spec/parentRefs", json!([{"name": "public", "namespace": "infra"}])),
                 ("/spec/parentRefs", json!([{"name": "public", "namespace": "infra", "port": 8443}])),

@@ -190,6 +190,7 @@ fn listener(name: Arc<str>, https: bool, port: u16, seen_port: u16, hostname: Op
         declared_port: port.into(),
         https,
         hostname,
+        hostname_fault: None,
         kinds: ["HTTPProxy"].into(),
         namespaces: Namespaces::None,
         certificates: Vec::new(),

@@ -95,6 +95,7 @@ pub(in crate::translate) fn give_way(
             attachment.hosts.iter().filter_map(|host| Some((host.clone(), taken(host, reader)?))).collect();
         attachment.hosts.retain(|host| !gone.contains_key(host));
         attachment.owned.retain(|host| !gone.contains_key(host));
+        attachment.lent.retain(|host| !gone.contains_key(host));
         lost.extend(gone);
     }
     parent.attachments.retain(|attachment| !attachment.hosts.is_empty());

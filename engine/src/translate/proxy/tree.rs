@@ -329,6 +329,7 @@ impl Host<'_> {
             key: owner.key.clone(),
             name: name.into(),
             precedence: Precedence {
+                lent: false,
                 path: PathRank::Placed(place),
                 any_method: true,
                 headers: Reverse(0),

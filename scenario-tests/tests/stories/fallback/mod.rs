@@ -3,6 +3,7 @@
 //! Envoys are started with Envoy's own limit of expressions, 100, where Holdfast expects 10,000: an everyday expression is
 //! then accepted by translation and refused by Envoy. Every route says in its answers which version of it is served.
 
+mod claims;
 mod estate;
 mod figures;
 mod fleet;
@@ -23,6 +24,7 @@ use serde_json::Value;
 
 pub(crate) fn stories() -> Vec<Story> {
     [
+        claims::stories(),
         figures::stories(),
         fleet::stories(),
         held::stories(),

@@ -69,6 +69,23 @@ fn a_route_of_yesterday() {
 }
 
 #[test]
+fn a_host_that_is_lent_and_gives_way_to_nobody() {
+    let mut plans = good();
+    plans.edit(CART, "/spec/hostnames", json!(["bad..host"]));
+    let overlay = plans.planned().0.overlay;
+    let served = plans.translator.try_route(&cart(), &overlay, &plans.objects).unwrap();
+    let against = |plan: &RoutePlan, overlay: &Overlay| {
+        let world = plans.world();
+        let gateway = plans.translator.gateway(&plans.gateway).unwrap();
+        about(route(&cart(), plan, overlay, gateway, &world, &Today::new(&world)))
+    };
+    assert!(!served.lent.is_empty());
+    assert_eq!(against(&served, &overlay), []);
+    assert_eq!(against(&RoutePlan { lent: Default::default(), ..served.clone() }, &overlay), [About::Reach]);
+    assert_eq!(against(&served, &Overlay::default()), [About::Reach]);
+}
+
+#[test]
 fn a_route_whose_back_end_is_gone() {
     let mut plans = good();
     let yesterday = plans.translator.route(&cart()).unwrap().clone();

@@ -98,6 +98,21 @@ fn hostnames_of_then() {
 }
 
 #[test]
+fn hostnames_that_nobody_claimed() {
+    let mut plans = broken();
+    plans.edit(CART, "/spec/hostnames", json!(["bad..host"]));
+    let lent = plans.planned().0.overlay.objects.get(&cart()).unwrap().clone();
+    assert_eq!(plans.objections(&plans.planned()), []);
+    let Body::HttpRoute(route) = &lent.body else { panic!("no route") };
+    for hostnames in [vec!["other.example.com"], vec!["cart.example.com", "other.example.com"], vec![]] {
+        let mut spoilt = (**route).clone();
+        spoilt.hostnames = hostnames.into_iter().map(Arc::from).collect();
+        let spoilt = Arc::new(Object { body: Body::HttpRoute(Arc::new(spoilt)), ..(*lent).clone() });
+        closes(&plans, spoilt, About::Version);
+    }
+}
+
+#[test]
 fn parents_of_then() {
     let mut plans = broken();
     let last = last_valid(&plans);

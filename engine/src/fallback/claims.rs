@@ -1,0 +1,137 @@
+//! Claims that cannot be used: hostnames of routes and of listeners.
+//!
+//! With backfill on they fall back to those of the last valid version. A route does so as a whole, under its hybrid
+//! (`hybrid.rs`), where that gives it a host again. A listener keeps everything else of today: translation is lent the
+//! hostname. Either gives way to what others claim today. Where nothing stands in, the claim is left out, which is told.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use holdfast_graph::{Decision, Node, ObjectKey, Step};
+
+use super::around::Around;
+use super::derive::{Broken, Derived, by_translation};
+use super::last_valid::Version;
+use super::lines::Lines;
+use super::world::{World, may_stand_in};
+use crate::apis::Body;
+use crate::object::Object;
+use crate::translate::claims::is_unusable_hostname;
+use crate::translate::gateway::GatewayPlan;
+use crate::translate::reader::LentHostnames;
+
+/// What was found of one Gateway's claims.
+#[derive(Debug, Default)]
+pub(super) struct Claims {
+    /// Hostnames of routes of which an earlier version gets a host again: these routes are backfilled.
+    pub(super) stood_in_for: BTreeMap<Node, Broken>,
+    /// What is left out.
+    left_out: BTreeMap<Node, Broken>,
+    /// Listeners by the hostname of an earlier version.
+    lent: BTreeMap<Node, Broken>,
+}
+
+/// Looks at the routes and listeners of a line's Gateway.
+pub(super) fn found(world: &World<'_>) -> Claims {
+    let mut claims = Claims::default();
+    let gates = &world.settings.fallback;
+    if !gates.isolate || !gates.use_last_valid || world.held.is_some() {
+        return claims;
+    }
+    for key in world.translator.unclaimed_routes() {
+        let Some(plan) = world.translator.route(key) else { continue };
+        if !plan.parents.iter().any(|parent| parent.gateway == *world.gateway) {
+            continue;
+        }
+        let faults = plan.faults.iter().filter(|fault| is_unusable_hostname(fault));
+        let broken = faults.map(|fault| {
+            let section = fault.field.strip_prefix("spec.").unwrap_or(&fault.field);
+            let node = Node::section(key.clone(), section);
+            (node, by_translation(fault.field.clone(), fault.message.clone()))
+        });
+        match world.claims_again(key) {
+            true => claims.stood_in_for.extend(broken),
+            false => claims.left_out.extend(broken),
+        }
+    }
+    let listeners = world.translator.gateway(world.gateway).map(|plan| plan.listeners.as_slice()).unwrap_or_default();
+    for listener in listeners {
+        let Some(why) = &listener.hostname_fault else { continue };
+        let node = Node::section(world.gateway.clone(), format!("listeners[{}]", listener.name));
+        let broken = by_translation(format!("{}.hostname", listener.field), why.clone());
+        match listener.is_lent() {
+            true => claims.lent.insert(node, broken),
+            false => claims.left_out.insert(node, broken),
+        };
+    }
+    claims
+}
+
+impl Claims {
+    /// Adds to a plan what none of its steps is about.
+    pub(super) fn tell(self, derived: &mut Derived, world: &World<'_>) {
+        let mut decide = |node: Node, broken: Broken, step: Step| {
+            let decision = derived.plan.decisions.entry(node.clone()).or_default();
+            *decision = Decision { step: decision.step.max(step), causes: BTreeSet::from([node.key.clone()]) };
+            derived.broken.insert(node, broken);
+        };
+        for (node, broken) in self.left_out {
+            decide(node, broken, Step::Excluded);
+        }
+        for (node, broken) in self.lent {
+            let until = world.backfill_ends(&node.key);
+            derived.retry_at = derived.retry_at.into_iter().chain(until).min();
+            let known = last(world, &node.key);
+            let served = known.map_or((0, world.now()), |last| (last.object.metadata.generation, last.since));
+            derived.served.insert(node.key.clone(), served);
+            decide(node, broken, Step::Backfilled);
+        }
+    }
+}
+
+fn last<'a>(world: &World<'a>, key: &ObjectKey) -> Option<&'a Version> {
+    let uid = world.objects.get(key).map(|object| &*object.metadata.uid)?;
+    world.last_valid.of(key, Some(uid)).next()
+}
+
+impl Lines {
+    /// Lends listeners whose hostnames cannot be used those of the last valid version, or no longer does; true where that
+    /// is to be translated.
+    pub(super) fn lend(&self, gateways: &BTreeSet<ObjectKey>, around: &mut Around<'_>) -> bool {
+        let mut lends = false;
+        for key in gateways {
+            let lent = around.translator.gateway(key).map(|plan| self.lendable(key, plan, around)).unwrap_or_default();
+            lends |= around.translator.lend(key, lent);
+        }
+        lends
+    }
+
+    fn lendable(&self, key: &ObjectKey, plan: &GatewayPlan, around: &Around<'_>) -> LentHostnames {
+        let gates = &around.settings.fallback;
+        let began = self.of(&plan.name).iter().filter_map(|line| line.since.get(key)).min().copied();
+        let is_too_old = |age: i64| began.is_some_and(|began| around.now().saturating_sub(began) > age);
+        if !gates.isolate || !gates.use_last_valid || gates.max_backfill_age.is_some_and(is_too_old) {
+            return LentHostnames::new();
+        }
+        let (Some(desired), Some(last)) = (around.objects.get(key), self.last_valid(key)) else {
+            return LentHostnames::new();
+        };
+        lent(plan, desired, &last)
+    }
+}
+
+/// The hostnames that the listeners of a Gateway are lent, of those that cannot be used as they are written.
+fn lent(plan: &GatewayPlan, desired: &Object, last: &Arc<Object>) -> LentHostnames {
+    let same = desired.metadata.uid == last.metadata.uid;
+    let (true, Body::Gateway(gateway)) = (same && may_stand_in(desired) && may_stand_in(last), &last.body) else {
+        return LentHostnames::new();
+    };
+    let unusable = plan.listeners.iter().filter(|listener| listener.hostname_fault.is_some());
+    let then = unusable.filter_map(|listener| {
+        let mut entries = gateway.listeners.iter().filter(|entry| entry.name == listener.name);
+        let written = entries.next()?.written.as_ref()?;
+        let hostname = written.hostname.as_deref().filter(|hostname| !hostname.is_empty()).map(Arc::from);
+        Some((listener.name.clone(), hostname))
+    });
+    then.collect()
+}

@@ -1,0 +1,98 @@
+//! A hostname that cannot be used: the last valid one stands in, behind everything that others claim today.
+
+use anyhow::{Result, ensure};
+use holdfast_scenario_tests::ask::get;
+use holdfast_scenario_tests::manifests::{listener, route};
+use holdfast_scenario_tests::{HoldfastOptions, Story, World, stories};
+
+use super::{BACKFILL, SAMPLE, ask, comes_to_blame, good};
+
+pub(crate) fn stories() -> Vec<Story> {
+    stories!("fallback::claims", true, [hostname_of_a_route, hostname_of_a_listener])
+}
+
+/// A route for one host.
+fn at(world: &World, name: &str, host: &str, spec: &str) -> Result<()> {
+    let spec = format!("hostnames: ['{host}']\n{spec}");
+    world.write(&format!("{name}.yaml"), route("HTTPRoute", "default", name, "- {name: public}", &spec))
+}
+
+async fn hostname_of_a_route(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let port = world.port()?;
+    world.gateway_with(&listener("all", port, "protocol: HTTP"))?;
+    at(&world, "cart", "cart.example", &good("/cart", "one"))?;
+    at(&world, "wild", "*.example", &good("/", "wild"))?;
+    let options = HoldfastOptions::new(&world)?.args(&BACKFILL);
+    let holdfast = world.run_with(options.clone()).await?;
+    let cart = ask(port, "/cart").host("cart.example");
+    let comes_to = |version: &'static str| cart.comes_to(version, move |reply| reply.header("x-version") == version);
+    comes_to("one").await?;
+
+    at(&world, "cart", "cart_!", &good("/cart", "two"))?;
+    comes_to_blame(&holdfast, "translation", ["cart"]).await?;
+    for _ in 0..30 {
+        let reply = cart.answers(200).await?;
+        ensure!(reply.header("x-version") == "one", "{reply:?}");
+    }
+    // What another route claims today goes first, and the rest of the host stays.
+    at(&world, "other", "cart.example", &good(&format!("/cart/{SAMPLE}"), "other"))?;
+    comes_to("other").await?;
+    let reply = get(port, "/cart/elsewhere").host("cart.example").answers(200).await?;
+    ensure!(reply.header("x-version") == "one", "{reply:?}");
+    world.delete("other.yaml")?;
+    comes_to("one").await?;
+
+    holdfast.terminate().await?.expect_code(0)?;
+    let holdfast = world.run_with(options).await?;
+    comes_to("one").await?;
+    comes_to_blame(&holdfast, "translation", ["cart"]).await?;
+    at(&world, "cart", "cart.example", &good("/cart", "two"))?;
+    comes_to("two").await?;
+    comes_to_blame(&holdfast, "translation", []).await?;
+    at(&world, "cart", "cart_!", &good("/cart", "three"))?;
+    comes_to_blame(&holdfast, "translation", ["cart"]).await?;
+    world.delete("cart.yaml")?;
+    comes_to("wild").await?;
+    Ok(())
+}
+
+async fn hostname_of_a_listener(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let port = world.port()?;
+    let host = |name: &str, host: &str| listener(name, port, &format!("protocol: HTTP\nhostname: \"{host}\""));
+    let narrow = |name: &str| format!("{}{}", host("narrow", name), host("wild", "*.example"));
+    world.gateway_with(&narrow("a.example"))?;
+    let own = |section: &str, version: &str| {
+        let parent = format!("- {{name: public, sectionName: {section}}}");
+        world.write(&format!("{section}.yaml"), route("HTTPRoute", "default", section, &parent, &good("/", version)))
+    };
+    own("narrow", "narrow")?;
+    own("wild", "wild")?;
+    let holdfast = world.run_with(HoldfastOptions::new(&world)?.args(&BACKFILL)).await?;
+    let a = ask(port, "").host("a.example");
+    let comes_to = |version: &'static str| a.comes_to(version, move |reply| reply.header("x-version") == version);
+    comes_to("narrow").await?;
+
+    world.gateway_with(&narrow("a_.example"))?;
+    comes_to_blame(&holdfast, "translation", ["public"]).await?;
+    // Its routes are those of today.
+    own("narrow", "newer")?;
+    comes_to("newer").await?;
+    let report = holdfast.diagnostics("/debug/config/fallback").await?;
+    ensure!(report["backfilledObjects"][0]["section"] == "listeners[narrow]", "{report}");
+
+    world.gateway_with(&format!("{}{}", narrow("a_.example"), host("new", "a.example")))?;
+    own("new", "new")?;
+    comes_to("new").await?;
+    let report = holdfast.diagnostics("/debug/config/fallback").await?;
+    let left_out = &report["excludedObjects"][0];
+    ensure!(left_out["section"] == "listeners[narrow]" && left_out["scope"] == "listener", "{report}");
+    ensure!(report["backfilledObjects"].as_array().is_some_and(Vec::is_empty), "{report}");
+
+    world.gateway_with(&narrow("a.example"))?;
+    comes_to("newer").await?;
+    let report = holdfast.diagnostics("/debug/config/fallback").await?;
+    ensure!(report["status"] == "not-triggered", "{report}");
+    Ok(())
+}
