@@ -178,7 +178,7 @@ fn services(
             error(&field, "ServiceError", "UnsupportedServiceType", Class::Invalid, message);
             continue;
         }
-        if !found.port(number).is_some_and(|port| &*port.protocol == "TCP") {
+        if found.port(number).is_none_or(|port| &*port.protocol != "TCP") {
             missing(Class::Referential, format!("port \"{number}\" on service {name:?} not matched"));
             continue;
         }
