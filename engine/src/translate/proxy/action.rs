@@ -7,11 +7,12 @@ use std::time::Duration;
 use super::auth::HostAuth;
 use super::jwt::{self, HostJwt};
 use super::timeouts::{self, Limit};
-use super::{headers, limits, policy, service, upstream};
+use super::{cookies, headers, limits, policy, service, upstream};
 use crate::apis::contour::route::{DirectResponsePolicy, RequestRedirectPolicy, Route};
 use crate::check;
 use crate::fault::Class;
 use crate::features::chain::Guards;
+use crate::features::cookies::CookieRewrite;
 use crate::features::cors::Cors;
 use crate::features::headers::HeaderEdits;
 use crate::features::ip_filter::IpFilter;
@@ -69,6 +70,7 @@ pub(super) struct Made {
     pub(super) ip_filter: Option<IpFilter>,
     pub(super) rate_limit: Option<LocalRateLimit>,
     pub(super) guards: Guards,
+    pub(super) cookies: Vec<CookieRewrite>,
     pub(super) backends: BTreeSet<Backend>,
     /// Is it served without TLS too?
     pub(super) permit_insecure: bool,
@@ -162,7 +164,6 @@ pub(super) fn make(
     let context = &mut context;
     let ip_filter = policy::ip_filter(route.ip_allow_policy.as_deref(), route.ip_deny_policy.as_deref())
         .map_err(|(field, reason, message)| context.guarded(field, "IPFilterError", reason, &message))?;
-    service::cookies(context, route.cookie_rewrite_policies.as_deref(), "cookieRewritePolicies")?;
     let guards = guards(context, route, guard, settings)?;
     let rate_limit = policy::rate_limit(route.rate_limit_policy.as_ref()).map_err(|message| {
         context.guarded(
@@ -181,12 +182,13 @@ pub(super) fn make(
         let message = format!("{message} on response headers");
         context.invalid("responseHeadersPolicy", "RouteError", "ResponseHeaderPolicyInvalid", message)
     })?;
+    let cookies = cookies::read(context, route.cookie_rewrite_policies.as_deref(), "cookieRewritePolicies", "route")?;
     let replacement = replacement(context, route)?;
     let mut backends = BTreeSet::new();
     let services = route.services.as_ref().is_some_and(|services| !services.is_empty());
     let action = match (services, &route.request_redirect_policy, &route.direct_response_policy) {
         (true, None, None) => {
-            let forward = forward(context, route, request.host.as_ref())?;
+            let forward = forward(context, route, request.host.as_ref(), &cookies)?;
             let named = forward.backends.iter().filter_map(|backend| backend.backend.as_ref());
             backends.extend(named.chain(forward.mirrors.iter().map(|mirror| &mirror.backend)).cloned());
             Action::Forward(Box::new(forward))
@@ -211,6 +213,7 @@ pub(super) fn make(
         ip_filter: ip_filter.or(guard.ip_filter),
         rate_limit,
         guards,
+        cookies,
         backends,
         permit_insecure: route.permit_insecure == Some(true) && !secure,
     })
@@ -284,7 +287,12 @@ fn replacement(context: &mut Context<'_, '_>, route: &Route) -> Result<Option<Ar
     }
 }
 
-fn forward(context: &mut Context<'_, '_>, route: &Route, host: Option<&Arc<str>>) -> Result<Forward, Trouble> {
+fn forward(
+    context: &mut Context<'_, '_>,
+    route: &Route,
+    host: Option<&Arc<str>>,
+    cookies: &[CookieRewrite],
+) -> Result<Forward, Trouble> {
     let timeouts = route.timeout_policy.clone().unwrap_or_default();
     let mut limit = |field: &str, text: Option<&str>| {
         timeouts::limit(text).map_err(|fault| {
@@ -317,7 +325,7 @@ fn forward(context: &mut Context<'_, '_>, route: &Route, host: Option<&Arc<str>>
     }
     let common = Upstream { balance, health, idle: idle_connection, ..Upstream::default() };
     let sni = host.cloned().unwrap_or_else(|| "".into());
-    let found = service::find(context, route, &common, &sni)?;
+    let found = service::find(context, route, &common, &sni, cookies)?;
     Ok(Forward {
         backends: found.backends,
         mirrors: found.mirrors,

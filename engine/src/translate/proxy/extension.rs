@@ -183,7 +183,7 @@ fn services(
             continue;
         }
         match check::number::weight(target.weight.unwrap_or(0)) {
-            Ok(weight) => services.push((ServicePort { key: service, port: number }, weight)),
+            Ok(weight) => services.push((ServicePort { key: service, port: number, health: None }, weight)),
             Err(fault) => missing(Class::Invalid, fault.to_string()),
         }
     }

@@ -6,6 +6,7 @@
 
 mod action;
 mod auth;
+mod cookies;
 pub(in crate::translate) mod extension;
 mod headers;
 pub(in crate::translate) mod host;

@@ -279,6 +279,7 @@ impl Host<'_> {
             route.ip_filter.clone_from(&made.ip_filter);
             route.rate_limit.clone_from(&made.rate_limit);
             route.guards.clone_from(&made.guards);
+            route.cookies.clone_from(&made.cookies);
         }
         let insecure =
             made.as_ref().is_ok_and(|made| made.permit_insecure) || matches!(made, Err(Trouble::Include(..)));
@@ -347,6 +348,7 @@ impl Host<'_> {
             cors: None,
             ip_filter: None,
             rate_limit: None,
+            cookies: Vec::new(),
             guards: Guards::default(),
             secure_port: None,
             section: section.into(),

@@ -1,11 +1,15 @@
 //! HTTPProxies through a real Envoy: includes, rewriting, duplicates, TLS, and what is broken beside what is not.
 
 mod auth;
+mod conditions;
+mod cookies;
 mod gateway;
 mod includes;
 mod limits;
 mod matching;
 mod policies;
+mod requests;
+mod rewrites;
 mod tls;
 mod tokens;
 
@@ -17,12 +21,16 @@ use holdfast_scenario_tests::{Story, World, until};
 pub(crate) fn stories() -> Vec<Story> {
     [
         auth::stories(),
+        conditions::stories(),
+        cookies::stories(),
         gateway::stories(),
-        tokens::stories(),
-        limits::stories(),
         includes::stories(),
         matching::stories(),
         policies::stories(),
+        requests::stories(),
+        rewrites::stories(),
+        limits::stories(),
+        tokens::stories(),
         tls::stories(),
     ]
     .concat()
