@@ -8,7 +8,7 @@ mod action;
 mod auth;
 mod cookies;
 pub(in crate::translate) mod extension;
-mod headers;
+pub(super) mod headers;
 pub(in crate::translate) mod host;
 mod jwt;
 mod limits;
