@@ -1,15 +1,18 @@
 //! HTTPProxies through a real Envoy: includes, rewriting, duplicates, TLS, and what is broken beside what is not.
 
 mod auth;
+mod clients;
 mod conditions;
 mod cookies;
 mod gateway;
 mod includes;
 mod limits;
 mod matching;
+mod nameless;
 mod policies;
 mod requests;
 mod rewrites;
+mod streams;
 mod tls;
 mod tokens;
 
@@ -21,16 +24,19 @@ use holdfast_scenario_tests::{Story, World, until};
 pub(crate) fn stories() -> Vec<Story> {
     [
         auth::stories(),
+        clients::stories(),
         conditions::stories(),
         cookies::stories(),
         gateway::stories(),
         includes::stories(),
         matching::stories(),
+        nameless::stories(),
         policies::stories(),
         requests::stories(),
         rewrites::stories(),
         limits::stories(),
         tokens::stories(),
+        streams::stories(),
         tls::stories(),
     ]
     .concat()
