@@ -4,6 +4,7 @@ mod auth;
 mod clients;
 mod conditions;
 mod cookies;
+mod faults;
 mod gateway;
 mod includes;
 mod limits;
@@ -27,6 +28,7 @@ pub(crate) fn stories() -> Vec<Story> {
         clients::stories(),
         conditions::stories(),
         cookies::stories(),
+        faults::stories(),
         gateway::stories(),
         includes::stories(),
         matching::stories(),
