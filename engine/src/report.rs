@@ -2,6 +2,8 @@
 //!
 //! Put together when asked, from what translation and the Envoys' answers left behind.
 
+mod unreadable;
+
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -172,7 +174,9 @@ impl Engine {
             };
             Some(ObjectStatus { object: object.key.clone(), status })
         };
-        self.objects().sorted().into_iter().filter_map(status).collect()
+        let mut statuses: Vec<ObjectStatus> = self.objects().sorted().into_iter().filter_map(status).collect();
+        self.tell_of_unreadable(&report, &mut statuses);
+        statuses
     }
 
     /// What the Envoys of a Gateway acknowledged and refused, of each build that has any.
