@@ -9,6 +9,7 @@ use std::sync::Arc;
 use holdfast_graph::{ObjectKey, Origins};
 
 use crate::features::chain::Guards;
+use crate::features::cookies::CookieRewrite;
 use crate::features::cors::Cors;
 use crate::features::hash::Hashed;
 use crate::features::headers::HeaderEdits;
@@ -46,6 +47,8 @@ pub struct Route {
     pub ip_filter: Option<IpFilter>,
     /// How often requests may come to one Envoy.
     pub rate_limit: Option<LocalRateLimit>,
+    /// What becomes of cookies that back ends set.
+    pub cookies: Vec<CookieRewrite>,
     /// What needs a filter in the chain: who is asked before requests pass, tokens, limits that all Envoys share.
     pub guards: Guards,
     /// Where requests without TLS are redirected to it: the port for it, as clients know it.
@@ -68,6 +71,7 @@ impl Route {
             && self.cors.is_none()
             && self.ip_filter.is_none()
             && self.rate_limit.is_none()
+            && self.cookies.is_empty()
             && self.guards.is_empty()
     }
 
@@ -278,6 +282,8 @@ pub struct WeightedBackend {
     pub request_headers: HeaderEdits,
     /// Changes to responses that come from here.
     pub response_headers: HeaderEdits,
+    /// What becomes of cookies that it sets, in the place of what the route says.
+    pub cookies: Vec<CookieRewrite>,
 }
 
 /// A back end: a port of a Service, and the protocol it is spoken to in.
@@ -298,6 +304,8 @@ pub struct ServicePort {
     pub key: ObjectKey,
     /// The port's number.
     pub port: u16,
+    /// The number of the port that health is asked at, where that is another one.
+    pub health: Option<u16>,
 }
 
 /// `namespace/name:port`.

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use envoy_types::pb::envoy::config::core::v3::address::Address as AddressKind;
 use envoy_types::pb::envoy::config::core::v3::socket_address::PortSpecifier;
 use envoy_types::pb::envoy::config::core::v3::{Address, Locality, SocketAddress};
+use envoy_types::pb::envoy::config::endpoint::v3::endpoint::HealthCheckConfig;
 use envoy_types::pb::envoy::config::endpoint::v3::lb_endpoint::HostIdentifier;
 use envoy_types::pb::envoy::config::endpoint::v3::{ClusterLoadAssignment, Endpoint, LbEndpoint, LocalityLbEndpoints};
 use envoy_types::pb::google::protobuf::UInt32Value;
@@ -58,10 +59,15 @@ pub(crate) fn together<'a>(name: String, parts: impl Iterator<Item = (u32, &'a B
         .into()
 }
 
-/// The endpoints of a Service's port; none is a valid answer.
-pub(crate) fn encode(service: &ServicePort, addresses: &BTreeSet<SocketAddr>) -> Bytes {
-    let lb_endpoints = addresses.iter().map(|at| LbEndpoint {
-        host_identifier: Some(HostIdentifier::Endpoint(Endpoint { address: Some(address(*at)), ..Default::default() })),
+/// The endpoints of a Service's port, each with the port that its health is asked at, where that is another one. None is
+/// a valid answer.
+pub(crate) fn encode(service: &ServicePort, addresses: &BTreeSet<(SocketAddr, Option<u16>)>) -> Bytes {
+    let lb_endpoints = addresses.iter().map(|(at, health)| LbEndpoint {
+        host_identifier: Some(HostIdentifier::Endpoint(Endpoint {
+            address: Some(address(*at)),
+            health_check_config: health.map(|port| HealthCheckConfig { port_value: port.into(), ..Default::default() }),
+            ..Default::default()
+        })),
         ..Default::default()
     });
     ClusterLoadAssignment {

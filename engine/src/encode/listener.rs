@@ -36,6 +36,7 @@ use super::cluster::{CONNECTION_BUFFER_BYTES, ads};
 use super::{any, endpoints, names, route, seconds};
 use crate::features::chain::{self, ChainFilter};
 use crate::features::client_certificate::{ClientCertificates, Told};
+use crate::features::cookies;
 use crate::features::ip_filter;
 use crate::features::local_rate_limit::{self, LocalRateLimit};
 use crate::features::stream::Stream;
@@ -245,6 +246,7 @@ pub(super) fn connection_manager(name: String, proxies: bool, own: &[ChainFilter
             .chain(proxies.then(|| http_filter(local_rate_limit::FILTER, &LocalRateLimit::filter())))
             .chain(proxies.then(|| http_filter(ip_filter::FILTER, &Rbac::default())))
             .chain(counted.iter().map(own_filter))
+            .chain(proxies.then(|| http_filter(cookies::FILTER, &cookies::filter())))
             .chain([http_filter("envoy.filters.http.router", &Router::default())])
             .collect(),
         upgrade_configs: vec![UpgradeConfig { upgrade_type: "websocket".into(), ..Default::default() }],

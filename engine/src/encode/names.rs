@@ -39,7 +39,8 @@ pub(crate) fn group(owner: &ObjectKey) -> String {
 
 /// The endpoints of a Service's port, whatever protocol they are spoken to in.
 pub(crate) fn endpoints(service: &ServicePort) -> String {
-    format!("service/{}/{}/{}", service.key.namespace, service.key.name, service.port)
+    let health = service.health.map(|port| format!("/health-{port}")).unwrap_or_default();
+    format!("service/{}/{}/{}{health}", service.key.namespace, service.key.name, service.port)
 }
 
 /// A certificate.

@@ -21,7 +21,7 @@ use prost::Message;
 use super::{any, duration, names, per_filter};
 use crate::features::redirect::{ListenerContext, Redirect, Scheme};
 use crate::features::rewrite::EnvoyPathRewrite;
-use crate::features::{ip_filter, local_rate_limit};
+use crate::features::{cookies, ip_filter, local_rate_limit};
 use crate::model::{
     Action, Forward, Like, Match, NamedMatch, Part, PathMatch, Response, Route, ValueMatch, WeightedBackend,
 };
@@ -52,13 +52,19 @@ pub(crate) fn encode(route: &Route, listener: ListenerContext) -> Vec<u8> {
     let cors = route.cors.iter().map(|cors| (CORS_FILTER, any(&cors.encode())));
     let ip_filter = route.ip_filter.iter().map(|filter| (ip_filter::FILTER, any(&filter.encode())));
     let limit = route.rate_limit.iter().map(|limit| (local_rate_limit::FILTER, any(&limit.encode())));
-    for (name, config) in cors.chain(limit).chain(ip_filter) {
+    let cookies = rewrites_cookies(route).then(|| (cookies::FILTER, any(&cookies::encode(&route.cookies))));
+    for (name, config) in cors.chain(limit).chain(ip_filter).chain(cookies) {
         per_filter(PER_FILTER_FIELD, name, &config, &mut bytes);
     }
     for (name, config) in route.guards_at(listener).iter().flat_map(|guards| guards.encode()) {
         per_filter(PER_FILTER_FIELD, &name, &config, &mut bytes);
     }
     bytes
+}
+
+/// Are there rules for cookies that hold for the whole route?
+fn rewrites_cookies(route: &Route) -> bool {
+    matches!(route.action, Action::Forward(_)) && !route.cookies.is_empty()
 }
 
 fn route_match(matches: &Match) -> envoy::RouteMatch {
@@ -226,6 +232,7 @@ fn clusters(backends: &[WeightedBackend]) -> ClusterSpecifier {
     if let [only] = backends
         && only.request_headers.is_empty()
         && only.response_headers.is_empty()
+        && only.cookies.is_empty()
     {
         return ClusterSpecifier::Cluster(cluster(only));
     }
@@ -239,6 +246,11 @@ fn clusters(backends: &[WeightedBackend]) -> ClusterSpecifier {
                 request_headers_to_remove: backend.request_headers.to_remove(),
                 response_headers_to_add: backend.response_headers.to_add(),
                 response_headers_to_remove: backend.response_headers.to_remove(),
+                // One entry at most: the order of several is not defined.
+                typed_per_filter_config: (!backend.cookies.is_empty())
+                    .then(|| (cookies::FILTER.to_owned(), any(&cookies::encode(&backend.cookies))))
+                    .into_iter()
+                    .collect(),
                 ..Default::default()
             })
             .collect(),

@@ -5,6 +5,7 @@
 
 pub mod chain;
 pub mod client_certificate;
+pub mod cookies;
 pub mod cors;
 pub mod ext_auth;
 pub mod hash;

@@ -81,3 +81,60 @@ fn key(condition: &NamedMatch) -> (&str, u8, bool, &NamedMatch) {
     };
     (&condition.name, kind, condition.inverted, condition)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Like, Part};
+
+    /// Conditions that overlap in every way: paths, and headers and parameters of every kind.
+    fn all() -> Vec<Conditions> {
+        let text = |value: &str| ValueMatch::Exact(value.into());
+        let contains =
+            |value: &str| ValueMatch::Like(Like { part: Part::Contains, text: value.into(), ignore_case: false });
+        let values = [text("1"), text("2"), ValueMatch::Regex("1.*".into()), contains("1"), contains("2")];
+        let values = values.into_iter().chain([ValueMatch::Present]);
+        let named =
+            |name: &str, value: &ValueMatch, inverted| NamedMatch { inverted, ..NamedMatch::new(name, value.clone()) };
+        let mut sets = vec![Vec::new()];
+        for value in values {
+            for inverted in [false, true] {
+                sets.push(vec![named("a", &value, inverted)]);
+                sets.push(vec![named("a", &value, inverted), named("b", &text("1"), false)]);
+                sets.push(vec![named("a", &text("1"), false), named("b", &value, inverted)]);
+            }
+        }
+        let paths = [Path::Prefix("/a".into()), Path::Exact("/a".into()), Path::Prefix("/b".into())];
+        let mut all = Vec::new();
+        for path in paths {
+            for set in &sets {
+                let (set, none) = (set.iter().cloned().collect(), std::collections::BTreeSet::new);
+                all.push(Conditions { path: path.clone(), headers: std::clone::Clone::clone(&set), query: none() });
+                all.push(Conditions { path: path.clone(), headers: none(), query: set });
+            }
+        }
+        all.dedup();
+        all
+    }
+
+    #[test]
+    fn the_order_is_total() {
+        let all = all();
+        let standings = [Standing::Written, Standing::Implicit, Standing::Placeholder, Standing::Last];
+        let ranks = all.iter().zip(standings.iter().cycle());
+        let ranks: Vec<Rank<'_>> =
+            ranks.map(|(conditions, standing)| Rank { conditions, standing: *standing }).collect();
+        for a in &ranks {
+            for b in &ranks {
+                assert_eq!(a.cmp(b), b.cmp(a).reverse(), "{a:?} and {b:?}");
+                assert_eq!(a.cmp(b) == Ordering::Equal, a == b, "{a:?} and {b:?}");
+            }
+        }
+        // Each comes before all that the sorted list has after it: no three go round in a circle.
+        let mut sorted: Vec<&Rank<'_>> = ranks.iter().collect();
+        sorted.sort();
+        for (index, a) in sorted.iter().enumerate() {
+            assert!(sorted.iter().skip(index).all(|b| a.cmp(b) != Ordering::Greater), "{a:?}");
+        }
+    }
+}

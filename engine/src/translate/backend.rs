@@ -95,5 +95,5 @@ pub(super) fn resolve(
     }
     let h2c = &*route.kind == "GRPCRoute" || matches!(&*port.app_protocol, "kubernetes.io/h2c" | "grpc");
     let protocol = if h2c { Protocol::H2c } else { Protocol::Http1 };
-    Ok(Backend { service: ServicePort { key, port: number }, protocol, tuned: None })
+    Ok(Backend { service: ServicePort { key, port: number, health: None }, protocol, tuned: None })
 }

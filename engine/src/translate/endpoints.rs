@@ -22,10 +22,14 @@ pub(super) fn endpoints(service: &ServicePort, settings: &Settings, reader: &mut
     let mut faults = Vec::new();
     let mut addresses = BTreeSet::new();
     let mut origins = vec![service.key.clone()];
-    let name = reader.object(&service.key).and_then(|object| match &object.body {
-        Body::Service(known) => known.port(service.port).map(|port| port.name.clone()),
+    let named = reader.object(&service.key).and_then(|object| match &object.body {
+        Body::Service(known) => {
+            let name = |port| known.port(port).map(|port| port.name.clone());
+            name(service.port).map(|own| (own, service.health.and_then(name)))
+        }
         _ => None,
     });
+    let (name, health_name) = named.map_or((None, None), |(name, health)| (Some(name), health));
     let slices = if name.is_some() { reader.slices(&service.key) } else { Vec::new() };
     for (key, slice) in slices {
         origins.push(key.clone());
@@ -35,6 +39,7 @@ pub(super) fn endpoints(service: &ServicePort, settings: &Settings, reader: &mut
             continue;
         }
         let Some(port) = slice.ports.iter().find(|port| Some(&port.name) == name.as_ref()) else { continue };
+        let health = slice.ports.iter().find(|port| Some(&port.name) == health_name.as_ref()).map(|port| port.port);
         for (index, text) in slice.addresses.iter() {
             match check::address::parse(text, settings.allow_loopback_backends) {
                 Ok(_) if addresses.len() >= ENDPOINTS_MAX => {
@@ -44,7 +49,7 @@ pub(super) fn endpoints(service: &ServicePort, settings: &Settings, reader: &mut
                     break;
                 }
                 Ok(address) => {
-                    addresses.insert(SocketAddr::new(address, port.port));
+                    addresses.insert((SocketAddr::new(address, port.port), health));
                 }
                 Err(error) => {
                     let field = format!("endpoints[{index}].addresses[0]");

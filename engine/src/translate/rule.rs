@@ -249,6 +249,7 @@ impl Place<'_> {
             cors: None,
             ip_filter: None,
             rate_limit: None,
+            cookies: Vec::new(),
             guards: Guards::default(),
             secure_port: None,
             section: format!("rules[{}]", self.index).into(),

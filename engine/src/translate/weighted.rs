@@ -41,7 +41,13 @@ pub(super) fn resolve(route: &ObjectKey, section: &str, written: &[BackendRef], 
             }
         };
         if weight > 0 {
-            resolved.backends.push(WeightedBackend { backend, weight, request_headers, response_headers });
+            resolved.backends.push(WeightedBackend {
+                backend,
+                weight,
+                request_headers,
+                response_headers,
+                cookies: Vec::new(),
+            });
         }
     }
     // Where all weights are 0 nobody gets the requests: they are answered like those without back ends.

@@ -8,12 +8,13 @@ use holdfast_engine::testing;
 /// Set in the process that is only asked.
 const ASKED: &str = "HOLDFAST_TEST_VERSIONS";
 /// Objects with all that is put into maps: per-route settings, protocol options, several certificates.
-const OBJECTS: [&str; 5] = [
+const OBJECTS: [&str; 6] = [
     include_str!("../../golden/include/shop.yaml"),
     include_str!("../../golden/include/certificates.yaml"),
     include_str!("../../golden/filters/cors.yaml"),
     include_str!("../../golden/grpc/matches.yaml"),
     include_str!("../../golden/tls/sni.yaml"),
+    include_str!("../../golden/proxies/cookies.yaml"),
 ];
 
 fn versions() -> String {

@@ -331,7 +331,7 @@ fn the_order_is_the_same_however_routes_are_shuffled() {
     };
     let expected = served(&routes);
     let mut state = 1_u64;
-    for _ in 0..100 {
+    for _ in 0..1_000 {
         for index in (1..routes.len()).rev() {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             routes.swap(index, usize::try_from(state >> 33).unwrap() % (index + 1));

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::timeouts::{self, Limit};
-use super::{headers, policy, service, upstream};
+use super::{cookies, headers, policy, service, upstream};
 use crate::apis::contour::route::{DirectResponsePolicy, RequestRedirectPolicy, Route};
 use crate::check;
 use crate::fault::Class;
+use crate::features::cookies::CookieRewrite;
 use crate::features::cors::Cors;
 use crate::features::headers::HeaderEdits;
 use crate::features::ip_filter::IpFilter;
@@ -48,6 +49,7 @@ pub(super) struct Made {
     pub(super) cors: Option<Cors>,
     pub(super) ip_filter: Option<IpFilter>,
     pub(super) rate_limit: Option<LocalRateLimit>,
+    pub(super) cookies: Vec<CookieRewrite>,
     pub(super) backends: BTreeSet<Backend>,
     /// Is it served without TLS too?
     pub(super) permit_insecure: bool,
@@ -151,12 +153,13 @@ pub(super) fn make(
         let message = format!("{message} on response headers");
         context.invalid("responseHeadersPolicy", "RouteError", "ResponseHeaderPolicyInvalid", message)
     })?;
+    let cookies = cookies::read(context, route.cookie_rewrite_policies.as_deref(), "cookieRewritePolicies", "route")?;
     let replacement = replacement(context, route)?;
     let mut backends = BTreeSet::new();
     let services = route.services.as_ref().is_some_and(|services| !services.is_empty());
     let action = match (services, &route.request_redirect_policy, &route.direct_response_policy) {
         (true, None, None) => {
-            let forward = forward(context, route, request.host.as_ref())?;
+            let forward = forward(context, route, request.host.as_ref(), &cookies)?;
             let named = forward.backends.iter().filter_map(|backend| backend.backend.as_ref());
             backends.extend(named.chain(forward.mirrors.iter().map(|mirror| &mirror.backend)).cloned());
             Action::Forward(Box::new(forward))
@@ -179,6 +182,7 @@ pub(super) fn make(
         // What a route says itself stands in the place of what its host says.
         ip_filter: ip_filter.or(guard.ip_filter),
         rate_limit,
+        cookies,
         backends,
         permit_insecure: route.permit_insecure == Some(true),
     })
@@ -209,7 +213,7 @@ fn not_served(context: &mut Context<'_, '_>, route: &Route) -> Result<(), Troubl
         let message = "authPolicy has no effect: the host has no authorization";
         context.warn("authPolicy", "AuthError", "NotServed", message);
     }
-    service::cookies(context, route.cookie_rewrite_policies.as_deref(), "cookieRewritePolicies")
+    Ok(())
 }
 
 fn replacement(context: &mut Context<'_, '_>, route: &Route) -> Result<Option<Arc<str>>, Trouble> {
@@ -232,7 +236,12 @@ fn replacement(context: &mut Context<'_, '_>, route: &Route) -> Result<Option<Ar
     }
 }
 
-fn forward(context: &mut Context<'_, '_>, route: &Route, host: Option<&Arc<str>>) -> Result<Forward, Trouble> {
+fn forward(
+    context: &mut Context<'_, '_>,
+    route: &Route,
+    host: Option<&Arc<str>>,
+    cookies: &[CookieRewrite],
+) -> Result<Forward, Trouble> {
     let timeouts = route.timeout_policy.clone().unwrap_or_default();
     let mut limit = |field: &str, text: Option<&str>| {
         timeouts::limit(text).map_err(|fault| {
@@ -265,7 +274,7 @@ fn forward(context: &mut Context<'_, '_>, route: &Route, host: Option<&Arc<str>>
     }
     let common = Upstream { balance, health, idle: idle_connection, ..Upstream::default() };
     let sni = host.cloned().unwrap_or_else(|| "".into());
-    let found = service::find(context, route, &common, &sni)?;
+    let found = service::find(context, route, &common, &sni, cookies)?;
     Ok(Forward {
         backends: found.backends,
         mirrors: found.mirrors,

@@ -5,6 +5,7 @@
 //! the unit of blame and replacement is the single route.
 
 mod action;
+mod cookies;
 mod headers;
 pub(in crate::translate) mod host;
 pub(crate) mod listeners;

@@ -5,14 +5,16 @@ use std::sync::Arc;
 use holdfast_graph::{ObjectKey, Role};
 
 use super::action::{Context, Trouble};
+use super::cookies;
 use super::headers::{self, Edits};
 use super::upstream;
 use crate::apis::Body;
-use crate::apis::contour::route::{CookieRewritePolicy, Route, Service};
+use crate::apis::contour::route::{Route, Service};
 use crate::apis::core::service::Port;
 use crate::apis::scheme;
 use crate::check;
 use crate::fault::{Class, at};
+use crate::features::cookies::{CookieRewrite, together};
 use crate::features::mirror::{Mirror, Share};
 use crate::features::upstream::{Upstream, UpstreamTls};
 use crate::model::{Backend, Protocol, ServicePort, WeightedBackend};
@@ -39,6 +41,7 @@ pub(super) fn find(
     route: &Route,
     common: &Upstream,
     host: &Arc<str>,
+    route_cookies: &[CookieRewrite],
 ) -> Result<Found, Trouble> {
     let services = route.services.as_deref().unwrap_or_default();
     if services.len() > SERVICES_MAX {
@@ -65,6 +68,8 @@ pub(super) fn find(
             }
         };
         let (request, response) = edits(context, service, &field)?;
+        let own = service.cookie_rewrite_policies.as_deref();
+        let cookies = cookies::read(context, own, &format!("{field}.cookieRewritePolicies"), "service")?;
         let backend = match one(context, service, &field, common, host)? {
             Ok(backend) => backend,
             Err(message) => {
@@ -83,6 +88,7 @@ pub(super) fn find(
             weight,
             request_headers: request.edits,
             response_headers: response.edits,
+            cookies: if cookies.is_empty() { cookies } else { together(route_cookies, &cookies) },
         });
     }
     if found.backends.iter().all(|backend| backend.weight == 0) {
@@ -100,7 +106,7 @@ pub(super) fn find(
     Ok(found)
 }
 
-/// Header and cookie policies of one Service.
+/// Header policies of one Service.
 fn edits(context: &mut Context<'_, '_>, service: &Service, field: &str) -> Result<(Edits, Edits), Trouble> {
     let known = [
         ("CONTOUR_NAMESPACE", context.leaf.owner.namespace.to_string()),
@@ -121,30 +127,7 @@ fn edits(context: &mut Context<'_, '_>, service: &Service, field: &str) -> Resul
         let field = format!("{field}.responseHeadersPolicy");
         context.invalid(&field, "ServiceError", "ResponseHeadersPolicyInvalid", message)
     })?;
-    cookies(context, service.cookie_rewrite_policies.as_deref(), &format!("{field}.cookieRewritePolicies"))?;
-    if service.health_port.is_some() {
-        let message = "healthPort is not served by this version of Holdfast: health is asked at the Service's port";
-        context.warn(&format!("{field}.healthPort"), "ServiceError", "NotServed", message);
-    }
     Ok((request, response))
-}
-
-/// Rewriting of cookies is not served; where it makes cookies safer, the route is closed without it.
-pub(super) fn cookies(
-    context: &mut Context<'_, '_>,
-    policies: Option<&[CookieRewritePolicy]>,
-    field: &str,
-) -> Result<(), Trouble> {
-    let policies = policies.unwrap_or_default();
-    if policies.is_empty() {
-        return Ok(());
-    }
-    let message = "rewriting of cookies is not served by this version of Holdfast";
-    if policies.iter().any(|policy| policy.secure == Some(true) || policy.same_site.is_some()) {
-        return Err(context.guarded(field, "RouteError", "CookieRewritePoliciesInvalid", message));
-    }
-    context.warn(field, "RouteError", "NotServed", message);
-    Ok(())
 }
 
 /// One Service; the inner error says that it is not there.
@@ -243,6 +226,17 @@ pub(super) fn backend(asked: &Asked<'_>, reader: &mut Reader<'_>) -> Result<(Bac
     let Some(port) = known.port(number).filter(|port| &*port.protocol == "TCP") else {
         return missing(format!("port \"{number}\" on service {name:?} not matched"));
     };
+    let health = match service.health_port.map(|health| u16::try_from(health).map_err(|_| health)).transpose() {
+        Ok(health) => health.filter(|health| *health != number),
+        Err(health) => {
+            let message = format!("service {:?}: health port {health} must be in the range 1-65535", service.name);
+            return wrong("healthPort", "ServiceError", "ServicePortInvalid", message);
+        }
+    };
+    let is_there = |health: &u16| known.port(*health).is_some_and(|port| &*port.protocol == "TCP");
+    if let Some(health) = health.filter(|health| !is_there(health)) {
+        return missing(format!("port \"{health}\" on service {name:?} not matched"));
+    }
     let (tls, h2) = match protocol(service, port, &object) {
         "" => (false, false),
         "h2c" => (false, true),
@@ -274,7 +268,7 @@ pub(super) fn backend(asked: &Asked<'_>, reader: &mut Reader<'_>) -> Result<(Bac
     let tls = tls.then(|| UpstreamTls { sni: (*host).clone(), h2, validation });
     let upstream = Upstream { tls, slow_start, ..(*common).clone() };
     let backend = Backend {
-        service: ServicePort { key, port: number },
+        service: ServicePort { key, port: number, health },
         protocol: if h2 { Protocol::H2c } else { Protocol::Http1 },
         tuned: upstream.tuned(),
     };

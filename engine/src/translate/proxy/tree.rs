@@ -276,6 +276,7 @@ impl Host<'_> {
             route.cors.clone_from(&made.cors);
             route.ip_filter.clone_from(&made.ip_filter);
             route.rate_limit.clone_from(&made.rate_limit);
+            route.cookies.clone_from(&made.cookies);
         }
         let insecure =
             made.as_ref().is_ok_and(|made| made.permit_insecure) || matches!(made, Err(Trouble::Include(..)));
@@ -344,6 +345,7 @@ impl Host<'_> {
             cors: None,
             ip_filter: None,
             rate_limit: None,
+            cookies: Vec::new(),
             guards: Guards::default(),
             secure_port: None,
             section: section.into(),

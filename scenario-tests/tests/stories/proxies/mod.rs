@@ -1,9 +1,13 @@
 //! HTTPProxies through a real Envoy: includes, rewriting, duplicates, TLS, and what is broken beside what is not.
 
+mod conditions;
+mod cookies;
 mod gateway;
 mod includes;
 mod matching;
 mod policies;
+mod requests;
+mod rewrites;
 mod tls;
 
 use anyhow::{Result, ensure};
@@ -12,7 +16,18 @@ use holdfast_scenario_tests::holdfast::{Holdfast, HoldfastOptions};
 use holdfast_scenario_tests::{Story, World, until};
 
 pub(crate) fn stories() -> Vec<Story> {
-    [gateway::stories(), includes::stories(), matching::stories(), policies::stories(), tls::stories()].concat()
+    [
+        conditions::stories(),
+        cookies::stories(),
+        gateway::stories(),
+        includes::stories(),
+        matching::stories(),
+        policies::stories(),
+        requests::stories(),
+        rewrites::stories(),
+        tls::stories(),
+    ]
+    .concat()
 }
 
 /// The ports of the listeners, and Holdfast.

@@ -1,5 +1,8 @@
 //! Contour's kinds are known as its own schemas have them: every field decodes, and none is passed over in silence.
 
+mod rows;
+mod statuses;
+
 use holdfast_engine::apis::{Decoded, decode};
 use holdfast_engine::testing;
 use serde_json::{Map, Value, json};

@@ -1,0 +1,110 @@
+//! Attributes of cookies that back ends set, rewritten in responses.
+//!
+//! Envoy has no other means than a script. It is one fixed text, which the filter holds under a name; what a route asks
+//! for is handed to it as data.
+
+use std::sync::Arc;
+
+use envoy_types::pb::envoy::config::core::v3::DataSource;
+use envoy_types::pb::envoy::config::core::v3::data_source::Specifier;
+use envoy_types::pb::envoy::extensions::filters::http::lua::v3::lua_per_route::Override;
+use envoy_types::pb::envoy::extensions::filters::http::lua::v3::{Lua, LuaPerRoute};
+use envoy_types::pb::google::protobuf::value::Kind;
+use envoy_types::pb::google::protobuf::{ListValue, Struct, Value};
+
+/// The name of the filter, in the filter chain and as the key of per-route settings.
+pub(crate) const FILTER: &str = "envoy.filters.http.lua";
+/// Rules of one route.
+pub(crate) const RULES_MAX: usize = 64;
+/// What the filter knows the script by, and the script its rules.
+const NAME: &str = "cookies";
+const SCRIPT: &str = include_str!("cookies.lua");
+
+/// What becomes of the cookies of a name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CookieRewrite {
+    /// The name of the cookie.
+    pub name: Arc<str>,
+    /// Its path; as it is where unset, and so with the others.
+    pub path: Option<Arc<str>>,
+    /// Its domain.
+    pub domain: Option<Arc<str>>,
+    /// Is it for secure connections only?
+    pub secure: Option<bool>,
+    /// `Strict`, `Lax` or `None`.
+    pub same_site: Option<Arc<str>>,
+}
+
+impl CookieRewrite {
+    /// The same, where a more particular rule for the cookie comes first.
+    fn under(&self, first: &Self) -> Self {
+        let or = |first: &Option<Arc<str>>, own: &Option<Arc<str>>| first.clone().or_else(|| own.clone());
+        Self {
+            name: self.name.clone(),
+            path: or(&first.path, &self.path),
+            domain: or(&first.domain, &self.domain),
+            secure: first.secure.or(self.secure),
+            same_site: or(&first.same_site, &self.same_site),
+        }
+    }
+
+    fn encode(&self) -> Value {
+        let text = |text: &Option<Arc<str>>| text.as_deref().unwrap_or_default().to_owned();
+        let secure = self.secure.map_or("", |secure| if secure { "yes" } else { "no" });
+        let fields =
+            [self.name.to_string(), text(&self.path), text(&self.domain), secure.to_owned(), text(&self.same_site)];
+        list(fields.into_iter().map(|text| Value { kind: Some(Kind::StringValue(text)) }))
+    }
+}
+
+/// The rules of a route and those of one of its back ends, which come first.
+pub(crate) fn together(route: &[CookieRewrite], backend: &[CookieRewrite]) -> Vec<CookieRewrite> {
+    let mut all: Vec<CookieRewrite> = route
+        .iter()
+        .map(|rule| {
+            backend.iter().find(|own| own.name == rule.name).map_or_else(|| rule.clone(), |own| rule.under(own))
+        })
+        .collect();
+    all.extend(backend.iter().filter(|own| route.iter().all(|rule| rule.name != own.name)).cloned());
+    all
+}
+
+/// Envoy's form of a route's rules.
+pub(crate) fn encode(rules: &[CookieRewrite]) -> LuaPerRoute {
+    let rules = list(rules.iter().map(CookieRewrite::encode));
+    LuaPerRoute {
+        // One entry only: the order of several is not defined.
+        filter_context: Some(Struct { fields: [(NAME.to_owned(), rules)].into() }),
+        r#override: Some(Override::Name(NAME.into())),
+        ..Default::default()
+    }
+}
+
+/// The filter itself, which runs nothing where a route says nothing.
+pub(crate) fn filter() -> Lua {
+    let script = DataSource { specifier: Some(Specifier::InlineString(SCRIPT.into())), ..Default::default() };
+    Lua { source_codes: [(NAME.to_owned(), script)].into(), ..Default::default() }
+}
+
+fn list(values: impl Iterator<Item = Value>) -> Value {
+    Value { kind: Some(Kind::ListValue(ListValue { values: values.collect() })) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_of_a_back_end_come_first_and_leave_the_rest() {
+        let rule = |name: &str, path: Option<&str>, secure| CookieRewrite {
+            name: name.into(),
+            path: path.map(Arc::from),
+            secure,
+            ..CookieRewrite::default()
+        };
+        let route = [rule("a", Some("/r"), Some(true)), rule("b", Some("/b"), None)];
+        let backend = [rule("c", None, Some(false)), rule("a", Some("/s"), None)];
+        let all = [rule("a", Some("/s"), Some(true)), rule("b", Some("/b"), None), rule("c", None, Some(false))];
+        assert_eq!(together(&route, &backend), all);
+    }
+}

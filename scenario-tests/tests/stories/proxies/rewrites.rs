@@ -1,0 +1,110 @@
+//! Rewriting of prefixes where several routes, includes and roots meet.
+
+use anyhow::{Result, ensure};
+use holdfast_scenario_tests::{Story, World, stories};
+
+use super::{proxy, serve};
+
+pub(crate) fn stories() -> Vec<Story> {
+    stories!("proxies::rewrites", true, [prefixes_of_several_routes, one_leaf_of_several_roots])
+}
+
+async fn prefixes_of_several_routes(world: World) -> Result<()> {
+    let _backends = (world.backend_in("shop", "a", None).await?, world.backend_in("shop", "b", None).await?);
+    let spec = "virtualhost: {fqdn: example.com}
+routes:
+- conditions: [{prefix: /both}]
+  pathRewritePolicy: {replacePrefix: [{replacement: /bar}]}
+  services: [{name: a, port: 8080}]
+- conditions: [{prefix: /both/}]
+  services: [{name: b, port: 8080}]
+- conditions: [{prefix: /split}, {header: {name: x-a, present: true}}]
+  pathRewritePolicy: {replacePrefix: [{replacement: /one/}]}
+  services: [{name: a, port: 8080}]
+- conditions: [{prefix: /split}]
+  pathRewritePolicy: {replacePrefix: [{replacement: /}]}
+  services: [{name: b, port: 8080}]
+- conditions: [{prefix: /written/}]
+  pathRewritePolicy: {replacePrefix: [{replacement: /bar}]}
+  services: [{name: a, port: 8080}]
+- conditions: [{exact: /written}]
+  services: [{name: b, port: 8080}]
+- conditions: [{prefix: /query}, {queryParameter: {name: q, exact: '1'}}]
+  pathRewritePolicy: {replacePrefix: [{replacement: /bar}]}
+  services: [{name: a, port: 8080}]
+- conditions: [{prefix: /query/}]
+  services: [{name: b, port: 8080}]";
+    world.write("proxy.yaml", proxy("shop", "proxy", spec))?;
+    let served = serve(&world).await?;
+    served.get("example.com", "/both").comes_to_reach("a").await?;
+    let rows = [
+        // Both are written: both stay as they are.
+        ("/both", "", "a", "/bar"),
+        ("/bothall", "", "a", "/barall"),
+        ("/both/", "", "b", "/both/"),
+        ("/both/x", "", "b", "/both/x"),
+        // Two that differ by a header: each is made into two.
+        ("/split", "x-a", "a", "/one"),
+        ("/split/", "x-a", "a", "/one/"),
+        ("/split/x", "x-a", "a", "/one/x"),
+        ("/split", "", "b", "/"),
+        ("/split/", "", "b", "/"),
+        ("/split/x", "", "b", "/x"),
+        // What somebody wrote comes before what was made.
+        ("/written", "", "b", "/written"),
+        ("/written/x", "", "a", "/bar/x"),
+        ("/query/x?q=1", "", "b", "/query/x?q=1"),
+        ("/query?q=1", "", "a", "/bar?q=1"),
+    ];
+    for (path, header, pod, seen) in rows {
+        let ask = served.get("example.com", path);
+        let ask = if header.is_empty() { ask } else { ask.header(header, "1") };
+        let echo = ask.reaches(pod).await?.echo()?;
+        ensure!(echo.path == seen, "{path} is {} to the back end instead of {seen}", echo.path);
+    }
+    Ok(())
+}
+
+async fn one_leaf_of_several_roots(world: World) -> Result<()> {
+    let _app = world.backend_in("shop", "app", None).await?;
+    let root = |name: &str, includes: &str| {
+        let spec = format!("virtualhost: {{fqdn: {name}.example.com}}\nincludes:\n{includes}");
+        world.write(&format!("{name}.yaml"), proxy("shop", name, &spec))
+    };
+    root(
+        "one",
+        "- {name: app, conditions: [{prefix: /v1/}]}\n- {name: app, conditions: [{prefix: /v2/}]}\n- {name: app, conditions: [{prefix: /}]}",
+    )?;
+    root("two", "- {name: between, conditions: [{prefix: /api}]}")?;
+    let between = "includes:\n- {name: app, conditions: [{prefix: /v2}]}\n- {name: deep, conditions: [{prefix: /v3}]}";
+    world.write("between.yaml", proxy("shop", "between", between))?;
+    let deep = "includes:\n- {name: app, conditions: [{prefix: /x/}]}";
+    world.write("deep.yaml", proxy("shop", "deep", deep))?;
+    let app = "routes:
+- pathRewritePolicy:
+    replacePrefix:
+    - {replacement: /other/}
+    - {prefix: /, replacement: /v1/}
+    - {prefix: /api/v2, replacement: /second}
+  services: [{name: app, port: 8080}]";
+    world.write("app.yaml", proxy("shop", "app", app))?;
+    let served = serve(&world).await?;
+    served.get("one.example.com", "/v1/x").comes_to_reach("app").await?;
+    served.get("two.example.com", "/api/v2/x").comes_to_reach("app").await?;
+    let rows = [
+        ("one", "/v1/x", "/other/x"),
+        ("one", "/v1", "/other"),
+        ("one", "/v2/x", "/other/x"),
+        ("one", "/x", "/v1/x"),
+        ("two", "/api/v2/x", "/second/x"),
+        ("two", "/api/v2", "/second"),
+        ("two", "/api/v2x", "/secondx"),
+        ("two", "/api/v3/x/y", "/other/y"),
+        ("two", "/api/v3/x", "/other"),
+    ];
+    for (host, path, seen) in rows {
+        let echo = served.get(&format!("{host}.example.com"), path).reaches("app").await?.echo()?;
+        ensure!(echo.path == seen, "{host} {path} is {} to the back end instead of {seen}", echo.path);
+    }
+    Ok(())
+}
