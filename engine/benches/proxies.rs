@@ -52,8 +52,7 @@ fn measure(trees: usize) {
     let mut timed = |at: &dyn Fn(usize) -> usize| {
         let mut times: Vec<Duration> = Vec::with_capacity(CHANGES);
         for change in 0..CHANGES {
-            let value = if change % 2 == 0 { "b" } else { "c" };
-            let event = event(&proxy((change * 7919) % trees, at(change), value));
+            let event = event(&proxy((change * 7919) % trees, at(change), &format!("v{change}")));
             let started = Instant::now();
             let actions = engine.handle(vec![event]);
             times.push(started.elapsed());

@@ -86,7 +86,13 @@ pub struct Engine {
     next_trial: u64,
     fallbacks: u64,
     now_ms: u64,
+    /// Policies that were deleted and still protect something, and until when (milliseconds of Unix time).
+    leaving: BTreeMap<ObjectKey, u64>,
 }
+
+/// How long a policy that protects something stays after it was deleted, in milliseconds: tools that deploy delete and
+/// create, and nothing may be open between the two.
+pub const SUCCESSOR_MS: u64 = 2_000;
 
 impl Engine {
     /// An engine that knows no object yet.
@@ -105,6 +111,7 @@ impl Engine {
             next_trial: 0,
             fallbacks: 0,
             now_ms: 0,
+            leaving: BTreeMap::new(),
         }
     }
 
@@ -148,6 +155,12 @@ impl Engine {
             }
             objects = true;
         }
+        let due: Vec<ObjectKey> =
+            self.leaving.iter().filter(|(_, until)| **until <= self.now_ms).map(|(key, _)| key.clone()).collect();
+        for key in due {
+            self.delete(&key);
+            objects = true;
+        }
         let mut trials = Vec::new();
         let Self { settings, objects: all, unusable, unread, decoding, graph, translator, lines, .. } = self;
         let mut around = Around {
@@ -181,6 +194,7 @@ impl Engine {
 
     fn apply(&mut self, object: Object, faults: Vec<Fault>) {
         self.note(&object.key, faults);
+        self.leaving.remove(&object.key);
         self.unusable.remove(&object.key);
         self.unread.remove(&object.key);
         self.unusable_since.remove(&object.key);
@@ -200,7 +214,10 @@ impl Engine {
         self.unread.remove(key);
         self.unusable.insert(key.clone());
         self.unusable_since.entry(key.clone()).or_insert((self.now_ms / 1000).cast_signed());
-        let is_anchor = |object: &Arc<Object>| matches!(object.body, Body::Gateway(_) | Body::GatewayClass(_));
+        let is_anchor = |object: &Arc<Object>| {
+            // What hangs on a policy must not be opened by a slip of the pen.
+            matches!(object.body, Body::Gateway(_) | Body::GatewayClass(_)) || object.body.is_policy()
+        };
         match self.objects.get(key).cloned() {
             Some(old) if is_anchor(&old) => {}
             Some(old) => {
@@ -228,6 +245,13 @@ impl Engine {
     }
 
     fn delete(&mut self, key: &ObjectKey) {
+        // Where nobody tells the time nothing can wait.
+        let waits = self.now_ms > 0 && !self.leaving.contains_key(key);
+        if waits && self.translator.is_guard(key) {
+            self.leaving.insert(key.clone(), self.now_ms.saturating_add(SUCCESSOR_MS));
+            return;
+        }
+        self.leaving.remove(key);
         self.note(key, Vec::new());
         self.unusable.remove(key);
         self.unusable_since.remove(key);

@@ -13,6 +13,7 @@ pub mod features;
 pub mod hold;
 pub mod model;
 pub mod object;
+pub(crate) mod policies;
 mod proxies;
 pub mod report;
 pub mod run;

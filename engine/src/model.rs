@@ -11,6 +11,7 @@ use holdfast_graph::{ObjectKey, Origins};
 use crate::features::chain::Guards;
 use crate::features::cookies::CookieRewrite;
 use crate::features::cors::Cors;
+use crate::features::filters::Filters;
 use crate::features::hash::Hashed;
 use crate::features::headers::HeaderEdits;
 use crate::features::internal_redirect::InternalRedirect;
@@ -21,6 +22,7 @@ use crate::features::redirect::{ListenerContext, Redirect};
 use crate::features::retry::Retry;
 use crate::features::rewrite::Rewrite;
 use crate::features::timeout::Timeouts;
+use crate::features::tracing::Tracing;
 use crate::features::upstream::Tuned;
 use crate::object::Age;
 
@@ -51,6 +53,12 @@ pub struct Route {
     pub cookies: Vec<CookieRewrite>,
     /// What needs a filter in the chain: who is asked before requests pass, tokens, limits that all Envoys share.
     pub guards: Guards,
+    /// What policies tell filters.
+    pub filters: Filters,
+    /// What the names of its statistics begin with; none are counted for it where unset.
+    pub stat_prefix: Option<Arc<str>>,
+    /// What is recorded of its requests.
+    pub tracing: Option<Tracing>,
     /// Where requests without TLS are redirected to it: the port for it, as clients know it.
     pub secure_port: Option<u16>,
     /// The unit of its object that it came from, as `rules[1]`.
@@ -73,6 +81,8 @@ impl Route {
             && self.rate_limit.is_none()
             && self.cookies.is_empty()
             && self.guards.is_empty()
+            && self.filters.is_empty()
+            && self.tracing.is_none()
     }
 
     /// The port that requests are redirected to at a listener, where they are.
@@ -91,6 +101,8 @@ impl Route {
 pub struct HostSettings {
     /// How often requests may come to one Envoy, all routes together.
     pub rate_limit: Option<LocalRateLimit>,
+    /// What policies tell filters.
+    pub filters: Filters,
 }
 
 /// The order of routes in a host, as Gateway API asks; the first that matches wins.

@@ -8,7 +8,8 @@ use holdfast_graph::ObjectKey;
 use crate::apis::Body;
 
 /// How the names of annotations begin that are read: settings of Holdfast, and those that HTTPProxies have.
-const ANNOTATION_PREFIXES: [&str; 3] = ["holdfast.dev/", "projectcontour.io/", "kubernetes.io/ingress.class"];
+const ANNOTATION_PREFIXES: [&str; 4] =
+    ["holdfast.dev/", "projectcontour.io/", "kubernetes.io/ingress.class", "kgateway.dev/"];
 
 /// The metadata that decisions are made from. `managedFields`, owner references and the like are left behind.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -2,9 +2,10 @@
 //!
 //! Put together when asked, from what translation and the Envoys' answers left behind.
 
+mod policies;
 mod unreadable;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -23,7 +24,7 @@ use crate::fallback::survey::speaking;
 use crate::fallback::view::FallbackReport;
 use crate::fault::Class;
 use crate::hold::{Hold, Standing};
-use crate::status::{Condition, ObjectStatus};
+use crate::status::{Condition, FALLBACK_CONDITION, ObjectStatus};
 use crate::translate::claims::ListenerId;
 use crate::translate::gateway::GatewayPlan;
 use crate::translate::listener::{ListenerPlan, Standing as ListenerStanding};
@@ -68,11 +69,11 @@ pub struct ListenerView {
 pub struct ReplacementView {
     /// `namespace/name` of the Gateway.
     pub gateway: String,
-    /// The route object.
+    /// The route object, or the Gateway.
     pub object: ObjectKey,
-    /// The rule, as `rules[1]`.
+    /// The rule, as `rules[1]`; or the listener, as `listeners[http]`.
     pub section: String,
-    /// What was replaced: `rule`.
+    /// What was replaced: `rule`, `virtualHost` or `routeConfiguration`.
     pub scope: &'static str,
     /// `invalid` or `referential`.
     pub cause: Class,
@@ -127,6 +128,7 @@ impl Engine {
                 }));
             }
         }
+        views.extend(self.level_replacements());
         views.sort_unstable();
         views
     }
@@ -157,7 +159,7 @@ impl Engine {
                 Body::Gateway(_) => {
                     let plan = plans.get(&object.key)?;
                     let fallback = conditions::condition(&report, &object.key, &plan.name);
-                    gateway_status(&object.key, plan, &self.holds(&plan.name), &attached, fallback, generation)
+                    self.gateway_status(&object.key, plan, &attached, fallback, generation)
                 }
                 Body::HttpRoute(_) | Body::GrpcRoute(_) => {
                     let plan = self.translator.route(&object.key)?;
@@ -170,6 +172,7 @@ impl Engine {
                     let fallback = fallback.map(|condition| condition.of_generation(generation));
                     crate::proxies::status::status(findings.iter(), fallback.as_ref(), generation)
                 }
+                Body::TrafficPolicy(_) | Body::ListenerPolicy(_) => self.policy_status(&object.key, generation)?,
                 _ => return None,
             };
             Some(ObjectStatus { object: object.key.clone(), status })
@@ -195,7 +198,15 @@ impl Engine {
             return None;
         }
         let parents = plan.parents.iter().enumerate().filter_map(|(index, parent)| {
-            let Told { accepted, others } = self.told(report, key, plan, index)?;
+            let Told { accepted, mut others } = self.told(report, key, plan, index)?;
+            let listeners: BTreeSet<ListenerId> = parent.attachments.iter().map(|at| at.listener.clone()).collect();
+            if let Some(message) = self.closed_above(&listeners) {
+                let before =
+                    others.iter().position(|known| known.kind == FALLBACK_CONDITION).map(|at| others.remove(at));
+                let before = before.map(|known| format!("; {}", known.message)).unwrap_or_default();
+                let message = format!("{message}{before}");
+                others.push(Condition::new(FALLBACK_CONDITION, true, "Replaced", message));
+            }
             let conditions = std::iter::once(accepted).chain(others);
             let conditions = conditions.map(|condition| condition.of_generation(generation));
             Some(json!({
@@ -254,17 +265,19 @@ fn programmed(plan: &GatewayPlan, holds: &[&Hold]) -> Condition {
     }
 }
 
-fn gateway_status(
-    key: &ObjectKey,
-    plan: &GatewayPlan,
-    holds: &[&Hold],
-    attached: &BTreeMap<ListenerId, i32>,
-    fallback: Option<Condition>,
-    generation: i64,
-) -> Value {
-    let listeners = plan.listeners.iter().map(|listener| {
+impl Engine {
+    fn gateway_status(
+        &self,
+        key: &ObjectKey,
+        plan: &GatewayPlan,
+        attached: &BTreeMap<ListenerId, i32>,
+        fallback: Option<Condition>,
+        generation: i64,
+    ) -> Value {
+        let holds = &self.holds(&plan.name);
+        let listeners = plan.listeners.iter().map(|listener| {
         let conditions = [
-            listener.accepted.clone(),
+            self.listener_closed(key, listener).unwrap_or_else(|| listener.accepted.clone()),
             listener.conflicted.clone(),
             listener_programmed(listener, holds),
             listener.resolved_refs.clone(),
@@ -276,15 +289,17 @@ fn gateway_status(
             "conditions": conditions.map(|condition| condition.of_generation(generation)),
         })
     });
-    let conditions = [plan.accepted.clone(), programmed(plan, holds)].into_iter().chain(fallback);
-    // All addresses of a machine or pod are none that a client could be told.
-    let addresses =
-        (!plan.address.is_unspecified()).then(|| json!({"type": "IPAddress", "value": plan.address.to_string()}));
-    json!({
-        "addresses": addresses.into_iter().collect::<Vec<_>>(),
-        "conditions": conditions.map(|condition| condition.of_generation(generation)).collect::<Vec<_>>(),
-        "listeners": listeners.collect::<Vec<_>>(),
-    })
+        let accepted = self.gateway_closed(key, plan).unwrap_or_else(|| plan.accepted.clone());
+        let conditions = [accepted, programmed(plan, holds)].into_iter().chain(fallback);
+        // All addresses of a machine or pod are none that a client could be told.
+        let addresses =
+            (!plan.address.is_unspecified()).then(|| json!({"type": "IPAddress", "value": plan.address.to_string()}));
+        json!({
+            "addresses": addresses.into_iter().collect::<Vec<_>>(),
+            "conditions": conditions.map(|condition| condition.of_generation(generation)).collect::<Vec<_>>(),
+            "listeners": listeners.collect::<Vec<_>>(),
+        })
+    }
 }
 
 fn reference(parent: &crate::translate::claims::Parent) -> Value {

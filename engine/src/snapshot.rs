@@ -39,6 +39,11 @@ impl ObjectSnapshot {
         self.objects.is_empty()
     }
 
+    /// All objects, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<Object>> {
+        self.objects.values()
+    }
+
     /// All objects, in the order of their keys (sorted on each call: for reports, not for hot paths).
     pub fn sorted(&self) -> Vec<&Arc<Object>> {
         let mut objects: Vec<_> = self.objects.values().collect();

@@ -18,6 +18,11 @@ const REDACTED: &str = "[redacted]";
 /// Fields that hold secrets though the API doesn't mark them as such.
 const ALSO_SENSITIVE: [&str; 4] = ["privateKey", "privateKeyProvider", "password", "pkcs12"];
 
+/// The end of an encoded `Any` of a `FilterConfig` with an empty `config`.
+const TAKES_PART: &[u8] = b"envoy.config.route.v3.FilterConfig\x12\x02\x0a\x00";
+/// The tag of `FilterConfig.is_optional`.
+const SAYS_NOTHING: u8 = 0x10;
+
 /// A resource as JSON: the same bytes give the same text.
 ///
 /// Everything the API marks as sensitive, private keys, passwords and, in a Secret, every inline value becomes
@@ -32,10 +37,28 @@ pub fn to_json(kind: ResourceType, body: &[u8]) -> Value {
 
 fn decode(kind: ResourceType, body: &[u8]) -> Result<Value, String> {
     let descriptor = message(kind.url()).ok_or("the descriptors of the Envoy API lack this type")?;
-    let message = DynamicMessage::decode(descriptor.clone(), body).map_err(|error| error.to_string())?;
+    let body = without_empty_any(body);
+    let message = DynamicMessage::decode(descriptor.clone(), &*body).map_err(|error| error.to_string())?;
     let mut value = serde_json::to_value(&message).map_err(|error| error.to_string())?;
     redact(&descriptor, &mut value, kind == ResourceType::Secret);
     Ok(value)
+}
+
+/// What Envoy takes for "this filter takes part" is an `Any` without a type, for which JSON has no form: it is left out,
+/// by a field of the same length that says nothing.
+fn without_empty_any(body: &[u8]) -> std::borrow::Cow<'_, [u8]> {
+    let mut patched = std::borrow::Cow::Borrowed(body);
+    let mut from = 0;
+    while let Some(at) =
+        body.get(from..).and_then(|rest| rest.windows(TAKES_PART.len()).position(|at| at == TAKES_PART))
+    {
+        let end = from + at + TAKES_PART.len();
+        if let Some(field) = patched.to_mut().get_mut(end - 2) {
+            *field = SAYS_NOTHING;
+        }
+        from = end;
+    }
+    patched
 }
 
 fn pool() -> Option<&'static DescriptorPool> {
@@ -171,5 +194,17 @@ mod tests {
     #[test]
     fn bytes_that_do_not_decode_say_so() {
         assert!(to_json(ResourceType::Route, &[0xff]).get("undecodable").is_some());
+    }
+
+    #[test]
+    fn a_filter_that_only_takes_part_has_a_form() {
+        use envoy_types::pb::envoy::config::route::v3::{FilterConfig, RouteConfiguration};
+        let config = FilterConfig { config: Some(Any::default()), ..Default::default() };
+        let config = Any { type_url: FilterConfig::type_url(), value: config.encode_to_vec() };
+        let routes =
+            RouteConfiguration { typed_per_filter_config: [("f".to_owned(), config)].into(), ..Default::default() };
+        let json = to_json(ResourceType::Route, &routes.encode_to_vec());
+        let shown = json.pointer("/typedPerFilterConfig/f/@type").and_then(Value::as_str);
+        assert_eq!(shown, Some("type.googleapis.com/envoy.config.route.v3.FilterConfig"), "{json}");
     }
 }

@@ -44,6 +44,12 @@ pub fn document(object: &Object) -> Option<Value> {
         | Body::ReferenceGrant(_)
         | Body::CertificateDelegation(_)
         | Body::ExtensionService(_)
+        | Body::TrafficPolicy(_)
+        | Body::GatewayExtension(_)
+        | Body::Backend(_)
+        | Body::DirectResponse(_)
+        | Body::ListenerPolicy(_)
+        | Body::BackendConfigPolicy(_)
         | Body::EndpointSlice(_)
         | Body::Namespace => return None,
     };

@@ -8,6 +8,7 @@ pub mod core;
 pub mod decode;
 pub mod document;
 pub mod gateway;
+pub mod kgateway;
 pub mod meta;
 pub mod scheme;
 
@@ -35,6 +36,18 @@ pub enum Body {
     CertificateDelegation(Arc<contour::delegation::Delegation>),
     /// `projectcontour.io` ExtensionService.
     ExtensionService(Arc<contour::extension_service::ExtensionService>),
+    /// `gateway.kgateway.dev` TrafficPolicy.
+    TrafficPolicy(Arc<kgateway::traffic_policy::TrafficPolicy>),
+    /// `gateway.kgateway.dev` GatewayExtension.
+    GatewayExtension(Arc<kgateway::extension::GatewayExtension>),
+    /// `gateway.kgateway.dev` Backend.
+    Backend(Arc<kgateway::backend::Backend>),
+    /// `gateway.kgateway.dev` DirectResponse.
+    DirectResponse(Arc<kgateway::direct_response::DirectResponse>),
+    /// `gateway.kgateway.dev` ListenerPolicy.
+    ListenerPolicy(Arc<kgateway::listener_policy::ListenerPolicy>),
+    /// `gateway.kgateway.dev` BackendConfigPolicy.
+    BackendConfigPolicy(Arc<kgateway::backend_config::BackendConfigPolicy>),
     /// Core Service.
     Service(core::service::Service),
     /// `discovery.k8s.io` EndpointSlice.
@@ -46,6 +59,11 @@ pub enum Body {
 }
 
 impl Body {
+    /// Is it a policy that is attached to others?
+    pub(crate) fn is_policy(&self) -> bool {
+        matches!(self, Body::TrafficPolicy(_) | Body::ListenerPolicy(_) | Body::BackendConfigPolicy(_))
+    }
+
     /// Does a rule of a route name an extension that may guard it? Of this index, or any of them.
     pub(crate) fn names_guard(&self, rule: Option<usize>) -> bool {
         match self {

@@ -4,7 +4,7 @@ use holdfast_graph::ObjectKey;
 use serde_json::Value;
 
 use super::decode::Found;
-use super::{Body, contour, core, gateway};
+use super::{Body, contour, core, gateway, kgateway};
 
 /// Is a kind namespaced?
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +69,60 @@ pub const KINDS: &[Kind] = &[
         scope: Scope::Namespaced,
         has_status: false,
         decode: core::endpoint_slice::decode,
+    },
+    Kind {
+        group: kgateway::GROUP,
+        versions: &["v1alpha1"],
+        kind: "Backend",
+        plural: "backends",
+        scope: Scope::Namespaced,
+        has_status: true,
+        decode: kgateway::backend::decode,
+    },
+    Kind {
+        group: kgateway::GROUP,
+        versions: &["v1alpha1"],
+        kind: "BackendConfigPolicy",
+        plural: "backendconfigpolicies",
+        scope: Scope::Namespaced,
+        has_status: true,
+        decode: kgateway::backend_config::decode,
+    },
+    Kind {
+        group: kgateway::GROUP,
+        versions: &["v1alpha1"],
+        kind: "DirectResponse",
+        plural: "directresponses",
+        scope: Scope::Namespaced,
+        has_status: true,
+        decode: kgateway::direct_response::decode,
+    },
+    Kind {
+        group: kgateway::GROUP,
+        versions: &["v1alpha1"],
+        kind: "GatewayExtension",
+        plural: "gatewayextensions",
+        scope: Scope::Namespaced,
+        has_status: true,
+        decode: kgateway::extension::decode,
+    },
+    Kind {
+        group: kgateway::GROUP,
+        versions: &["v1alpha1"],
+        kind: "ListenerPolicy",
+        plural: "listenerpolicies",
+        scope: Scope::Namespaced,
+        has_status: true,
+        decode: kgateway::listener_policy::decode,
+    },
+    Kind {
+        group: kgateway::GROUP,
+        versions: &["v1alpha1"],
+        kind: "TrafficPolicy",
+        plural: "trafficpolicies",
+        scope: Scope::Namespaced,
+        has_status: true,
+        decode: kgateway::traffic_policy::decode,
     },
     Kind {
         group: gateway::GROUP,

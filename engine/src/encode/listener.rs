@@ -12,7 +12,6 @@ use envoy_types::pb::envoy::config::core::v3::{Http2ProtocolOptions, HttpProtoco
 use envoy_types::pb::envoy::config::listener::v3::filter::ConfigType as FilterConfig;
 use envoy_types::pb::envoy::config::listener::v3::listener_filter::ConfigType as ListenerFilterConfig;
 use envoy_types::pb::envoy::config::listener::v3::{Filter, FilterChain, FilterChainMatch, Listener, ListenerFilter};
-use envoy_types::pb::envoy::extensions::filters::http::cors::v3::Cors;
 use envoy_types::pb::envoy::extensions::filters::http::rbac::v3::Rbac;
 use envoy_types::pb::envoy::extensions::filters::http::router::v3::Router;
 use envoy_types::pb::envoy::extensions::filters::listener::tls_inspector::v3::TlsInspector;
@@ -33,12 +32,12 @@ use holdfast_graph::ObjectKey;
 use prost::{Message, Name};
 
 use super::cluster::{CONNECTION_BUFFER_BYTES, ads};
-use super::{any, endpoints, names, route, seconds};
+use super::{any, endpoints, names, seconds};
 use crate::features::chain::{self, ChainFilter};
 use crate::features::client_certificate::{ClientCertificates, Told};
 use crate::features::cookies;
+use crate::features::filters::{ACCESS, BEFORE, CONTENT, Filter as Known};
 use crate::features::ip_filter;
-use crate::features::local_rate_limit::{self, LocalRateLimit};
 use crate::features::stream::Stream;
 use crate::translate::table::TableName;
 
@@ -237,16 +236,17 @@ pub(super) fn connection_manager(name: String, proxies: bool, own: &[ChainFilter
     let mut manager = HttpConnectionManager {
         stat_prefix: name.replace('/', "_"),
         route_specifier: Some(RouteSpecifier::Rds(Rds { config_source: Some(ads()), route_config_name: name })),
-        // Preflights carry no credentials: the filter for CORS answers them.
-        http_filters: [http_filter(route::CORS_FILTER, &Cors::default())]
-            .into_iter()
+        http_filters: BEFORE
+            .iter()
+            .map(of_policies)
             .chain((!own.is_empty()).then(|| http_filter(chain::NAMES, &chain::naming(own))))
             .chain([http_filter(chain::GUARD, &Rbac::default())])
             .chain(asked.iter().map(own_filter))
-            .chain(proxies.then(|| http_filter(local_rate_limit::FILTER, &LocalRateLimit::filter())))
+            .chain(ACCESS.iter().map(of_policies))
             .chain(proxies.then(|| http_filter(ip_filter::FILTER, &Rbac::default())))
             .chain(counted.iter().map(own_filter))
             .chain(proxies.then(|| http_filter(cookies::FILTER, &cookies::filter())))
+            .chain(CONTENT.iter().map(of_policies))
             .chain([http_filter("envoy.filters.http.router", &Router::default())])
             .collect(),
         upgrade_configs: vec![UpgradeConfig { upgrade_type: "websocket".into(), ..Default::default() }],
@@ -274,6 +274,16 @@ pub(super) fn connection_manager(name: String, proxies: bool, own: &[ChainFilter
         told.apply(&mut manager);
     }
     filter("envoy.filters.network.http_connection_manager", &manager)
+}
+
+/// A filter that policies have settings for, switched off where they have none.
+fn of_policies(filter: &Known) -> HttpFilter {
+    HttpFilter {
+        name: filter.name().into(),
+        config_type: Some(HttpFilterConfig::TypedConfig(filter.in_chain())),
+        disabled: true,
+        ..Default::default()
+    }
 }
 
 fn own_filter(filter: &&ChainFilter) -> HttpFilter {

@@ -21,7 +21,8 @@ use prost::Message;
 use super::{any, duration, names, per_filter};
 use crate::features::redirect::{ListenerContext, Redirect, Scheme};
 use crate::features::rewrite::EnvoyPathRewrite;
-use crate::features::{cookies, ip_filter, local_rate_limit};
+use crate::features::tracing::Tracing;
+use crate::features::{cookies, filters, ip_filter, local_rate_limit};
 use crate::model::{
     Action, Forward, Like, Match, NamedMatch, Part, PathMatch, Response, Route, ValueMatch, WeightedBackend,
 };
@@ -43,17 +44,19 @@ pub(crate) fn encode(route: &Route, listener: ListenerContext) -> Vec<u8> {
         request_headers_to_remove: route.request_headers.to_remove(),
         response_headers_to_add: route.response_headers.to_add(),
         response_headers_to_remove: route.response_headers.to_remove(),
+        stat_prefix: route.stat_prefix.as_deref().unwrap_or_default().to_owned(),
+        tracing: route.tracing.as_ref().map(Tracing::encode),
         ..Default::default()
     };
     #[cfg(any(test, feature = "testing"))]
     crate::testing::mistakes::spoil_route(&mut encoded, &route.response_headers);
     let mut bytes = encoded.encode_to_vec();
-    // Written by hand, in order: the order of a map with several entries is not defined.
     let cors = route.cors.iter().map(|cors| (CORS_FILTER, any(&cors.encode())));
     let ip_filter = route.ip_filter.iter().map(|filter| (ip_filter::FILTER, any(&filter.encode())));
     let limit = route.rate_limit.iter().map(|limit| (local_rate_limit::FILTER, any(&limit.encode())));
     let cookies = rewrites_cookies(route).then(|| (cookies::FILTER, any(&cookies::encode(&route.cookies))));
-    for (name, config) in cors.chain(limit).chain(ip_filter).chain(cookies) {
+    let own = cors.chain(limit).chain(ip_filter).chain(cookies);
+    for (name, config) in own.chain(filters::encoded(&route.filters)) {
         per_filter(PER_FILTER_FIELD, name, &config, &mut bytes);
     }
     for (name, config) in route.guards_at(listener).iter().flat_map(|guards| guards.encode()) {
@@ -188,11 +191,11 @@ fn route_action(forward: &Forward, matched: &Match) -> envoy::RouteAction {
         cluster_not_found_response_code: not_found.into(),
         cluster_specifier: Some(clusters(&forward.backends)),
         request_mirror_policies: forward.mirrors.iter().map(crate::features::mirror::Mirror::encode).collect(),
-        host_rewrite_specifier: forward
-            .rewrite
-            .host
-            .as_ref()
-            .map(|host| HostRewriteSpecifier::HostRewriteLiteral(host.to_string())),
+        host_rewrite_specifier: match &forward.rewrite.host {
+            Some(host) => Some(HostRewriteSpecifier::HostRewriteLiteral(host.to_string())),
+            None if forward.rewrite.auto_host => Some(HostRewriteSpecifier::AutoHostRewrite(BoolValue { value: true })),
+            None => None,
+        },
         // Envoy would end every request after 15 s where nothing is set; zero is no limit.
         timeout: Some(duration(forward.timeouts.request.unwrap_or_default())),
         retry_policy: forward.timeouts.backend_request.filter(|limit| !limit.is_zero()).map(|limit| {

@@ -13,6 +13,7 @@ use prost::Message;
 use prost::encoding::{WireType, encode_key, encode_varint};
 
 use super::{any, per_filter};
+use crate::features::filters::{self, Filters};
 use crate::features::local_rate_limit;
 use crate::model::HostSettings;
 
@@ -22,6 +23,8 @@ const ROUTES_FIELD: u32 = 3;
 const PER_FILTER_FIELD: u32 = 15;
 /// `RouteConfiguration.virtual_hosts`.
 const VIRTUAL_HOSTS_FIELD: u32 = 2;
+/// `RouteConfiguration.typed_per_filter_config`.
+const FILTERS_FIELD: u32 = 16;
 
 /// A virtual host with its routes, each encoded, in order, and what holds for all that say nothing themselves.
 pub(crate) fn virtual_host<'a>(
@@ -39,6 +42,9 @@ pub(crate) fn virtual_host<'a>(
     if let Some(limit) = &settings.rate_limit {
         per_filter(PER_FILTER_FIELD, local_rate_limit::FILTER, &any(&limit.encode()), &mut buffer);
     }
+    for (name, config) in filters::encoded(&settings.filters) {
+        per_filter(PER_FILTER_FIELD, name, &config, &mut buffer);
+    }
     buffer.into()
 }
 
@@ -47,9 +53,10 @@ pub(crate) fn virtual_host<'a>(
 /// The version is made from the versions of the parts: hashing all bytes again would cost more than copying them.
 pub(crate) fn route_configuration<'a>(
     name: String,
+    filters: &Filters,
     hosts: impl Iterator<Item = (&'a Bytes, &'a Version)> + Clone,
 ) -> (Bytes, Version) {
-    let head = envoy::RouteConfiguration {
+    let mut head = envoy::RouteConfiguration {
         name,
         ignore_port_in_host_matching: true,
         // Clusters come and go on their own; one that is missing is answered 500, it refuses no configuration.
@@ -57,6 +64,9 @@ pub(crate) fn route_configuration<'a>(
         ..Default::default()
     }
     .encode_to_vec();
+    for (name, config) in filters::encoded(filters) {
+        per_filter(FILTERS_FIELD, name, &config, &mut head);
+    }
     let mut parts = head.clone();
     hosts.clone().for_each(|(_, version)| parts.extend_from_slice(version.as_bytes()));
     let size: usize = hosts.clone().map(|(host, _)| host.len() + 8).sum();

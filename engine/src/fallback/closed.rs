@@ -5,12 +5,14 @@
 //! The same where an Envoy keeps what it had, and where all others wait for the one that tries.
 //! Where even that is refused, the whole route configuration answers every request the same.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use envoy_types::pb::envoy::config::route::v3 as envoy;
 use envoy_types::pb::envoy::config::route::v3::route::Action;
 use envoy_types::pb::envoy::config::route::v3::route_action::ClusterSpecifier;
+use envoy_types::pb::google::protobuf::Any;
 use holdfast_graph::ObjectKey;
 use holdfast_xds::{Resource, ResourceType, Snapshot};
 use prost::Message;
@@ -22,7 +24,9 @@ use crate::apis::contour;
 use crate::apis::gateway::GROUP;
 use crate::apis::scheme;
 use crate::encode::route::direct_response;
+use crate::features::filters;
 use crate::model::Response;
+use crate::object::Object;
 use crate::translate::route::RoutePlan;
 
 /// The name of the host that answers for a whole route configuration.
@@ -35,7 +39,7 @@ impl Line {
         for (name, _) in self.hold.refused_now(ResourceType::Route) {
             let Some(resource) = wanted.get(ResourceType::Route, &name).cloned() else { continue };
             let response = answer(around);
-            let must_close = |domain: &str, route: &envoy::Route| self.must_close(domain, route, around);
+            let must_close = |held: &Held<'_>| self.must_close(held, around);
             let Some(body) = close(&resource.body, &response, must_close) else { continue };
             let mut instead = Resource::new(name.clone(), body, resource.origins.clone());
             if self.hold.refusal_of(ResourceType::Route, &name, instead.version).is_some() {
@@ -56,7 +60,7 @@ impl Line {
         let differ = routes.filter(|held| self.wanted.get(ResourceType::Route, &held.name) != Some(held));
         let mut closed = Waiting::new();
         for resource in differ.cloned().collect::<Vec<_>>() {
-            let must_close = |domain: &str, route: &envoy::Route| self.must_close(domain, route, around);
+            let must_close = |held: &Held<'_>| self.must_close(held, around);
             let Some(body) = close(&resource.body, &response, must_close) else { continue };
             let instead = Resource::new(resource.name.clone(), body, resource.origins.clone());
             if self.hold.refusal_of(ResourceType::Route, &instead.name, instead.version).is_none() {
@@ -76,9 +80,7 @@ impl Line {
             let response = answer(around);
             let held: Vec<Arc<Resource>> = stray.last.of(ResourceType::Route).values().cloned().collect();
             for resource in held {
-                if let Some(body) =
-                    close(&resource.body, &response, |domain, route| self.must_close(domain, route, around))
-                {
+                if let Some(body) = close(&resource.body, &response, |held| self.must_close(held, around)) {
                     let instead = Resource::new(resource.name.clone(), body, resource.origins.clone());
                     stray.last.insert(ResourceType::Route, Arc::new(instead));
                 }
@@ -88,7 +90,8 @@ impl Line {
     }
 
     /// Must a route be served no more, whatever the bytes that are held say?
-    fn must_close(&self, domain: &str, route: &envoy::Route, around: &Around<'_>) -> bool {
+    fn must_close(&self, held: &Held<'_>, around: &Around<'_>) -> bool {
+        let Held { domain, route, .. } = held;
         let Some(owner) = owner(&route.name) else { return false };
         if around.unusable.contains(&owner) {
             return false;
@@ -96,7 +99,7 @@ impl Line {
         let Some(object) = around.objects.get(&owner) else { return true };
         let here = |plan: &Arc<RoutePlan>| {
             let mut places = plan.places.iter();
-            places.any(|(gateway, _, host)| *gateway == self.gateway && host.domain() == domain)
+            places.any(|(gateway, _, host)| *gateway == self.gateway && host.domain() == *domain)
         };
         // By a claim of today, or by one that stands in for a claim of today.
         let stands = around.translator.route(&owner).is_some_and(here)
@@ -104,8 +107,39 @@ impl Line {
         let granted = || clusters(route).all(|cluster| self.is_granted(&owner, cluster, around));
         // Of an HTTPProxy the guard may stand in a root.
         let roots = around.translator.roots_of(&owner).filter_map(|root| around.objects.get(root));
-        let guarded = object.body.names_guard(None) || roots.into_iter().any(|root| root.body.names_guard(None));
-        !stands || guarded || !granted()
+        let guarded = roots.into_iter().chain([object]).any(|root| is_proxy(root) && root.body.names_guard(None));
+        !stands || guarded || !granted() || !self.is_protected(held, &owner, object, around)
+    }
+
+    /// Does a route that is held carry everything that policies of today say to protect it?
+    ///
+    /// Of each filter that says something today, at the route, its host or its route configuration, all three must be as
+    /// they are today; what is held of others only protects more.
+    fn is_protected(&self, held: &Held<'_>, owner: &ObjectKey, object: &Object, around: &Around<'_>) -> bool {
+        let Some(plan) = around.translator.route(owner) else { return true };
+        let of_gateway = around.translator.guards(&self.gateway, held.configuration, held.domain);
+        if of_gateway.closed {
+            return false;
+        }
+        let wanted = plan.routes.iter().find(|rendered| *rendered.route.name == *held.route.name);
+        let own = match wanted {
+            Some(rendered) if !matches!(rendered.route.action, crate::model::Action::Respond(_)) => {
+                let asked = rendered.route.guards.encode();
+                let asked = asked.into_iter().map(|(name, config)| (name, config.encode_to_vec()));
+                filters::guarding(&rendered.route.filters).into_iter().chain(asked).collect()
+            }
+            // Nothing tells any more what it would be told.
+            _ if !plan.policies.is_empty() || object.body.names_guard(None) => return false,
+            _ => filters::Guarding::new(),
+        };
+        let today = [&own, &of_gateway.host, &of_gateway.configuration];
+        let then = [&held.route.typed_per_filter_config, held.of_host, held.of_configuration];
+        let asked = today.iter().flat_map(|guards| guards.keys()).collect::<std::collections::BTreeSet<_>>();
+        asked.into_iter().all(|filter| {
+            today.iter().zip(then).all(|(today, then)| {
+                today.get(filter).map(Vec::as_slice) == then.get(filter).map(Message::encode_to_vec).as_deref()
+            })
+        })
     }
 
     /// May the route use the back end of this cluster today?
@@ -119,6 +153,10 @@ impl Line {
             _ => true,
         }
     }
+}
+
+fn is_proxy(object: &Object) -> bool {
+    &*object.key.kind == "HTTPProxy"
 }
 
 /// The object of which a route is, by its name.
@@ -151,14 +189,35 @@ fn answer(around: &Around<'_>) -> Response {
     Response { status: around.settings.closed_status, body: around.settings.missing_backend_body.clone() }
 }
 
+/// A route that is held, and where it stands.
+struct Held<'a> {
+    /// The name of the route configuration.
+    configuration: &'a str,
+    /// What it says to filters.
+    of_configuration: &'a HashMap<String, Any>,
+    /// The host.
+    domain: &'a str,
+    /// What it says to filters.
+    of_host: &'a HashMap<String, Any>,
+    /// The route.
+    route: &'a envoy::Route,
+}
+
 /// The route configuration with these routes closed; none where nothing is to be closed in it.
-fn close(body: &[u8], response: &Response, must_close: impl Fn(&str, &envoy::Route) -> bool) -> Option<Bytes> {
+fn close(body: &[u8], response: &Response, must_close: impl Fn(&Held<'_>) -> bool) -> Option<Bytes> {
     let mut configuration = envoy::RouteConfiguration::decode(body).ok()?;
     let mut any = false;
-    for host in &mut configuration.virtual_hosts {
+    let envoy::RouteConfiguration { name, typed_per_filter_config: of_configuration, virtual_hosts, .. } =
+        &mut configuration;
+    for host in virtual_hosts {
         let domain = host.domains.first().map_or("", String::as_str);
+        let of_host = &host.typed_per_filter_config;
+        let must_close = |route: &envoy::Route| {
+            let configuration = name.as_str();
+            must_close(&Held { configuration, of_configuration, domain, of_host, route })
+        };
         let open = host.routes.iter_mut().filter(|route| !matches!(route.action, Some(Action::DirectResponse(_))));
-        for route in open.filter(|route| must_close(domain, route)) {
+        for route in open.filter(|route| must_close(route)) {
             any = true;
             *route = envoy::Route {
                 name: std::mem::take(&mut route.name),

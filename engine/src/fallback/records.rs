@@ -37,7 +37,9 @@ impl Line {
                     type_url: kind.url().into(),
                     name: resource.name.clone(),
                     version: *resource.version.as_bytes(),
-                    sensitive: kind == ResourceType::Secret,
+                    // What policies say to routes may come from Secrets.
+                    sensitive: kind == ResourceType::Secret
+                        || (kind == ResourceType::Route && resource.origins.iter().any(|key| &*key.kind == "Secret")),
                     origins: resource.origins.iter().take(STORED_ORIGINS_MAX).cloned().collect(),
                     body: resource.body.clone(),
                 })

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use holdfast_graph::Content;
 
 use crate::encode::{names, route_configuration};
+use crate::features::filters::Filters;
 use crate::features::redirect::ListenerContext;
 use crate::model::HostSettings;
 use crate::translate::route::Rendered;
@@ -52,5 +53,5 @@ fn assembled<'a>(parts: impl Iterator<Item = (&'a Host, &'a Rendered)>, context:
         })
         .collect();
     let parts = hosts.iter().map(|(host, version)| (host, version));
-    route_configuration::route_configuration("trial".into(), parts).0
+    route_configuration::route_configuration("trial".into(), &Filters::new(), parts).0
 }

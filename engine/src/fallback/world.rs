@@ -118,7 +118,7 @@ impl World<'_> {
             return None;
         }
         // No last valid version names one: what has one is not whole.
-        let guarded = desired.is_some_and(|desired| desired.body.names_guard(None));
+        let guarded = self.is_guarded(key) || desired.is_some_and(|desired| desired.body.names_guard(None));
         let began = self.since.get(key).copied().unwrap_or(self.now());
         let max_age = self.settings.fallback.max_backfill_age;
         if guarded
@@ -187,6 +187,11 @@ impl World<'_> {
         [Manner::AsWritten, Manner::Narrowed].into_iter().find(answers).unwrap_or(Manner::LeftOut)
     }
 
+    /// Are policies attached to the route, or to rules of it? Versions from before may lack the rules that they name.
+    fn is_guarded(&self, key: &ObjectKey) -> bool {
+        self.translator.route(key).is_some_and(|plan| !plan.policies.is_empty())
+    }
+
     /// References of its rules that a plan finds nobody for.
     fn unresolved(plan: &RoutePlan) -> usize {
         plan.faults.iter().filter(|fault| fault.class == Class::Referential).count()
@@ -224,7 +229,7 @@ impl holdfast_graph::World for World<'_> {
     fn must_replace(&self, node: &Node) -> bool {
         let rule = node.section.strip_prefix("rules[").and_then(|rest| rest.strip_suffix(']'));
         let rule = rule.and_then(|index| index.parse().ok());
-        self.objects.get(&node.key).is_some_and(|object| object.body.names_guard(rule))
+        self.is_guarded(&node.key) || self.objects.get(&node.key).is_some_and(|object| object.body.names_guard(rule))
     }
 
     fn can_replace(&self, node: &Node) -> bool {

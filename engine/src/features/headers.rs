@@ -20,6 +20,8 @@ pub struct HeaderEdits {
     pub set_formatted: Vec<(Arc<str>, Arc<str>)>,
     /// Added to what is there.
     pub add: Vec<(Arc<str>, Arc<str>)>,
+    /// Added to what is there; values are Envoy's format strings.
+    pub add_formatted: Vec<(Arc<str>, Arc<str>)>,
     /// Taken away.
     pub remove: Vec<Arc<str>>,
 }
@@ -45,12 +47,12 @@ impl HeaderEdits {
                 Err(fault) => flaws.push(Flaw::new(format!("remove[{index}]"), fault)),
             }
         }
-        Self { set, set_formatted: Vec::new(), add, remove: names }
+        Self { set, add, remove: names, ..Self::default() }
     }
 
     /// True where nothing changes.
     pub fn is_empty(&self) -> bool {
-        self.set.is_empty() && self.set_formatted.is_empty() && self.add.is_empty() && self.remove.is_empty()
+        *self == Self::default()
     }
 
     /// Envoy's form of `set` and `add`. Percent signs are escaped: Envoy would read them as commands.
@@ -66,10 +68,13 @@ impl HeaderEdits {
                 formatted(action, name, check::header::escape_percent(value).into_owned())
             }
         };
-        let overwrite = HeaderAppendAction::OverwriteIfExistsOrAdd;
-        let set = self.set.iter().map(option(overwrite));
-        let raw = self.set_formatted.iter().map(|(name, value)| formatted(overwrite, name, value.to_string()));
-        set.chain(raw).chain(self.add.iter().map(option(HeaderAppendAction::AppendIfExistsOrAdd))).collect()
+        let (overwrite, append) = (HeaderAppendAction::OverwriteIfExistsOrAdd, HeaderAppendAction::AppendIfExistsOrAdd);
+        let raw = |action: HeaderAppendAction| {
+            move |(name, value): &(Arc<str>, Arc<str>)| formatted(action, name, value.to_string())
+        };
+        let set = self.set.iter().map(option(overwrite)).chain(self.set_formatted.iter().map(raw(overwrite)));
+        let add = self.add.iter().map(option(append)).chain(self.add_formatted.iter().map(raw(append)));
+        set.chain(add).collect()
     }
 
     /// Envoy's form of `remove`.

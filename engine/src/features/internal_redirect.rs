@@ -1,5 +1,7 @@
 //! Redirects of back ends that are followed instead of being given to clients.
 
+use std::sync::Arc;
+
 use envoy_types::pb::envoy::config::core::v3::TypedExtensionConfig;
 use envoy_types::pb::envoy::config::route::v3::InternalRedirectPolicy;
 use envoy_types::pb::envoy::extensions::internal_redirect::previous_routes::v3::PreviousRoutesConfig;
@@ -17,6 +19,8 @@ pub struct InternalRedirect {
     pub statuses: Vec<u32>,
     /// May they lead from one scheme to the other?
     pub cross_scheme: CrossScheme,
+    /// Headers of the redirect that go into the next request.
+    pub copied: Vec<Arc<str>>,
     /// May a route not be taken twice?
     pub deny_repeated: bool,
 }
@@ -48,8 +52,8 @@ impl InternalRedirect {
             max_internal_redirects: self.max.map(|value| UInt32Value { value }),
             redirect_response_codes: self.statuses.clone(),
             predicates: safe.into_iter().chain(repeated).collect(),
+            response_headers_to_copy: self.copied.iter().map(ToString::to_string).collect(),
             allow_cross_scheme_redirect: self.cross_scheme != CrossScheme::Never,
-            ..Default::default()
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Copies of requests to another back end, whose answers are thrown away.
 
+use std::sync::Arc;
+
 use envoy_types::pb::envoy::config::core::v3::RuntimeFractionalPercent;
 use envoy_types::pb::envoy::config::route::v3::route_action::RequestMirrorPolicy;
 use envoy_types::pb::envoy::r#type::v3::FractionalPercent;
@@ -16,6 +18,17 @@ pub struct Mirror {
     pub backend: Backend,
     /// Which share of the requests is copied.
     pub share: Share,
+    /// How copies are sent, where that is said.
+    pub sent: Option<Mirroring>,
+}
+
+/// How copies of requests are sent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Mirroring {
+    /// Is their host left without `-shadow`?
+    pub plain_host: bool,
+    /// Their host.
+    pub host: Option<Arc<str>>,
 }
 
 /// A share of requests in millionths.
@@ -57,6 +70,8 @@ impl Mirror {
     pub(crate) fn encode(&self) -> RequestMirrorPolicy {
         RequestMirrorPolicy {
             cluster: names::cluster(&self.backend),
+            disable_shadow_host_suffix_append: self.sent.as_ref().is_some_and(|sent| sent.plain_host),
+            host_rewrite_literal: self.sent.as_ref().and_then(|sent| sent.host.as_deref()).unwrap_or_default().into(),
             runtime_fraction: (self.share != Share::ALL).then(|| RuntimeFractionalPercent {
                 default_value: Some(FractionalPercent {
                     numerator: self.share.0,

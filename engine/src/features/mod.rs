@@ -3,18 +3,28 @@
 //! The files of `apis` and `translate` convert to these models; adding a feature is one file here and its conversion
 //! in each API that offers it.
 
+pub mod acl;
+pub mod api_key_auth;
+pub mod basic_auth;
+pub mod buffer;
 pub mod chain;
 pub mod client_certificate;
+pub mod compression;
 pub mod cookies;
 pub mod cors;
+pub mod csrf;
 pub mod ext_auth;
+pub mod fault_injection;
+pub mod filters;
 pub mod hash;
+pub mod header_mutation;
 pub mod headers;
 pub mod internal_redirect;
 pub mod ip_filter;
 pub mod jwt;
 pub mod local_rate_limit;
 pub mod mirror;
+pub mod percent;
 pub mod rate_limit;
 pub mod redirect;
 pub mod remote;
@@ -22,6 +32,8 @@ pub mod retry;
 pub mod rewrite;
 pub mod stream;
 pub mod timeout;
+pub mod token_bucket;
+pub mod tracing;
 pub mod upstream;
 
 /// Something wrong with a feature's settings: where (relative to the feature's own field) and a sentence.

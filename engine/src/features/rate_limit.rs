@@ -88,6 +88,8 @@ pub enum Entry {
     },
     /// The client's address.
     RemoteAddress,
+    /// The path, with its query.
+    Path,
 }
 
 impl RateLimitService {
@@ -162,7 +164,7 @@ impl Entry {
                 }
                 text(value)
             }
-            Entry::RemoteAddress => Ok(()),
+            Entry::RemoteAddress | Entry::Path => Ok(()),
         }
     }
 
@@ -171,6 +173,11 @@ impl Entry {
             Entry::Generic { key, value } => ActionSpecifier::GenericKey(GenericKey {
                 descriptor_key: key.iter().map(ToString::to_string).collect(),
                 descriptor_value: value.to_string(),
+                ..Default::default()
+            }),
+            Entry::Path => ActionSpecifier::RequestHeaders(RequestHeaders {
+                header_name: ":path".to_owned(),
+                descriptor_key: "path".to_owned(),
                 ..Default::default()
             }),
             Entry::Header { name, key } => ActionSpecifier::RequestHeaders(RequestHeaders {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use envoy_types::pb::envoy::config::route::v3::RetryPolicy;
+use envoy_types::pb::envoy::config::route::v3::retry_policy::RetryBackOff;
 use envoy_types::pb::google::protobuf::UInt32Value;
 
 use crate::encode::duration;
@@ -19,6 +20,8 @@ pub struct Retry {
     pub statuses: Vec<u32>,
     /// Time limit of one try.
     pub per_try: Option<Duration>,
+    /// The first pause; Envoy's own where unset.
+    pub pause: Option<Duration>,
 }
 
 impl Retry {
@@ -29,6 +32,9 @@ impl Retry {
             num_retries: Some(UInt32Value { value: self.count }),
             per_try_timeout: self.per_try.map(duration),
             retriable_status_codes: self.statuses.clone(),
+            retry_back_off: self
+                .pause
+                .map(|pause| RetryBackOff { base_interval: Some(duration(pause)), max_interval: None }),
             ..Default::default()
         }
     }

@@ -17,6 +17,8 @@ pub struct Rewrite {
     pub host: Option<Arc<str>>,
     /// The path that the back end sees.
     pub path: Option<PathRewrite>,
+    /// Does the back end see its own name as the host?
+    pub auto_host: bool,
 }
 
 /// A change of path. The query always stays.
@@ -26,6 +28,8 @@ pub enum PathRewrite {
     Full(Arc<str>),
     /// The prefix that was matched.
     Prefix(Arc<str>),
+    /// What a regular expression (RE2) finds, and what comes in its place; both were checked.
+    Regex(Arc<str>, Arc<str>),
 }
 
 /// How Envoy is told.
@@ -51,12 +55,17 @@ impl PathRewrite {
                 }
                 check::path::prefix_replacement(prefix).map_err(|fault| Flaw::new("path.replacePrefixMatch", fault))
             }
+            PathRewrite::Regex(..) => Ok(()),
         }
     }
 
     /// Envoy's form for a route that matches `path`.
     pub(crate) fn encode(&self, path: &PathMatch) -> EnvoyPathRewrite {
         match (self, path) {
+            (PathRewrite::Regex(pattern, substitution), _) => EnvoyPathRewrite::Regex(RegexMatchAndSubstitute {
+                pattern: Some(RegexMatcher { regex: pattern.to_string(), ..Default::default() }),
+                substitution: substitution.to_string(),
+            }),
             (PathRewrite::Full(full), _) => EnvoyPathRewrite::Regex(substitute("^/.*$".into(), full)),
             (PathRewrite::Prefix(new), PathMatch::Prefix(old)) => replace_prefix(old, new),
             (PathRewrite::Prefix(new), _) => EnvoyPathRewrite::Prefix(new.to_string()),

@@ -20,7 +20,8 @@ impl Present {
             Event::Unusable(key, _) => {
                 let events = self.0.entry(key.clone()).or_default();
                 // What others hang on is served as it was read last.
-                let kept = matches!(&*key.kind, "Gateway" | "GatewayClass");
+                let policy = matches!(&*key.kind, "TrafficPolicy" | "ListenerPolicy" | "BackendConfigPolicy");
+                let kept = policy || matches!(&*key.kind, "Gateway" | "GatewayClass");
                 events.retain(|event| kept && matches!(event, Event::Applied(..)));
                 events.push(event.clone());
             }

@@ -1,12 +1,17 @@
 //! What is asked of translation beside its outcome: what something would be, and who looked at what.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use holdfast_graph::ObjectKey;
 
-use super::Translator;
+use super::fleet::{FleetId, GatewayGuards};
 use super::gateway::{self, GatewayPlan, Outcome};
 use super::overlay::Overlay;
+use super::policy::PolicyPlan;
+use super::policy::level::LevelPlan;
+use super::reader::Input;
+use super::{Translator, Unit};
 use crate::snapshot::ObjectSnapshot;
 
 impl Translator {
@@ -21,6 +26,46 @@ impl Translator {
             Outcome::Served(plan) => Some(plan),
             Outcome::Stray(_) | Outcome::None => None,
         }
+    }
+
+    /// What policies of a Gateway say today to the filters that protect a host.
+    pub(crate) fn guards(&self, gateway: &ObjectKey, configuration: &str, domain: &str) -> GatewayGuards {
+        let fleet = self.fleets.get(&FleetId::main(gateway));
+        fleet.map(|fleet| fleet.guards(configuration, domain)).unwrap_or_default()
+    }
+
+    /// Is it a policy on which something hangs that is served?
+    pub(crate) fn is_guard(&self, key: &ObjectKey) -> bool {
+        let readers = self.readers.get(&Input::Policy(key.clone()));
+        self.policies.contains_key(key) && readers.into_iter().flatten().any(|unit| *unit != Unit::Policy(key.clone()))
+    }
+
+    /// What policies say to a Gateway, where they say something.
+    pub(crate) fn levels(&self, gateway: &ObjectKey) -> Option<&Arc<LevelPlan>> {
+        self.levels.get(gateway)
+    }
+
+    /// What became of a policy.
+    pub(crate) fn policy(&self, key: &ObjectKey) -> Option<&Arc<PolicyPlan>> {
+        self.policies.get(key)
+    }
+
+    /// The routes and Gateways that a policy says something to.
+    pub(crate) fn governed_by(&self, policy: &ObjectKey) -> (BTreeSet<ObjectKey>, BTreeSet<ObjectKey>) {
+        let readers = self.readers.get(&Input::Policy(policy.clone()));
+        let (mut routes, mut gateways) = (BTreeSet::new(), BTreeSet::new());
+        for unit in readers.into_iter().flatten() {
+            match unit {
+                Unit::Route(key) if self.routes.get(key).is_some_and(|plan| plan.policies.contains(policy)) => {
+                    routes.insert(key.clone());
+                }
+                Unit::Levels(key) => {
+                    gateways.insert(key.clone());
+                }
+                _ => {}
+            }
+        }
+        (routes, gateways)
     }
 
     /// The ReferenceGrants of a namespace: where to look, not what they allow.

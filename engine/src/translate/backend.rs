@@ -4,7 +4,6 @@ use holdfast_graph::{ObjectKey, Role};
 
 use super::reader::Reader;
 use crate::apis::Body;
-use crate::apis::gateway::GROUP;
 use crate::apis::scheme;
 use crate::check;
 use crate::fault::{Class, Fault};
@@ -30,6 +29,29 @@ pub(super) struct Referrer<'a> {
     pub(super) role: Role,
 }
 
+/// Is there a policy for the back end that cannot be enforced? Then nobody gets there.
+fn unenforceable(
+    service: &ObjectKey,
+    labels: &std::collections::BTreeMap<String, String>,
+    route: &ObjectKey,
+    section: &str,
+    reader: &mut Reader<'_>,
+) -> Option<String> {
+    let policies = reader.attached(service, labels);
+    let (policy, _) = policies.into_iter().find(|(key, _)| &*key.kind == "BackendConfigPolicy")?;
+    reader.edge(route, section, &policy, Role::Requires);
+    let Body::BackendConfigPolicy(written) = &reader.object(&policy)?.body else { return None };
+    let says_nothing =
+        written.unread.is_empty() && written.spec.as_ref().is_some_and(|spec| spec.set().next().is_none());
+    (!says_nothing).then(|| {
+        format!(
+            "BackendConfigPolicy {} for Service {} cannot be enforced",
+            policy.namespaced_name(),
+            service.namespaced_name()
+        )
+    })
+}
+
 /// Finds a back end. A fault of class `Referential` means a back end that is not there: requests get 500.
 ///
 /// <https://gateway-api.sigs.k8s.io/reference/spec/#httpbackendref>
@@ -51,7 +73,7 @@ pub(super) fn resolve(
     let namespace = reference.namespace.unwrap_or(&route.namespace);
     let key = scheme::service_key(namespace, reference.name);
     reader.edge(route, referrer.section, &key, referrer.role);
-    if !reader.granted((GROUP, &route.kind, &route.namespace), &key) {
+    if !reader.granted((&route.group, &route.kind, &route.namespace), &key) {
         let message = format!(
             "Service {} is in another namespace, and no ReferenceGrant there allows {}s of {} to use it",
             key.namespaced_name(),
@@ -66,6 +88,9 @@ pub(super) fn resolve(
     let Body::Service(service) = &object.body else {
         return fault(".name", "BackendNotFound", format!("{key} is no Service"));
     };
+    if let Some(message) = unenforceable(&key, &object.metadata.labels, route, referrer.section, reader) {
+        return fault("", "PolicyNotEnforced", message);
+    }
     if service.external_name {
         let message = format!("Service {} is of type ExternalName, which is not served", key.namespaced_name());
         return fault(".name", "UnsupportedValue", message);

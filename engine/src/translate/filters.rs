@@ -15,6 +15,7 @@ use holdfast_graph::{ObjectKey, Role};
 use super::backend::{self, Reference, Referrer};
 use super::reader::Reader;
 use crate::apis::gateway::references::BackendRef;
+use crate::apis::kgateway;
 use crate::check;
 use crate::fault::{Fault, at};
 use crate::features::Flaw;
@@ -25,6 +26,8 @@ use crate::features::redirect::{Redirect, Scheme};
 use crate::features::rewrite::{PathRewrite, Rewrite};
 use crate::model::PathMatch;
 
+/// Kinds of kgateway's that filters may name.
+const EXTENSIONS: [&str; 2] = ["TrafficPolicy", "DirectResponse"];
 /// Filters of one rule or back end; the CRD allows as many.
 const FILTERS_MAX: usize = 16;
 
@@ -37,6 +40,8 @@ pub(super) struct Filters {
     pub(super) rewrite: Rewrite,
     pub(super) cors: Option<Cors>,
     mirrors: Vec<(usize, HttpRouteRulesFiltersRequestMirror, Share)>,
+    /// Policies and answers that it names: place, group, kind and name.
+    pub(super) extensions: Vec<(usize, String, String, String)>,
 }
 
 impl Filters {
@@ -61,7 +66,7 @@ impl Filters {
                 port: written.port,
             };
             match backend::resolve(&referrer, &reference, reader) {
-                Ok(backend) => mirrors.push(Mirror { backend, share: *share }),
+                Ok(backend) => mirrors.push(Mirror { backend, share: *share, sent: None }),
                 Err(fault) => faults.push(*fault),
             }
         }
@@ -179,10 +184,17 @@ fn read(index: usize, filter: &Filter, paths: &[&PathMatch], filters: &mut Filte
             None => flaws.push(missing("cors")),
         },
         Type::ExtensionRef => {
-            let name = filter.extension_ref.as_ref().map(|r| format!("{}/{} {:?}", r.group, r.kind, r.name));
-            let message =
-                format!("filter {} is of no kind that is served", name.as_deref().unwrap_or("without extensionRef"));
-            flaws.push(Flaw::new("extensionRef", message));
+            let served = |group: &str, kind: &str| group == kgateway::GROUP && EXTENSIONS.contains(&kind);
+            match &filter.extension_ref {
+                Some(named) if served(&named.group, &named.kind) => {
+                    filters.extensions.push((index, named.group.clone(), named.kind.clone(), named.name.clone()));
+                }
+                named => {
+                    let name = named.as_ref().map(|r| format!("{}/{} {:?}", r.group, r.kind, r.name));
+                    let name = name.as_deref().unwrap_or("without extensionRef");
+                    flaws.push(Flaw::new("extensionRef", format!("filter {name} is of no kind that is served")));
+                }
+            }
         }
     }
 }
@@ -270,7 +282,7 @@ fn rewrite(written: &HttpRouteRulesFiltersUrlRewrite, paths: &[&PathMatch], flaw
     }
     found.extend(path.as_ref().and_then(|path| path.check(paths).err()));
     flaws.extend(found.into_iter().map(|flaw| below("urlRewrite", flaw)));
-    Rewrite { host: written.hostname.as_deref().map(Arc::from), path }
+    Rewrite { host: written.hostname.as_deref().map(Arc::from), path, auto_host: false }
 }
 
 fn cors(written: &HttpRouteRulesFiltersCors, flaws: &mut Vec<Flaw>) -> Cors {

@@ -16,11 +16,13 @@ use prost::Message;
 use super::chains;
 use super::gateway::GatewayPlan;
 use super::listener::{ListenerPlan, Standing};
+use super::policy::level::{Level, LevelPlan};
 use super::route::{Rendered, RoutePlan};
 use super::table::{Host, TableName};
 use crate::encode::listener::{Chain, Port};
 use crate::encode::{self, names};
 use crate::features::chain::{self, ChainFilter, Guards};
+use crate::features::filters::{self, Filters, Guarding};
 use crate::features::redirect::ListenerContext;
 use crate::features::remote::{Group, Remote};
 use crate::model::{Backend, HostSettings, Precedence, Response, ServicePort};
@@ -58,6 +60,8 @@ struct HostState {
     /// Is it there by itself, and not only because of its routes?
     base: Option<Base>,
     routes: BTreeMap<Precedence, Arc<Rendered>>,
+    /// Routes to which policies of listeners and Gateways say something: as they are desired, and as they are served.
+    told: BTreeMap<Precedence, (Arc<Rendered>, Arc<Rendered>)>,
     /// What holds for it as a whole.
     settings: HostSettings,
     /// The filters that its routes ask for.
@@ -84,11 +88,25 @@ struct Table {
     parts: Composition,
 }
 
+/// What policies of a Gateway say to the filters that protect a host.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct GatewayGuards {
+    /// In the route configuration.
+    pub(crate) configuration: Guarding,
+    /// In the host.
+    pub(crate) host: Guarding,
+    /// Is all of it closed?
+    pub(crate) closed: bool,
+}
+
 /// The resources of one Gateway.
 #[derive(Clone, Debug)]
 pub(super) struct Fleet {
     key: ObjectKey,
     plan: Arc<GatewayPlan>,
+    levels: Arc<LevelPlan>,
+    /// The answer of what must not be served.
+    closed: Response,
     tables: BTreeMap<TableName, Table>,
     backends: BTreeMap<Backend, usize>,
     /// Whom filters ask, beside back ends of routes.
@@ -114,10 +132,12 @@ impl Table {
 }
 
 impl Fleet {
-    pub(super) fn new(key: ObjectKey, plan: Arc<GatewayPlan>) -> Self {
+    pub(super) fn new(key: ObjectKey, plan: Arc<GatewayPlan>, closed: Response) -> Self {
         let mut fleet = Self {
             key,
             plan: plan.clone(),
+            levels: Arc::default(),
+            closed,
             tables: BTreeMap::new(),
             backends: BTreeMap::new(),
             remotes: BTreeMap::new(),
@@ -154,13 +174,13 @@ impl Fleet {
 
     /// The parts of a route object wherever it stands.
     pub(super) fn contents(&self, plan: &RoutePlan) -> Vec<(Content, Node)> {
-        let places = plan.places.iter().filter(|(gateway, _, _)| *gateway == self.key);
-        let tables: BTreeSet<&TableName> = places.map(|(_, table, _)| table).collect();
-        let contexts: BTreeSet<ListenerContext> =
-            tables.into_iter().filter_map(|name| self.tables.get(name)).map(|table| table.context).collect();
         let mut contents = Vec::new();
         for rendered in &plan.routes {
-            contents.extend(contexts.iter().map(|context| (rendered.encoded(*context).1, rendered.node())));
+            for (_, table, host) in plan.places.iter().filter(|(gateway, _, _)| *gateway == self.key) {
+                let Some(context) = self.tables.get(table).map(|table| table.context) else { continue };
+                let served = told(rendered, &self.levels_at(table, host)).unwrap_or_else(|| rendered.clone());
+                contents.push((served.encoded(context).1, rendered.node()));
+            }
         }
         contents.sort_unstable();
         contents.dedup();
@@ -191,6 +211,13 @@ impl Fleet {
     /// The Gateway changed.
     pub(super) fn set_plan(&mut self, plan: Arc<GatewayPlan>) {
         self.dirty_listeners = true;
+        if !self.levels.listeners.is_empty() {
+            // Hosts may be another listener's from now on.
+            let hosts = |(name, table): (&TableName, &Table)| {
+                table.hosts.keys().map(|host| (name.clone(), host.clone())).collect::<Vec<_>>()
+            };
+            self.dirty_hosts.extend(self.tables.iter().flat_map(hosts));
+        }
         let mut wanted: BTreeMap<TableName, (ListenerContext, BTreeMap<Host, Base>)> = BTreeMap::new();
         let participating = || plan.all().filter(|listener| listener.standing != Standing::Out);
         for listener in participating().filter(|listener| listener.has_routes()) {
@@ -252,6 +279,66 @@ impl Fleet {
             let routes: Vec<Arc<RoutePlan>> = self.routes.values().cloned().collect();
             routes.iter().for_each(|plan| self.put_routes(plan, |table| fresh.contains(table)));
         }
+    }
+
+    /// What policies say to the Gateway changed.
+    pub(super) fn set_levels(&mut self, levels: Arc<LevelPlan>) {
+        if self.levels == levels {
+            return;
+        }
+        let before = std::mem::replace(&mut self.levels, levels);
+        let names: Vec<TableName> = self.tables.keys().cloned().collect();
+        for name in names {
+            let (old, new) = (before.tables.get(&name), self.levels.tables.get(&name));
+            let action = |level: Option<&Arc<Level>>| level.map(|level| level.action.clone()).unwrap_or_default();
+            let closed = |level: Option<&Arc<Level>>| level.is_some_and(|level| level.closed.is_some());
+            if old != new {
+                self.dirty_tables.insert(name.clone());
+            }
+            let everywhere = action(old) != action(new) || closed(old) != closed(new);
+            let Some(table) = self.tables.get(&name) else { continue };
+            for host in table.hosts.keys() {
+                let own = self.listener_of(&name, host);
+                let own = own.filter(|own| before.listeners.get(own) != self.levels.listeners.get(own));
+                if everywhere || own.is_some() {
+                    self.dirty_hosts.insert((name.clone(), host.clone()));
+                }
+            }
+        }
+    }
+
+    /// The plain listener that has a host: the most specific one of its port.
+    fn listener_of(&self, table: &TableName, host: &Host) -> Option<Arc<str>> {
+        let TableName::Port(port) = table else { return None };
+        let of_host = self.plan.on_port(*port).filter(|listener| !listener.https && listener.host().covers(host));
+        of_host.min_by_key(|listener| listener.host().specificity()).map(|listener| listener.name.clone())
+    }
+
+    /// What policies say to a host, the more specific first.
+    fn levels_at(&self, table: &TableName, host: &Host) -> [Option<&Arc<Level>>; 2] {
+        // There may be thousands of listeners.
+        if self.levels.listeners.is_empty() {
+            return [None, self.levels.tables.get(table)];
+        }
+        let own = self.listener_of(table, host).and_then(|name| self.levels.listeners.get(&name));
+        [own, self.levels.tables.get(table)]
+    }
+
+    /// Is a host closed because a policy cannot be enforced?
+    fn is_closed(&self, table: &TableName, host: &Host) -> bool {
+        self.levels_at(table, host).into_iter().flatten().any(|level| level.closed.is_some())
+    }
+
+    /// What policies say to the filters that protect a host.
+    pub(super) fn guards(&self, configuration: &str, domain: &str) -> GatewayGuards {
+        let table = self.tables.keys().find(|name| names::route_configuration(name) == configuration);
+        let Some(table) = table.filter(|_| *self.levels != LevelPlan::default()) else {
+            return GatewayGuards::default();
+        };
+        let host = Host::new(Some(&domain.into()));
+        let [own, all] = self.levels_at(table, &host);
+        let of = |level: Option<&Arc<Level>>| level.map(|level| filters::guarding(&level.filters)).unwrap_or_default();
+        GatewayGuards { configuration: of(all), host: of(own), closed: self.is_closed(table, &host) }
     }
 
     /// Takes a route object's routes out and puts its new ones in.
@@ -448,6 +535,9 @@ impl Fleet {
     }
 
     fn finish_host(&mut self, table_name: &TableName, host: &Host) {
+        let levels = self.levels_at(table_name, host).map(|level| level.cloned());
+        let is_closed = self.is_closed(table_name, host);
+        let answer = everything(&self.closed);
         let Some(table) = self.tables.get_mut(table_name) else { return };
         let Some(state) = table.hosts.get_mut(host) else { return };
         if state.base.is_none() && state.routes.is_empty() {
@@ -458,27 +548,58 @@ impl Fleet {
             return;
         }
         let context = table.context;
-        let encoded = |rendered: &Arc<Rendered>| (rendered.encoded(context), rendered.clone());
+        let by_action = levels.each_ref().map(Option::as_ref);
+        let before = std::mem::take(&mut state.told);
+        let served: Vec<Arc<Rendered>> = state
+            .routes
+            .iter()
+            .map(|(precedence, rendered)| {
+                if !speaks(&by_action) {
+                    return rendered.clone();
+                }
+                let known = before.get(precedence).filter(|(desired, _)| Arc::ptr_eq(desired, rendered));
+                let fresh = || told(rendered, &by_action).unwrap_or_else(|| rendered.clone());
+                let served = known.map_or_else(fresh, |(_, served)| served.clone());
+                state.told.insert(precedence.clone(), (rendered.clone(), served.clone()));
+                served
+            })
+            .collect();
+        let encoded = |rendered: Arc<Rendered>| (rendered.encoded(context), rendered);
+        // Nothing that is closed takes part: it is neither suspected nor proven.
+        let open = served.into_iter().filter(|_| !is_closed);
         let (mut routes, parts): (Vec<Bytes>, Vec<_>) =
-            state.routes.values().map(encoded).map(|((bytes, content), r)| (bytes, (content, r))).unzip();
+            open.map(encoded).map(|((bytes, content), r)| (bytes, (content, r))).unzip();
         table.parts.insert(host.clone(), parts.into());
+        if is_closed && state.base != Some(Base::Misdirected) {
+            routes.push(answer);
+        }
         if state.base == Some(Base::Misdirected) && routes.is_empty() {
             routes.push(misdirected());
+        }
+        let mut settings = state.settings.clone();
+        if let Some(own) = levels[0].as_ref().filter(|_| !is_closed) {
+            // What an HTTPProxy says for its host comes first.
+            settings.filters.clone_from(&own.filters);
+            if settings.rate_limit.is_some() {
+                settings.filters.remove(&filters::Filter::LocalRateLimit);
+            }
         }
         let bytes = encode::route_configuration::virtual_host(
             names::virtual_host(host),
             host.domain().to_owned(),
             routes.iter(),
-            &state.settings,
+            &settings,
         );
         let guards = state.routes.values().filter_map(|rendered| rendered.route.guards_at(context));
-        let filters: BTreeSet<ChainFilter> = guards.flat_map(Guards::filters).collect();
-        if state.filters != filters {
-            state.filters = filters;
+        let asked: BTreeSet<ChainFilter> = guards.flat_map(Guards::filters).collect();
+        if state.filters != asked {
+            state.filters = asked;
             self.dirty_listeners = true;
         }
         let version = Some(Version::of(&bytes));
-        let origins = Origins::union(state.routes.values().map(|rendered| &rendered.route.origins));
+        // Those of the route configuration stand there.
+        let of_policies = levels[0].iter().map(|level| &level.origins);
+        let origins = Origins::union(state.routes.values().map(|rendered| &rendered.route.origins).chain(of_policies));
         if state.version != version || state.origins != origins {
             state.bytes = bytes;
             state.version = version;
@@ -490,9 +611,29 @@ impl Fleet {
     fn finish_table(&mut self, name: &TableName) {
         let Some(table) = self.tables.get(name) else { return };
         let resource_name = names::route_configuration(name);
-        let hosts = table.hosts.values().filter_map(|state| Some((&state.bytes, state.version.as_ref()?)));
-        let (body, version) = encode::route_configuration::route_configuration(resource_name.clone(), hosts);
-        let origins = Origins::union(table.hosts.values().map(|state| &state.origins)).with(self.key.clone());
+        let level = self.levels.tables.get(name);
+        let nothing = Filters::new();
+        let (body, version) = if level.is_some_and(|level| level.closed.is_some()) {
+            let answer = everything(&self.closed);
+            let any = Host::any();
+            let (host, domain) = (names::virtual_host(&any), any.domain().to_owned());
+            let host = encode::route_configuration::virtual_host(
+                host,
+                domain,
+                std::iter::once(&answer),
+                &HostSettings::default(),
+            );
+            let version = Version::of(&host);
+            let hosts = std::iter::once((&host, &version));
+            encode::route_configuration::route_configuration(resource_name.clone(), &nothing, hosts)
+        } else {
+            let hosts = table.hosts.values().filter_map(|state| Some((&state.bytes, state.version.as_ref()?)));
+            let filters = level.map_or(&nothing, |level| &level.filters);
+            encode::route_configuration::route_configuration(resource_name.clone(), filters, hosts)
+        };
+        let of_policies = level.map(|level| &level.origins);
+        let origins = Origins::union(table.hosts.values().map(|state| &state.origins).chain(of_policies));
+        let origins = origins.with(self.key.clone());
         let resource = Resource::with_version(resource_name, version, body, origins);
         self.put(ResourceType::Route, Arc::new(resource));
     }
@@ -585,14 +726,33 @@ fn released<K: Ord>(users: &mut BTreeMap<K, usize>, key: &K) -> bool {
     }
 }
 
+/// Do policies say something to single routes?
+fn speaks(levels: &[Option<&Arc<Level>>]) -> bool {
+    levels.iter().flatten().any(|level| !level.action.is_empty())
+}
+
+/// A route with what policies of listeners and Gateways say to it; `None` where they say nothing.
+fn told(rendered: &Rendered, levels: &[Option<&Arc<Level>>]) -> Option<Arc<Rendered>> {
+    if !speaks(levels) {
+        return None;
+    }
+    let mut route = rendered.route.clone();
+    levels.iter().flatten().for_each(|level| level.action.apply(&mut route));
+    (route != rendered.route).then(|| Arc::new(Rendered::new(route)))
+}
+
 fn misdirected() -> Bytes {
-    let response = Response { status: MISDIRECTED, body: "".into() };
+    everything(&Response { status: MISDIRECTED, body: "".into() })
+}
+
+/// A route that answers every request the same.
+fn everything(response: &Response) -> Bytes {
     envoy::Route {
         r#match: Some(envoy::RouteMatch {
             path_specifier: Some(PathSpecifier::Prefix("/".into())),
             ..Default::default()
         }),
-        action: Some(EnvoyAction::DirectResponse(encode::route::direct_response(&response))),
+        action: Some(EnvoyAction::DirectResponse(encode::route::direct_response(response))),
         ..Default::default()
     }
     .encode_to_vec()

@@ -29,7 +29,13 @@ pub(super) fn fault(key: &ObjectKey) -> Fault {
 #[cfg(any(test, feature = "testing"))]
 pub(super) fn subject(unit: &Unit) -> &ObjectKey {
     match unit {
-        Unit::Host(key) | Unit::Gateway(key) | Unit::Claims(key) | Unit::Route(key) | Unit::Secret(key) => key,
+        Unit::Policy(key)
+        | Unit::Levels(key)
+        | Unit::Host(key)
+        | Unit::Gateway(key)
+        | Unit::Claims(key)
+        | Unit::Route(key)
+        | Unit::Secret(key) => key,
         Unit::RouteVariant(_, key) => key,
         Unit::GatewayVariant(fleet) => &fleet.gateway,
         Unit::Endpoints(service) => &service.key,

@@ -23,6 +23,7 @@ mod http;
 pub(crate) mod listener;
 mod narrow;
 pub(crate) mod overlay;
+pub(crate) mod policy;
 pub(crate) mod proxy;
 pub(crate) mod reader;
 pub(crate) mod route;
@@ -50,6 +51,8 @@ use claims::Claims;
 use fleet::{Fleet, FleetId};
 use gateway::GatewayPlan;
 use overlay::Overlay;
+use policy::PolicyPlan;
+use policy::level::LevelPlan;
 use proxy::host::HostClaim;
 use proxy::neighbours::Claimants;
 use reader::{Indexes, Input, LentHostnames, Reader, Rivals};
@@ -59,9 +62,13 @@ use variant::Variants;
 /// A piece of translation that is done again as a whole, in the order of stages.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Unit {
+    /// A policy, whatever it is attached to.
+    Policy(ObjectKey),
     /// What a root HTTPProxy claims.
     Host(ObjectKey),
     Gateway(ObjectKey),
+    /// What policies say to a Gateway and its listeners.
+    Levels(ObjectKey),
     /// A Gateway as one fleet is served it, where that is not as desired.
     GatewayVariant(FleetId),
     Claims(ObjectKey),
@@ -91,6 +98,11 @@ pub(crate) struct Translator {
     variants: Variants,
     /// What root HTTPProxies claim.
     hosts: BTreeMap<ObjectKey, Arc<HostClaim>>,
+    policies: HashMap<ObjectKey, Arc<PolicyPlan>>,
+    /// What policies say to Gateways, where they say something.
+    levels: BTreeMap<ObjectKey, Arc<LevelPlan>>,
+    /// What Gateways read themselves, and on behalf of their policies.
+    gateway_edges: HashMap<ObjectKey, (Vec<Edge>, Vec<Edge>)>,
     /// HTTPProxies that are no roots.
     children: BTreeSet<ObjectKey>,
     /// The roots that each HTTPProxy takes part in.
@@ -149,6 +161,9 @@ impl Translator {
             fleets: BTreeMap::new(),
             variants: Variants::default(),
             hosts: BTreeMap::new(),
+            policies: HashMap::new(),
+            levels: BTreeMap::new(),
+            gateway_edges: HashMap::new(),
             children: BTreeSet::new(),
             included: BTreeMap::new(),
             shares: BTreeMap::new(),
@@ -164,8 +179,8 @@ impl Translator {
 
     /// An object changed from `old` to `new`; one of them may be missing.
     pub(crate) fn changed(&mut self, key: &ObjectKey, old: Option<&Object>, new: Option<&Object>) {
-        let left = old.and_then(|object| self.indexes.update(object, false));
-        let entered = new.and_then(|object| self.indexes.update(object, true));
+        let left = old.map(|object| self.indexes.update(object, false)).unwrap_or_default();
+        let entered = new.map(|object| self.indexes.update(object, true)).unwrap_or_default();
         left.into_iter().chain(entered).for_each(|input| self.mark(&input));
         self.mark(&Input::Object(key.clone()));
         if old.or(new).is_some_and(|object| matches!(object.body, Body::GatewayClass(_))) {
@@ -180,6 +195,7 @@ impl Translator {
         let own = match old.or(new).map(|object| &object.body) {
             Some(Body::Gateway(_)) => Some(Unit::Gateway(key.clone())),
             Some(Body::HttpRoute(_) | Body::GrpcRoute(_)) => Some(Unit::Claims(key.clone())),
+            Some(Body::TrafficPolicy(_) | Body::ListenerPolicy(_)) => Some(Unit::Policy(key.clone())),
             _ => None,
         };
         if let Some(unit) = own {
@@ -214,6 +230,21 @@ impl Translator {
 
     fn redo(&mut self, unit: &Unit, objects: &ObjectSnapshot, graph: &mut Graph, changes: &mut Changes) {
         match unit {
+            Unit::Policy(key) => {
+                let (plan, edges) = self.read(unit, objects, |settings, reader| policy::plan(key, settings, reader));
+                let plan = plan.unwrap_or_else(|| objects.get(key).map(|object| policy::failed(object)));
+                graph.replace(key, edges);
+                self.set_policy(key, plan);
+            }
+            Unit::Levels(key) => {
+                let (plan, edges) = self.read(unit, objects, |_, reader| policy::level::plan(key, reader));
+                // What is said stays said.
+                let Some(plan) = plan else { return };
+                changes.gateways.insert(key.clone());
+                self.set_levels(key, plan);
+                self.gateway_edges.entry(key.clone()).or_default().1 = edges;
+                self.link_gateway(key, graph);
+            }
             Unit::Host(key) => {
                 let (claim, edges) =
                     self.read(unit, objects, |settings, reader| proxy::host::claim(key, settings, reader));
@@ -227,7 +258,8 @@ impl Translator {
                 let before = self.plans.get(key).cloned();
                 let (seen, edges) = self.read(unit, objects, |settings, reader| gateway::plan(key, settings, reader));
                 let seen = seen.unwrap_or_else(|| gateway::failed(key, before.as_deref()));
-                graph.replace(key, edges);
+                self.gateway_edges.entry(key.clone()).or_default().0 = edges;
+                self.link_gateway(key, graph);
                 let (plan, stray) = match seen {
                     gateway::Outcome::Served(plan) => (Some(Arc::new(plan)), None),
                     gateway::Outcome::Stray(fault) => (None, Some(fault)),
@@ -288,6 +320,15 @@ impl Translator {
         }
     }
 
+    fn link_gateway(&mut self, key: &ObjectKey, graph: &mut Graph) {
+        let Some((own, of_policies)) = self.gateway_edges.get(key) else { return };
+        let all: Vec<Edge> = own.iter().chain(of_policies).cloned().collect();
+        if all.is_empty() {
+            self.gateway_edges.remove(key);
+        }
+        graph.replace(key, all);
+    }
+
     /// Runs a piece of translation and records what it read; nothing comes of one that fails.
     fn read<T>(
         &mut self,
@@ -326,6 +367,7 @@ impl Translator {
             rivals: &self.rivals,
             claimants: &self.claimants,
             hosts: &self.hosts,
+            policies: &self.policies,
             lent: &self.lent,
             reads: Vec::new(),
             edges: Vec::new(),

@@ -9,13 +9,16 @@ use holdfast_graph::{Edge, Node, ObjectKey, Role};
 use super::claims::ListenerId;
 use super::gateway::GatewayPlan;
 use super::overlay::Overlay;
+use super::policy::{self, PolicyPlan};
 use super::proxy::host::HostClaim;
 use super::proxy::neighbours::{Claimant, Claimants};
 use super::table::Host;
 use crate::apis::Body;
 use crate::apis::core::endpoint_slice::{EndpointSlice, SERVICE_LABEL};
 use crate::apis::gateway::grant::ReferenceGrant;
+use crate::apis::kgateway::policy::Targets;
 use crate::object::{Age, Object};
+use crate::policies::attachment::{self, Section};
 use crate::snapshot::ObjectSnapshot;
 
 /// Something that can be read.
@@ -43,6 +46,14 @@ pub(super) enum Input {
     Claimants(Host),
     /// The TLSCertificateDelegations of a namespace.
     Delegations(Arc<str>),
+    /// What became of a policy.
+    Policy(ObjectKey),
+    /// Which policies name an object.
+    Targeting(ObjectKey),
+    /// Which policies select objects of a namespace.
+    Selecting(Arc<str>),
+    /// The Secrets of a namespace.
+    Secrets(Arc<str>),
 }
 
 /// A route that claims hosts at a listener.
@@ -66,11 +77,38 @@ pub(super) struct Indexes {
     gateways: BTreeSet<ObjectKey>,
     roots: HashMap<Arc<str>, BTreeSet<ObjectKey>>,
     delegations: HashMap<Arc<str>, BTreeSet<ObjectKey>>,
+    /// Policies by the objects that they name.
+    targeting: HashMap<ObjectKey, BTreeSet<ObjectKey>>,
+    /// Policies that select objects, by namespace.
+    selecting: HashMap<Arc<str>, BTreeSet<ObjectKey>>,
+    secrets: HashMap<Arc<str>, BTreeSet<ObjectKey>>,
 }
 
 impl Indexes {
     /// Takes an object in or out; says which look-ups that changes.
-    pub(super) fn update(&mut self, object: &Object, present: bool) -> Option<Input> {
+    pub(super) fn update(&mut self, object: &Object, present: bool) -> Vec<Input> {
+        if let Some(targets) = targets(object) {
+            return self.update_policy(object, targets, present);
+        }
+        self.update_one(object, present).into_iter().collect()
+    }
+
+    fn update_policy(&mut self, object: &Object, targets: &Targets, present: bool) -> Vec<Input> {
+        let namespace = &object.key.namespace;
+        let mut inputs = Vec::new();
+        for (_, target) in &targets.references {
+            let named = ObjectKey::new(&*target.group, &*target.kind, &**namespace, &*target.name);
+            toggle(&mut self.targeting, named.clone(), &object.key, present);
+            inputs.push(Input::Targeting(named));
+        }
+        if !targets.selectors.is_empty() {
+            toggle(&mut self.selecting, namespace.clone(), &object.key, present);
+            inputs.push(Input::Selecting(namespace.clone()));
+        }
+        inputs
+    }
+
+    fn update_one(&mut self, object: &Object, present: bool) -> Option<Input> {
         match &object.body {
             Body::EndpointSlice(_) => {
                 let service = object.metadata.labels.get(SERVICE_LABEL)?;
@@ -86,6 +124,10 @@ impl Indexes {
                 let fqdn = proxy.virtual_host.as_ref()?.fqdn.clone();
                 toggle(&mut self.roots, fqdn.clone(), &object.key, present);
                 Some(Input::Roots(fqdn))
+            }
+            Body::Secret(_) => {
+                toggle(&mut self.secrets, object.key.namespace.clone(), &object.key, present);
+                Some(Input::Secrets(object.key.namespace.clone()))
             }
             Body::CertificateDelegation(_) => {
                 toggle(&mut self.delegations, object.key.namespace.clone(), &object.key, present);
@@ -111,6 +153,16 @@ impl Indexes {
     }
 }
 
+/// What a policy is attached to; `None` for other kinds.
+fn targets(object: &Object) -> Option<&Targets> {
+    match &object.body {
+        Body::TrafficPolicy(policy) => Some(&policy.targets),
+        Body::ListenerPolicy(policy) => Some(&policy.targets),
+        Body::BackendConfigPolicy(policy) => Some(&policy.targets),
+        _ => None,
+    }
+}
+
 fn toggle<K: std::hash::Hash + Eq>(index: &mut HashMap<K, BTreeSet<ObjectKey>>, at: K, key: &ObjectKey, present: bool) {
     if present {
         index.entry(at).or_default().insert(key.clone());
@@ -132,6 +184,7 @@ pub(super) struct Reader<'a> {
     pub(super) rivals: &'a Rivals,
     pub(super) claimants: &'a Claimants,
     pub(super) hosts: &'a BTreeMap<ObjectKey, Arc<HostClaim>>,
+    pub(super) policies: &'a HashMap<ObjectKey, Arc<PolicyPlan>>,
     pub(super) lent: &'a HashMap<ObjectKey, LentHostnames>,
     pub(super) reads: Vec<Input>,
     pub(super) edges: Vec<Edge>,
@@ -204,6 +257,53 @@ impl<'a> Reader<'a> {
     pub(super) fn hosts(&mut self) -> BTreeMap<ObjectKey, Arc<HostClaim>> {
         self.reads.push(Input::Hosts);
         self.hosts.clone()
+    }
+
+    /// What became of a policy; `None` where there is none.
+    pub(super) fn policy(&mut self, key: &ObjectKey) -> Option<&'a Arc<PolicyPlan>> {
+        self.reads.push(Input::Policy(key.clone()));
+        self.policies.get(key)
+    }
+
+    /// The policies attached to an object, and to which part of it, in the order of their ranks.
+    pub(super) fn policies_at(
+        &mut self,
+        target: &ObjectKey,
+        labels: &BTreeMap<String, String>,
+    ) -> Vec<(ObjectKey, &'a Arc<PolicyPlan>, Section)> {
+        let mut found = Vec::new();
+        for (key, sections) in self.attached(target, labels).into_iter().filter(|(key, _)| policy::is_policy(key)) {
+            let Some(plan) = self.policy(&key) else { continue };
+            found.extend(sections.into_iter().map(|section| (key.clone(), plan, section)));
+        }
+        found.sort_by(|(_, one, _), (_, other, _)| one.rank.cmp(&other.rank));
+        found
+    }
+
+    /// The policies of any kind that are attached to an object, and to which part of it.
+    pub(super) fn attached(
+        &mut self,
+        target: &ObjectKey,
+        labels: &BTreeMap<String, String>,
+    ) -> BTreeMap<ObjectKey, BTreeSet<Section>> {
+        self.reads.push(Input::Targeting(target.clone()));
+        self.reads.push(Input::Selecting(target.namespace.clone()));
+        let named = self.indexes.targeting.get(target).into_iter().flatten();
+        let selecting = self.indexes.selecting.get(&target.namespace).into_iter().flatten();
+        let keys: BTreeSet<&ObjectKey> = named.chain(selecting).collect();
+        let sections = |key: &ObjectKey| {
+            let targets = targets(self.objects.get(key)?)?;
+            Some(attachment::sections(targets, &key.namespace, target, labels))
+        };
+        let all = keys.into_iter().filter_map(|key| Some((key.clone(), sections(key)?)));
+        all.filter(|(_, sections)| !sections.is_empty()).collect()
+    }
+
+    /// The Secrets of a namespace, in the order of their names.
+    pub(super) fn secrets_of(&mut self, namespace: &Arc<str>) -> Vec<&'a Arc<Object>> {
+        self.reads.push(Input::Secrets(namespace.clone()));
+        let keys = self.indexes.secrets.get(namespace);
+        keys.into_iter().flatten().filter_map(|key| self.objects.get(key)).collect()
     }
 
     /// The routes of Gateway API that claim a host at the Gateway of HTTPProxies, and one below it where that is asked.

@@ -10,6 +10,7 @@ use holdfast_xds::Version;
 use super::claims::{self, Attachment, Claims, Parent};
 use super::guard;
 use super::overlay::{Closing, Manner};
+use super::policy;
 use super::proxy::neighbours;
 use super::reader::Reader;
 use super::rule::{self, Outcome, Ranked, ReadRule, Replaced};
@@ -24,6 +25,7 @@ use crate::features::redirect::ListenerContext;
 use crate::features::remote::Remote;
 use crate::model::{Action, Backend, HostSettings, Route, ServicePort};
 use crate::object::Object;
+use crate::policies::merge::Origins as PolicyOrigins;
 use crate::proxies::finding::Finding;
 use crate::settings::Settings;
 use crate::status::Condition;
@@ -86,6 +88,10 @@ pub(crate) struct RoutePlan {
     pub(crate) conditions: Vec<Condition>,
     /// Are all its rules broken?
     pub(crate) wholly_invalid: bool,
+    /// Policies that are attached to it or to rules of it, or that rules name.
+    pub(crate) policies: BTreeSet<ObjectKey>,
+    /// Policies of each rule, and which of them said what.
+    pub(crate) merged: BTreeMap<Arc<str>, (BTreeSet<ObjectKey>, PolicyOrigins)>,
     /// What holds for its hosts as a whole.
     pub(crate) host: HostSettings,
     /// Of a root HTTPProxy: the proxies that take part in its host.
@@ -141,11 +147,14 @@ pub(super) fn plan(
     }
     let outcomes = outcomes(object, closed, settings, reader);
     let count = outcomes.len();
-    for outcome in outcomes {
+    for (index, outcome) in outcomes.into_iter().enumerate() {
         plan.routes.extend(outcome.routes.into_iter().map(|route| Arc::new(Rendered::new(route))));
         plan.backends.extend(outcome.backends);
         plan.faults.extend(outcome.faults);
         plan.replaced.extend(outcome.replaced);
+        plan.policies.extend(outcome.policies.iter().cloned());
+        let of_policies = outcome.of_policies.map(|origins| (outcome.policies, origins));
+        plan.merged.extend(of_policies.map(|of_policies| (format!("rules[{index}]").into(), of_policies)));
     }
     let attachments = plan.parents.iter().flat_map(|parent| &parent.attachments);
     plan.places = attachments.flat_map(places).collect();
@@ -197,9 +206,10 @@ fn outcomes(object: &Object, closed: &Closed, settings: &Settings, reader: &mut 
             None => rule::unreadable(object, index, name, &matches, why.to_owned(), settings),
         }
     };
+    let attached = policy::route::attached(object, reader);
     let mut decoded = |index: usize, rule: ReadRule<'_>| match closing(closed, index) {
         Some(closing) => rule::closed(object, &rule, closing, settings),
-        None => rule::translate(object, rule, settings, reader),
+        None => rule::translate(object, rule, &attached, settings, reader),
     };
     match &object.body {
         Body::HttpRoute(route) => enumerate(&route.rules, |index, entry| match entry {
@@ -289,6 +299,8 @@ fn conditions(plan: &RoutePlan) -> Vec<Condition> {
         .faults
         .iter()
         .filter(|fault| fault.class == Class::Referential && fault.field.starts_with("spec.rules"))
+        // References of policies are their own.
+        .filter(|fault| fault.reason != rule::NOT_ENFORCED)
         .collect();
     conditions.push(match unresolved.first() {
         None => Condition::new("ResolvedRefs", true, "ResolvedRefs", "every reference was resolved"),
@@ -297,7 +309,10 @@ fn conditions(plan: &RoutePlan) -> Vec<Condition> {
             Condition::new("ResolvedRefs", false, first.reason, message.collect::<Vec<_>>().join("; "))
         }
     });
-    let broken = || plan.replaced.iter().filter(|replaced| replaced.class == Class::Invalid);
+    let broken = || {
+        let told = |replaced: &&Replaced| replaced.class == Class::Invalid || replaced.policy.is_some();
+        plan.replaced.iter().filter(told)
+    };
     let tell = |replaced: &Replaced| format!("({}): {}", replaced.section, replaced.message);
     if broken().next().is_some() {
         let told = broken().map(tell).collect::<Vec<_>>().join("; ");

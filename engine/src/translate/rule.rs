@@ -8,6 +8,7 @@ use holdfast_graph::{ObjectKey, Origins};
 use super::filters::Filters;
 use super::narrow;
 use super::overlay::{Closing, Manner};
+use super::policy::route::Attached;
 use super::reader::Reader;
 use super::weighted;
 use crate::apis::gateway::references::BackendRef;
@@ -15,12 +16,14 @@ use crate::encode::names;
 use crate::fault::{Class, Fault};
 use crate::features::Flaw;
 use crate::features::chain::Guards;
+use crate::features::filters;
 use crate::features::headers::HeaderEdits;
 use crate::features::timeout::Timeouts;
 use crate::model::{
     Action, Backend, Forward, Match, PathMatch, PathRank, Precedence, Response, Route, WeightedBackend,
 };
 use crate::object::Object;
+use crate::policies::merge::Origins as PolicyOrigins;
 use crate::settings::Settings;
 
 /// A match with its rank, and whether it is the placeholder of one that cannot be served as written.
@@ -69,7 +72,12 @@ pub(crate) struct Replaced {
     pub(crate) class: Class,
     /// The sentence of the first fault.
     pub(crate) message: String,
+    /// The policy that cannot be enforced, where it is one.
+    pub(crate) policy: Option<ObjectKey>,
 }
+
+/// The reason of what is closed because a policy cannot be enforced.
+pub(super) const NOT_ENFORCED: &str = "PolicyNotEnforced";
 
 /// The outcome of a rule.
 #[derive(Clone, Debug, Default)]
@@ -78,6 +86,10 @@ pub(super) struct Outcome {
     pub(super) faults: Vec<Fault>,
     pub(super) replaced: Option<Replaced>,
     pub(super) backends: BTreeSet<Backend>,
+    /// Who said what, where policies are attached to the rule.
+    pub(super) of_policies: Option<PolicyOrigins>,
+    /// The policies that are attached to the rule.
+    pub(super) policies: BTreeSet<ObjectKey>,
 }
 
 /// What Gateway API answers for back ends that are not there: 500; to gRPC calls `UNAVAILABLE`, which Envoy makes of 503.
@@ -86,10 +98,17 @@ fn missing_backend_status(route: &Object) -> u16 {
 }
 
 /// Translates a rule that was read.
-pub(super) fn translate(object: &Object, rule: ReadRule<'_>, settings: &Settings, reader: &mut Reader<'_>) -> Outcome {
+pub(super) fn translate(
+    object: &Object,
+    rule: ReadRule<'_>,
+    attached: &Attached<'_>,
+    settings: &Settings,
+    reader: &mut Reader<'_>,
+) -> Outcome {
     let section = format!("rules[{}]", rule.index);
     let field = format!("spec.{section}");
     let mut outcome = Outcome::default();
+    let attached = attached.of_rule(object, rule.index, rule.name, &rule.filters.extensions, reader);
     let resolved = weighted::resolve(&object.key, &section, rule.backends, reader);
     let mirrors = rule.filters.mirrors(&object.key, &section, reader, &mut outcome.faults);
     let mut flaws = rule.flaws;
@@ -98,18 +117,44 @@ pub(super) fn translate(object: &Object, rule: ReadRule<'_>, settings: &Settings
         Fault::new(&object.key, Class::Invalid, format!("{field}.{}", flaw.field), "UnsupportedValue", &flaw.message)
     }));
     outcome.faults.extend(resolved.faults.iter().cloned());
-    let place = Place { object, index: rule.index, name: rule.name, origins: Origins::one(object.key.clone()) };
-    if let Some(flaw) = flaws.first() {
-        let message = format!("{field}.{}: {}", flaw.field, flaw.message);
-        if object.body.names_guard(Some(rule.index)) {
-            return broken(place, &rule.matches, section, message, &answering(settings), outcome);
-        }
+    outcome.faults.extend(attached.faults.iter().cloned());
+    outcome.of_policies = (!attached.keys.is_empty()).then(|| attached.merged.origins.clone());
+    outcome.policies.extend(attached.keys.iter().cloned());
+    let policies = attached.keys.iter().chain(&attached.secrets).chain(attached.answer.as_ref().map(|(key, _)| key));
+    let origins = policies.fold(Origins::one(object.key.clone()), |origins, key| origins.with(key.clone()));
+    let place = Place { object, index: rule.index, name: rule.name, origins };
+    let guarded = object.body.names_guard(Some(rule.index)) || !attached.keys.is_empty();
+    let mut flawed = flaws.first().map(|flaw| format!("{field}.{}: {}", flaw.field, flaw.message));
+    if attached.answer.is_some() && (!rule.backends.is_empty() || rule.filters.redirect.is_some()) {
+        let message = "a rule that names a DirectResponse can have neither backendRefs nor a redirect";
+        let field = format!("{field}.filters");
+        flawed.get_or_insert(format!("{field}: {message}"));
+        outcome.faults.push(Fault::new(&object.key, Class::Invalid, field, "UnsupportedValue", message));
+    }
+    // Requests must not pass without what protects them, whatever operators set.
+    let settings = if guarded { &answering(settings) } else { settings };
+    if let Some(message) = flawed {
         return broken(place, &rule.matches, section, message, settings, outcome);
+    }
+    if let Some((policy, why)) = &attached.closed {
+        let message = format!("{} {}: {}", policy.kind, policy.namespaced_name(), why.message);
+        if attached.faults.is_empty() {
+            outcome.faults.push(Fault::new(&object.key, why.class, &field, NOT_ENFORCED, &message));
+        }
+        let mut outcome = broken(place, &rule.matches, section, message, &answering(settings), outcome);
+        if let Some(replaced) = &mut outcome.replaced {
+            replaced.class = why.class;
+            replaced.policy = Some(policy.clone());
+        }
+        return outcome;
     }
     let missing = resolved.faults.first().map(|fault| format!("{}: {}", fault.field, fault.message));
     let status = missing_backend_status(object);
+    let answers = attached.answer.is_some();
     let action = if let Some(redirect) = rule.filters.redirect {
         Action::Redirect(redirect)
+    } else if let Some((_, response)) = &attached.answer {
+        Action::Respond(response.clone())
     } else if resolved.backends.iter().any(|backend| backend.backend.is_some()) {
         let (backends, rewrite, timeouts) = (resolved.backends, rule.filters.rewrite, rule.timeouts);
         let gets_requests = backends.iter().any(|backend| backend.backend.is_none());
@@ -131,13 +176,14 @@ pub(super) fn translate(object: &Object, rule: ReadRule<'_>, settings: &Settings
         outcome.replaced = Some(missing_backend(object, section, status, message));
         Action::Respond(Response { status, body: settings.missing_backend_body.clone() })
     };
-    let cleared = matches!(action, Action::Respond(_));
+    let cleared = matches!(action, Action::Respond(_)) && !answers;
     for (entry, ranked) in rule.matches.iter().enumerate() {
         let mut route = place.route(entry, ranked, action.clone());
         if !cleared {
             route.request_headers = rule.filters.request_headers.clone();
             route.response_headers = rule.filters.response_headers.clone();
             route.cors = rule.filters.cors.clone();
+            attached.apply(object, rule.index, rule.name, &mut route);
         }
         outcome.routes.push(route);
     }
@@ -146,7 +192,7 @@ pub(super) fn translate(object: &Object, rule: ReadRule<'_>, settings: &Settings
 
 fn missing_backend(object: &Object, section: String, status: u16, message: String) -> Replaced {
     let object = object.key.clone();
-    Replaced { object, section, response: Some(status), class: Class::Referential, message }
+    Replaced { object, section, response: Some(status), class: Class::Referential, message, policy: None }
 }
 
 /// Translates a rule that cannot be served: it is replaced by a direct response at the same place, or left out.
@@ -209,7 +255,8 @@ fn broken(
         .map(|replacement| Response { status: replacement.code, body: replacement.body.clone() });
     let code = response.as_ref().map(|response| response.status);
     let object = place.object.key.clone();
-    outcome.replaced = Some(Replaced { object, section, response: code, class: Class::Invalid, message });
+    let (class, policy) = (Class::Invalid, None);
+    outcome.replaced = Some(Replaced { object, section, response: code, class, message, policy });
     for (entry, ranked) in matches.iter().enumerate() {
         let Some(response) = response.clone() else { break };
         outcome.routes.push(place.route(entry, ranked, Action::Respond(response)));
@@ -251,6 +298,9 @@ impl Place<'_> {
             rate_limit: None,
             cookies: Vec::new(),
             guards: Guards::default(),
+            filters: filters::Filters::new(),
+            stat_prefix: None,
+            tracing: None,
             secure_port: None,
             section: format!("rules[{}]", self.index).into(),
             origins: self.origins.clone(),

@@ -9,12 +9,14 @@ use holdfast_xds::{Resource, ResourceType};
 use super::claims::{self, Claims, ListenerId};
 use super::fleet::{Fleet, FleetId};
 use super::gateway::GatewayPlan;
+use super::policy::PolicyPlan;
+use super::policy::level::LevelPlan;
 use super::proxy;
 use super::reader::{Input, LentHostnames, Rival};
 use super::route::RoutePlan;
 use super::{Changes, Translator, Unit};
 use crate::fault::Fault;
-use crate::model::ServicePort;
+use crate::model::{Response, ServicePort};
 use crate::object::Age;
 
 impl Translator {
@@ -32,7 +34,11 @@ impl Translator {
                 self.plans.insert(key.clone(), plan.clone());
                 let main = FleetId::main(key);
                 if !self.fleets.contains_key(&main) {
-                    self.fleets.insert(main.clone(), Fleet::new(key.clone(), plan.clone()));
+                    let closed = Response {
+                        status: self.settings.closed_status,
+                        body: self.settings.missing_backend_body.clone(),
+                    };
+                    self.fleets.insert(main.clone(), Fleet::new(key.clone(), plan.clone(), closed));
                     self.touched.insert(main);
                 }
                 for id in self.fleets_of(key) {
@@ -55,8 +61,46 @@ impl Translator {
             }
         }
         self.certificates_changed(&before, &self.certificates_of(key));
+        self.dirty.insert(Unit::Levels(key.clone()));
         if !same_to_routes {
             self.mark(&Input::Plan(key.clone()));
+        }
+    }
+
+    pub(super) fn set_policy(&mut self, key: &ObjectKey, plan: Option<PolicyPlan>) {
+        let changed = self.policies.get(key).map(|known| &**known) != plan.as_ref();
+        match plan {
+            Some(plan) => {
+                self.policies.insert(key.clone(), Arc::new(plan));
+            }
+            None => {
+                self.policies.remove(key);
+                self.forget(&Unit::Policy(key.clone()));
+            }
+        }
+        if changed {
+            self.mark(&Input::Policy(key.clone()));
+        }
+    }
+
+    pub(super) fn set_levels(&mut self, key: &ObjectKey, plan: LevelPlan) {
+        if !self.plans.contains_key(key) {
+            self.forget(&Unit::Levels(key.clone()));
+        }
+        let plan = Arc::new(plan);
+        let before = if *plan == LevelPlan::default() {
+            self.levels.remove(key)
+        } else {
+            self.levels.insert(key.clone(), plan.clone())
+        };
+        if before.as_ref() == Some(&plan) {
+            return;
+        }
+        for id in self.fleets_of(key) {
+            if let Some(fleet) = self.fleets.get_mut(&id) {
+                fleet.set_levels(plan.clone());
+                self.touched.insert(id);
+            }
         }
     }
 

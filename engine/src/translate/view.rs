@@ -19,6 +19,8 @@ impl Translator {
             .chain(routes)
             .chain(self.strays.values())
             .chain(self.endpoint_faults.values().flatten())
+            .chain(self.policies.values().flat_map(|plan| &plan.faults))
+            .chain(self.levels.values().flat_map(|levels| &levels.faults))
             .cloned()
             .chain(self.orphan_faults())
             .collect();

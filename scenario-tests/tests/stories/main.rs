@@ -15,6 +15,7 @@ mod grpc;
 mod harness;
 mod matching;
 mod odd_values;
+mod policies;
 mod probe;
 mod proxies;
 mod references;
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
         harness::stories(),
         matching::stories(),
         odd_values::stories(),
+        policies::stories(),
         probe::stories(),
         proxies::stories(),
         references::stories(),

@@ -7,6 +7,7 @@
 mod contour;
 mod golden;
 mod house;
+mod kgateway;
 mod limits;
 mod mutations;
 mod processes;

@@ -203,7 +203,9 @@ fn route(
     if let (Some(served), Some(desired)) = (overlay.objects.get(key), today.object(key))
         && let Some(desired_plan) = world.translator.route(key)
     {
-        let (desired, served) = (security::Form::new(desired, desired_plan), security::Form::new(served, plan));
+        let governed = today.is_governed(desired);
+        let desired = security::Form::new(desired, desired_plan).governed(governed);
+        let served = security::Form::new(served, plan);
         found.extend(security::check(key, &desired, &served, world.settings));
     }
     found

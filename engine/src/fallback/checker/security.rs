@@ -34,8 +34,10 @@ struct Security {
     withheld: BTreeSet<String>,
     /// Are requests without TLS sent away?
     tls_only: bool,
-    /// Is there an extension that may be a guard? None is served yet.
+    /// Is there an extension that may be a guard? Nobody knows what an earlier version would need of it.
     extension: bool,
+    /// Are policies attached? They name rules of the desired version, which an earlier one may lack.
+    governed: bool,
 }
 
 impl Security {
@@ -74,6 +76,9 @@ impl Security {
         }
         if self.extension {
             return Some("the extension".into());
+        }
+        if self.governed {
+            return Some("the policy".into());
         }
         if self.cors && route.cors.is_none() {
             return Some("the filter CORS".into());
@@ -119,6 +124,12 @@ impl<'a> Form<'a> {
             _ => Vec::new(),
         };
         Self { plan, rules }
+    }
+
+    /// The same, where policies are attached to the object or to rules of it.
+    pub(super) fn governed(mut self, governed: bool) -> Self {
+        self.rules.iter_mut().for_each(|rule| rule.security.governed = governed);
+        self
     }
 
     fn routes(&self) -> impl Iterator<Item = &'a Route> + use<'a> {

@@ -2,6 +2,7 @@
 //!
 //! Not through translation's reader, and not through what earlier translations made of them.
 
+use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -19,16 +20,35 @@ pub(super) struct Today<'a> {
     objects: &'a ObjectSnapshot,
     unusable: &'a BTreeSet<ObjectKey>,
     translator: &'a Translator,
+    /// Looked for when it is first asked for.
+    policies: OnceCell<Vec<&'a Arc<Object>>>,
 }
 
 impl<'a> Today<'a> {
     pub(super) fn new(world: &World<'a>) -> Self {
-        Self { objects: world.objects, unusable: world.unusable, translator: world.translator }
+        let policies = OnceCell::new();
+        Self { objects: world.objects, unusable: world.unusable, translator: world.translator, policies }
     }
 
     /// The desired version of an object.
     pub(super) fn object(&self, key: &ObjectKey) -> Option<&'a Arc<Object>> {
         self.objects.get(key)
+    }
+
+    /// Is a policy attached to the route, or to a rule of it, as both are written?
+    pub(super) fn is_governed(&self, route: &Object) -> bool {
+        let is_policy = |object: &&Arc<Object>| matches!(object.body, Body::TrafficPolicy(_));
+        let policies = self.policies.get_or_init(|| self.objects.iter().filter(is_policy).collect());
+        policies.iter().filter(|policy| policy.key.namespace == route.key.namespace).any(|policy| {
+            let Body::TrafficPolicy(policy) = &policy.body else { return false };
+            let mut named = policy.targets.references.iter().map(|(_, target)| (&target.kind, &target.name));
+            let mut selected = policy.targets.selectors.iter().map(|(_, target)| target);
+            named.any(|(kind, name)| *kind == route.key.kind && *name == route.key.name)
+                || selected.any(|target| {
+                    let has = |(name, value): (&String, &String)| route.metadata.labels.get(name) == Some(value);
+                    target.kind == route.key.kind && target.match_labels.iter().all(has)
+                })
+        })
     }
 
     /// Is it there, and of its content nothing can be told?

@@ -83,6 +83,12 @@ fn may_be_served_in_another_version(body: &Body) -> bool {
         | Body::HttpProxy(_)
         | Body::CertificateDelegation(_)
         | Body::ExtensionService(_)
+        | Body::TrafficPolicy(_)
+        | Body::GatewayExtension(_)
+        | Body::Backend(_)
+        | Body::DirectResponse(_)
+        | Body::ListenerPolicy(_)
+        | Body::BackendConfigPolicy(_)
         | Body::Namespace => false,
     }
 }

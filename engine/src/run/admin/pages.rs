@@ -23,7 +23,7 @@ const PAGE_TIME_MAX: Duration = Duration::from_secs(30);
 pub fn debug_pages(state: State) -> Router {
     let index = "/debug/config/fallback\n/debug/config/successful\n/debug/config/failed\n/debug/config/raw-error\n\
                  /debug/graph\n/debug/graph?format=dot\n/debug/plan\n/debug/envoys\n/debug/statuses\n/debug/faults\n\
-                 /debug/store\n";
+                 /debug/store\n/debug/policies\n";
     let pages = Router::new()
         .route("/", get(move || async move { index }))
         .route("/debug", get(move || async move { index }))
@@ -33,6 +33,7 @@ pub fn debug_pages(state: State) -> Router {
         .route("/debug/config/raw-error", get(raw_error))
         .route("/debug/plan", get(plan))
         .route("/debug/store", get(store))
+        .route("/debug/policies", get(policies))
         .route("/debug/graph", get(graph))
         .route("/debug/faults", get(faults))
         .route("/debug/envoys", get(envoys))
@@ -125,6 +126,10 @@ async fn raw_error(Extract(state): Extract<State>) -> Response {
 
 async fn plan(Extract(state): Extract<State>) -> Response {
     json(state.asker.ask(|core| core.engine.plans()).await)
+}
+
+async fn policies(Extract(state): Extract<State>) -> Response {
+    json(state.asker.ask(|core| core.engine.merge_origins()).await)
 }
 
 async fn store(Extract(state): Extract<State>) -> Response {

@@ -278,7 +278,7 @@ fn forward(
     Ok(Forward {
         backends: found.backends,
         mirrors: found.mirrors,
-        rewrite: Rewrite { host: host.cloned(), path: None },
+        rewrite: Rewrite { host: host.cloned(), ..Rewrite::default() },
         timeouts: Timeouts { request: Some(request), backend_request: None, idle },
         retry,
         hashed,

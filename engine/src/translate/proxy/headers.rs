@@ -124,10 +124,15 @@ fn filled(word: &str, known: &Known<'_>) -> Option<String> {
     if let Some((_, value)) = known.iter().find(|(name, _)| *name == word) {
         return Some(value.replace('%', "%%"));
     }
+    is_command(word).then(|| format!("%{word}%"))
+}
+
+/// Is it something that Envoy fills in between percent signs?
+pub(in crate::translate) fn is_command(word: &str) -> bool {
     let header = word.strip_prefix("REQ(").and_then(|rest| rest.strip_suffix(')'));
     let is_name =
         |name: &str| !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'));
-    (VARIABLES.contains(&word) || header.is_some_and(is_name)).then(|| format!("%{word}%"))
+    VARIABLES.contains(&word) || header.is_some_and(is_name)
 }
 
 #[cfg(test)]

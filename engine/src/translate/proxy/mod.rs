@@ -6,7 +6,7 @@
 
 mod action;
 mod cookies;
-mod headers;
+pub(super) mod headers;
 pub(in crate::translate) mod host;
 pub(crate) mod listeners;
 pub(in crate::translate) mod neighbours;

@@ -208,7 +208,7 @@ pub(super) fn retry(written: Option<&RetryPolicy>) -> Result<Option<Retry>, Stri
         let number = u32::try_from(*status).ok().filter(|status| (100..600).contains(status));
         number.ok_or_else(|| format!("retriable status {status} is no HTTP status"))
     });
-    Ok(Some(Retry { count, on: on.into(), statuses: statuses.collect::<Result<_, _>>()?, per_try }))
+    Ok(Some(Retry { count, on: on.into(), statuses: statuses.collect::<Result<_, _>>()?, per_try, pause: None }))
 }
 
 /// How endpoints are chosen, what is hashed for it, and what is to be told as a warning.
@@ -277,6 +277,7 @@ pub(super) fn internal_redirect(written: Option<&InternalRedirectPolicy>) -> Res
         Some(other) => return Err(format!("allowCrossSchemeRedirect {other:?} is none of Always, Never and SafeOnly")),
     };
     Ok(Some(InternalRedirect {
+        copied: Vec::new(),
         max: Some(max.unwrap_or(1)),
         // There are no more than these five, and Envoy takes no more.
         statuses: statuses.collect::<Result<std::collections::BTreeSet<_>, _>>()?.into_iter().collect(),

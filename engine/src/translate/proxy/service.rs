@@ -80,7 +80,7 @@ pub(super) fn find(
         if service.mirror == Some(true) {
             let percent = if weight == 0 { 100 } else { weight.min(100) };
             let share = Share::read(i32::try_from(percent).ok(), None).unwrap_or(Share::ALL);
-            found.mirrors.push(Mirror { backend, share });
+            found.mirrors.push(Mirror { backend, share, sent: None });
             continue;
         }
         found.backends.push(WeightedBackend {

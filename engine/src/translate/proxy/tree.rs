@@ -15,6 +15,7 @@ use crate::apis::contour::http_proxy::{Entry, HttpProxy};
 use crate::encode::names;
 use crate::fault::Class;
 use crate::features::chain::Guards;
+use crate::features::filters::Filters;
 use crate::features::headers::HeaderEdits;
 use crate::features::rewrite::PathRewrite;
 use crate::model::{Action, Match, NamedMatch, PathMatch, PathRank, Precedence, Response, Route, ValueMatch};
@@ -208,6 +209,7 @@ impl Host<'_> {
         let message = plan.findings.iter().find(|finding| finding.object == *self.key);
         let message = message.map_or_else(|| "the host cannot be served".to_owned(), |finding| finding.message.clone());
         plan.replaced.push(Replaced {
+            policy: None,
             object: self.key.clone(),
             section: HOST.to_owned(),
             response: Some(self.settings.closed_status),
@@ -257,6 +259,7 @@ impl Host<'_> {
                 }
                 let (class, response, message) = self.answer(trouble);
                 plan.replaced.push(Replaced {
+                    policy: None,
                     object: leaf.owner.clone(),
                     section: section.clone(),
                     response: response.as_ref().map(|response| response.status),
@@ -347,6 +350,9 @@ impl Host<'_> {
             rate_limit: None,
             cookies: Vec::new(),
             guards: Guards::default(),
+            filters: Filters::new(),
+            stat_prefix: None,
+            tracing: None,
             secure_port: None,
             section: section.into(),
             origins: Origins::one(owner.key.clone()),

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 const SCHEMAS: &str = include_str!("schemas.yaml");
 
 /// A value with every field that a schema has; lists have one entry.
-fn sample(schema: &Value, fields: &mut usize) -> Value {
+pub(crate) fn sample(schema: &Value, fields: &mut usize) -> Value {
     if let Some(first) = schema.get("enum").and_then(|values| values.get(0)) {
         return first.clone();
     }

@@ -40,6 +40,7 @@ areas! {
     gateway,
     grpc,
     matches,
+    policies,
     proxies,
     replacement,
     tls,

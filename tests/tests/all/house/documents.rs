@@ -42,7 +42,7 @@ fn every_invariant_names_tests_that_exist() {
 
 #[test]
 fn every_kind_is_in_the_reference() {
-    let pages = ["docs/reference/gateway-api.md", "docs/reference/httpproxy.md"];
+    let pages = ["docs/reference/gateway-api.md", "docs/reference/httpproxy.md", "docs/reference/kgateway.md"];
     let text: String = pages.iter().map(|page| fs::read_to_string(top().join(page)).unwrap()).collect();
     let missing = KINDS.iter().filter(|kind| !text.contains(kind.kind)).map(|kind| kind.kind.to_owned());
     none("kinds that the reference does not tell of", missing.collect());

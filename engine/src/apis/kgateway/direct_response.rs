@@ -1,0 +1,56 @@
+//! DirectResponse: an answer that routes give at once.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::policy::{self, Unread};
+use crate::apis::Body;
+use crate::apis::decode::Found;
+use crate::check;
+
+/// A DirectResponse.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DirectResponse {
+    /// Status.
+    pub status: i64,
+    /// Body.
+    pub body: Option<Arc<str>>,
+    /// Body made from a format.
+    pub body_format: Option<BodyFormat>,
+    /// What of it could not be read.
+    #[serde(skip)]
+    pub unread: Vec<Unread>,
+}
+
+/// A body made from a format.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BodyFormat {
+    /// Text.
+    pub text: Option<Arc<str>>,
+    /// JSON.
+    pub json: Option<Value>,
+    /// Its type.
+    pub content_type: Option<Arc<str>>,
+}
+
+pub(in crate::apis) fn decode(mut document: Value, found: &mut Found) -> Option<Body> {
+    let before = found.faults.len();
+    let spec = document.get_mut("spec").map(Value::take).unwrap_or_default();
+    let response: DirectResponse = found.typed("spec", &spec)?;
+    if let Err(fault) = check::number::response_status(response.status) {
+        found.invalid("spec.status", fault.to_string());
+    }
+    if let Err(fault) = check::number::body(response.body.as_deref().unwrap_or_default().as_bytes()) {
+        found.invalid("spec.body", fault.to_string());
+    }
+    if response.body_format.is_some() {
+        let message = "bodies made from a format cannot be served by this version of Holdfast; what names it is closed";
+        found.invalid("spec.bodyFormat", message);
+    }
+    let unread = policy::whole_or_not(found, before);
+    Some(Body::DirectResponse(Arc::new(DirectResponse { unread, ..response })))
+}

@@ -1,0 +1,18 @@
+//! `gateway.kgateway.dev`: TrafficPolicy, GatewayExtension, Backend, DirectResponse, ListenerPolicy and
+//! BackendConfigPolicy, as kgateway has them.
+//!
+//! <https://kgateway.dev/docs/envoy/main/reference/api/>
+
+pub mod access;
+pub mod backend;
+pub mod backend_config;
+pub mod direct_response;
+pub mod extension;
+pub mod headers;
+pub mod listener_policy;
+pub mod policy;
+pub mod traffic;
+pub mod traffic_policy;
+
+/// The API group.
+pub const GROUP: &str = "gateway.kgateway.dev";

@@ -1,0 +1,61 @@
+//! Requests that other sites make in somebody's name.
+
+use envoy_types::pb::envoy::config::core::v3::RuntimeFractionalPercent;
+use envoy_types::pb::envoy::extensions::filters::http::csrf::v3::CsrfPolicy;
+use envoy_types::pb::envoy::r#type::matcher::v3::string_matcher::MatchPattern;
+use envoy_types::pb::envoy::r#type::matcher::v3::{RegexMatcher, StringMatcher};
+
+use super::percent::{Percent, runtime};
+use crate::model::{Like, Part, ValueMatch};
+
+/// Origins of one policy; the CRD allows as many.
+pub const ORIGINS_MAX: usize = 16;
+
+/// Which requests are judged, and who is as good as oneself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Csrf {
+    /// The share that is judged.
+    pub enabled: Percent,
+    /// The share that is judged without consequence.
+    pub shadowed: Percent,
+    /// Origins that are as good as one's own.
+    pub origins: Vec<ValueMatch>,
+}
+
+impl Csrf {
+    /// Envoy's form.
+    pub(crate) fn encode(&self) -> CsrfPolicy {
+        let set = |percent: Percent| -> Option<RuntimeFractionalPercent> { Some(runtime(percent)) };
+        CsrfPolicy {
+            filter_enabled: set(self.enabled),
+            shadow_enabled: (self.shadowed != Percent::default()).then(|| runtime(self.shadowed)),
+            additional_origins: self.origins.iter().map(matcher).collect(),
+        }
+    }
+
+    /// The filter itself, which judges nobody.
+    pub(crate) fn in_chain() -> CsrfPolicy {
+        Self::default().encode()
+    }
+}
+
+fn matcher(origin: &ValueMatch) -> StringMatcher {
+    let of = |pattern, ignore_case| StringMatcher { match_pattern: Some(pattern), ignore_case };
+    match origin {
+        ValueMatch::Exact(text) => of(MatchPattern::Exact(text.to_string()), false),
+        ValueMatch::Regex(pattern) => {
+            of(MatchPattern::SafeRegex(RegexMatcher { regex: pattern.to_string(), ..Default::default() }), false)
+        }
+        ValueMatch::Present => of(MatchPattern::Prefix(String::new()), false),
+        ValueMatch::Like(Like { part, text, ignore_case }) => {
+            let text = text.to_string();
+            let pattern = match part {
+                Part::Whole => MatchPattern::Exact(text),
+                Part::Prefix => MatchPattern::Prefix(text),
+                Part::Suffix => MatchPattern::Suffix(text),
+                Part::Contains => MatchPattern::Contains(text),
+            };
+            of(pattern, *ignore_case)
+        }
+    }
+}

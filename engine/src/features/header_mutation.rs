@@ -1,0 +1,37 @@
+//! Changes to headers that a filter makes, on the way in before the back end is chosen.
+
+use std::sync::Arc;
+
+use envoy_types::pb::envoy::config::common::mutation_rules::v3::HeaderMutation as Mutation;
+use envoy_types::pb::envoy::config::common::mutation_rules::v3::header_mutation::Action;
+use envoy_types::pb::envoy::extensions::filters::http::header_mutation::v3::{HeaderMutationPerRoute, Mutations};
+
+use super::headers::HeaderEdits;
+
+/// Changes to the headers of both directions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HeaderMutations {
+    /// Of requests.
+    pub request: HeaderEdits,
+    /// Of responses.
+    pub response: HeaderEdits,
+}
+
+impl HeaderMutations {
+    /// Envoy's form.
+    pub(crate) fn encode(&self) -> HeaderMutationPerRoute {
+        HeaderMutationPerRoute {
+            mutations: Some(Mutations {
+                request_mutations: mutations(&self.request),
+                response_mutations: mutations(&self.response),
+                ..Default::default()
+            }),
+        }
+    }
+}
+
+fn mutations(edits: &HeaderEdits) -> Vec<Mutation> {
+    let remove = edits.remove.iter().map(|name: &Arc<str>| Action::Remove(name.to_string()));
+    let add = edits.to_add().into_iter().map(Action::Append);
+    remove.chain(add).map(|action| Mutation { action: Some(action) }).collect()
+}

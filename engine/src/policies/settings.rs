@@ -1,0 +1,56 @@
+//! What a policy says, field by field.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::features::acl::Acl;
+use crate::features::ext_auth::ExtAuth;
+use crate::features::filters::{Filter, Setting};
+use crate::features::internal_redirect::InternalRedirect;
+use crate::features::jwt::Jwt;
+use crate::features::mirror::Mirroring;
+use crate::features::rate_limit::GlobalLimit;
+use crate::features::retry::Retry;
+use crate::features::rewrite::PathRewrite;
+use crate::features::tracing::Tracing;
+
+/// A field that is merged as a whole, by its path below `spec`.
+pub(crate) type Field = &'static str;
+
+/// The field of access lists, which are the only ones that are joined.
+pub(crate) const ACL: Field = "acl";
+
+/// What a field says.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Piece {
+    /// To filters.
+    Filters(Vec<(Filter, Arc<Setting>)>),
+    /// An access list.
+    Acl(Acl),
+    /// Time limits: for the request, and for a stream on which nothing happens.
+    Timeouts(Option<Duration>, Option<Duration>),
+    /// When requests are tried again.
+    Retry(Retry),
+    /// Redirects of back ends that are followed.
+    InternalRedirect(InternalRedirect),
+    /// How copies are sent.
+    Mirroring(Mirroring),
+    /// The path that back ends see.
+    Path(PathRewrite),
+    /// Do back ends see their own name as the host?
+    AutoHost(bool),
+    /// What the names of statistics begin with.
+    StatPrefix(Arc<str>),
+    /// What is recorded.
+    Tracing(Tracing),
+    /// Who is asked; nobody where unset.
+    ExtAuth(Option<ExtAuth>),
+    /// Which token a request must have; none where unset.
+    Jwt(Option<Jwt>),
+    /// How often requests may come to all Envoys.
+    GlobalLimit(GlobalLimit),
+}
+
+/// What a policy says; each field at most once.
+pub(crate) type Settings = BTreeMap<Field, Piece>;

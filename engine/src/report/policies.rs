@@ -1,0 +1,229 @@
+//! What people are told of policies: their own statuses, what they closed, and who said what.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use holdfast_graph::ObjectKey;
+use serde_json::{Value, json};
+
+use super::ReplacementView;
+use crate::engine::Engine;
+use crate::status::{Condition, FALLBACK_CONDITION};
+use crate::translate::claims::ListenerId;
+use crate::translate::gateway::GatewayPlan;
+use crate::translate::listener::ListenerPlan;
+use crate::translate::policy::level::Level;
+use crate::translate::policy::{PolicyPlan, Unenforceable};
+use crate::translate::table::TableName;
+
+/// Ancestors in the status of one policy; the API takes no more.
+pub(super) const ANCESTORS_MAX: usize = 16;
+
+/// What a policy is overridden in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Standing {
+    /// In nothing.
+    Whole,
+    /// In some fields.
+    Merged,
+    /// In all of them.
+    Overridden,
+}
+
+impl Engine {
+    /// The status of a policy.
+    pub(super) fn policy_status(&self, key: &ObjectKey, generation: i64) -> Option<Value> {
+        let plan = self.translator.policy(key)?;
+        let accepted = match &plan.unenforceable {
+            None => Condition::new("Accepted", true, "Valid", "the policy is enforced"),
+            Some(Unenforceable { message, .. }) => {
+                let message = format!("what the policy is attached to is closed: {message}");
+                Condition::new("Accepted", false, "Invalid", message)
+            }
+        };
+        let mut ancestors: Vec<(Value, Vec<Condition>)> = Vec::new();
+        for (gateway, standing) in self.ancestors(key) {
+            let attached = match (&plan.unenforceable, standing) {
+                (Some(_), _) => Condition::new("Attached", false, "Pending", "the policy cannot be enforced"),
+                (None, Standing::Whole) => Condition::new("Attached", true, "Attached", "the policy is attached"),
+                (None, Standing::Merged) => {
+                    Condition::new("Attached", true, "Merged", "others come before it in some fields")
+                }
+                (None, Standing::Overridden) => {
+                    Condition::new("Attached", false, "Overridden", "others come before it in every field")
+                }
+            };
+            let mut conditions = vec![accepted.clone(), attached];
+            if plan.unenforceable.is_some() {
+                let message = "what the policy is attached to gets a fixed answer";
+                conditions.push(Condition::new(FALLBACK_CONDITION, true, "Replaced", message));
+            }
+            ancestors.push((reference(&gateway, None), conditions));
+        }
+        // Where it holds nowhere, the target itself has to tell.
+        for target in &plan.targets {
+            let Some(why) = &target.missing else { continue };
+            let attached = Condition::new("Attached", false, "TargetNotFound", &**why);
+            ancestors.push((reference(&target.key, target.section.as_deref()), vec![accepted.clone(), attached]));
+        }
+        let ancestors = ancestors.into_iter().take(ANCESTORS_MAX).map(|(ancestor, conditions)| {
+            let conditions = conditions.into_iter().map(|condition| condition.of_generation(generation));
+            json!({
+                "ancestorRef": ancestor,
+                "controllerName": self.settings().controller_name,
+                "conditions": conditions.collect::<Vec<_>>(),
+            })
+        });
+        Some(json!({ "ancestors": ancestors.collect::<Vec<_>>() }))
+    }
+
+    /// The Gateways at which a policy says something, and how much of it counts.
+    fn ancestors(&self, key: &ObjectKey) -> BTreeMap<ObjectKey, Standing> {
+        let (routes, gateways) = self.translator.governed_by(key);
+        let mut ancestors: BTreeMap<ObjectKey, Standing> = BTreeMap::new();
+        let mut note = |gateway: &ObjectKey, standing: Standing| {
+            let worst = ancestors.entry(gateway.clone()).or_insert(standing);
+            *worst = (*worst).max(standing);
+        };
+        let Some(plan) = self.translator.policy(key) else { return ancestors };
+        let in_all = |origins: &[&crate::policies::merge::Origins]| {
+            origins.iter().map(|origins| standing(key, plan, origins)).max().unwrap_or(Standing::Whole)
+        };
+        for route in routes {
+            let Some(route) = self.translator.route(&route) else { continue };
+            let of_rules = route.merged.values().filter(|(keys, _)| keys.contains(key));
+            let origins: Vec<_> = of_rules.map(|(_, origins)| origins).collect();
+            let standing = in_all(&origins);
+            route.parents.iter().for_each(|parent| note(&parent.gateway, standing));
+        }
+        for gateway in gateways {
+            let Some(levels) = self.translator.levels(&gateway) else { continue };
+            let all = levels.tables.values().chain(levels.listeners.values());
+            let origins: Vec<_> =
+                all.filter(|level| level.keys.contains(key)).map(|level| &level.merged.origins).collect();
+            if !origins.is_empty() {
+                note(&gateway, in_all(&origins));
+            }
+        }
+        ancestors
+    }
+
+    /// What policies closed as a whole, in order.
+    pub(super) fn level_replacements(&self) -> Vec<ReplacementView> {
+        let mut views = Vec::new();
+        for (gateway, plan) in self.translator.plans() {
+            for listener in &plan.listeners {
+                let Some((scope, policy, why)) = self.closed_at(gateway, listener) else { continue };
+                views.push(ReplacementView {
+                    gateway: gateway.namespaced_name(),
+                    object: gateway.clone(),
+                    section: listener.field.strip_prefix("spec.").unwrap_or(&listener.field).to_owned(),
+                    scope,
+                    cause: why.class,
+                    response: Some(self.settings().closed_status),
+                    message: told(&policy, &why),
+                });
+            }
+        }
+        views
+    }
+
+    /// What closes a listener: the scope, the policy and why.
+    fn closed_at(
+        &self,
+        gateway: &ObjectKey,
+        listener: &ListenerPlan,
+    ) -> Option<(&'static str, ObjectKey, Unenforceable)> {
+        let levels = self.translator.levels(gateway)?;
+        let of = |scope: &'static str, level: Option<&std::sync::Arc<Level>>| {
+            let (policy, why) = level?.closed.clone()?;
+            Some((scope, policy, why))
+        };
+        let table: TableName = listener.table();
+        of("routeConfiguration", levels.tables.get(&table))
+            .or_else(|| of("virtualHost", levels.listeners.get(&listener.name)))
+    }
+
+    /// `Accepted` of a listener that a policy closed.
+    pub(super) fn listener_closed(&self, gateway: &ObjectKey, listener: &ListenerPlan) -> Option<Condition> {
+        let (_, policy, why) = self.closed_at(gateway, listener)?;
+        Some(Condition::new("Accepted", false, "ListenerReplaced", told(&policy, &why)))
+    }
+
+    /// `Accepted` of a Gateway all of whose listeners policies closed.
+    pub(super) fn gateway_closed(&self, gateway: &ObjectKey, plan: &GatewayPlan) -> Option<Condition> {
+        let closed: Vec<_> = plan.listeners.iter().filter_map(|listener| self.closed_at(gateway, listener)).collect();
+        if closed.is_empty() || closed.len() < plan.listeners.len() {
+            return None;
+        }
+        let told: BTreeSet<String> = closed.iter().map(|(_, policy, why)| told(policy, why)).collect();
+        let message = told.into_iter().collect::<Vec<_>>().join("; ");
+        Some(Condition::new("Accepted", false, "GatewayReplaced", message))
+    }
+
+    /// That listeners of a route are closed.
+    pub(super) fn closed_above(&self, listeners: &BTreeSet<ListenerId>) -> Option<String> {
+        let plans = self.translator.plans();
+        let closed: BTreeSet<String> = listeners
+            .iter()
+            .filter_map(|id| {
+                let plan = plans.get(&id.gateway)?;
+                let listener = plan.listeners.iter().find(|listener| listener.name == id.name)?;
+                let (_, policy, why) = self.closed_at(&id.gateway, listener)?;
+                Some(format!("listener {} of Gateway {} is closed: {}", id.name, plan.name, told(&policy, &why)))
+            })
+            .collect();
+        (!closed.is_empty()).then(|| closed.into_iter().collect::<Vec<_>>().join("; "))
+    }
+
+    /// Which policy said what: of routes by rule, of Gateways by route configuration and listener.
+    pub(crate) fn merge_origins(&self) -> Value {
+        let names = |origins: &crate::policies::merge::Origins| -> Value {
+            let of = |keys: &Vec<ObjectKey>| keys.iter().map(ToString::to_string).collect::<Vec<_>>();
+            origins.iter().map(|(field, keys)| ((*field).to_owned(), json!(of(keys)))).collect()
+        };
+        let routes = self.translator.routes().into_iter().filter(|(_, plan)| !plan.merged.is_empty());
+        let routes: Value = routes
+            .map(|(key, plan)| {
+                let rules = plan.merged.iter().map(|(rule, (_, origins))| (rule.to_string(), names(origins)));
+                (key.to_string(), rules.collect::<Value>())
+            })
+            .collect();
+        let gateways: Value = self
+            .translator
+            .plans()
+            .keys()
+            .filter_map(|key| Some((*key, self.translator.levels(key)?)))
+            .map(|(key, levels)| {
+                let tables = levels.tables.iter();
+                let tables = tables.map(|(table, level)| {
+                    (crate::encode::names::route_configuration(table), names(&level.merged.origins))
+                });
+                let hosts = levels.listeners.iter();
+                let hosts = hosts.map(|(name, level)| (format!("listeners[{name}]"), names(&level.merged.origins)));
+                (key.to_string(), tables.chain(hosts).collect::<Value>())
+            })
+            .collect();
+        json!({ "routes": routes, "gateways": gateways })
+    }
+}
+
+fn told(policy: &ObjectKey, why: &Unenforceable) -> String {
+    format!("{} {}: {}", policy.kind, policy.namespaced_name(), why.message)
+}
+
+fn standing(key: &ObjectKey, plan: &PolicyPlan, origins: &crate::policies::merge::Origins) -> Standing {
+    let won = plan.settings.keys().filter(|field| origins.get(*field).is_some_and(|keys| keys.contains(key))).count();
+    match won {
+        _ if won == plan.settings.len() => Standing::Whole,
+        0 => Standing::Overridden,
+        _ => Standing::Merged,
+    }
+}
+
+fn reference(key: &ObjectKey, section: Option<&str>) -> Value {
+    let mut value = json!({ "group": key.group, "kind": key.kind, "name": key.name, "namespace": key.namespace });
+    if let (Some(section), Some(fields)) = (section, value.as_object_mut()) {
+        fields.insert("sectionName".into(), json!(section));
+    }
+    value
+}

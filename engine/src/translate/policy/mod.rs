@@ -1,0 +1,110 @@
+//! Policies: each is read once, on its own, whoever it is attached to.
+//!
+//! What cannot be enforced closes what the policy is attached to; that is decided where it is used: for routes in
+//! `route.rs`, for listeners and Gateways in `level.rs`. Nothing of a policy is passed over in silence.
+
+mod access;
+mod extensions;
+mod headers;
+pub(crate) mod level;
+mod reading;
+pub(super) mod route;
+mod shape;
+mod targets;
+mod traffic;
+
+use std::sync::Arc;
+
+use holdfast_graph::{Edge, ObjectKey};
+
+use super::guard;
+use super::reader::Reader;
+use crate::apis::Body;
+use crate::apis::kgateway::GROUP;
+use crate::apis::kgateway::policy::{Targets, Unread};
+use crate::fault::{Class, Fault};
+use crate::policies::rank::{self, Rank};
+use crate::policies::settings::Settings as Pieces;
+use crate::settings::Settings;
+
+use reading::Reading;
+pub(crate) use targets::Target;
+
+/// Kinds of policies that are attached to Gateways, listeners and routes.
+const KINDS: [&str; 2] = ["ListenerPolicy", "TrafficPolicy"];
+
+/// Is it a policy of such a kind?
+pub(super) fn is_policy(key: &ObjectKey) -> bool {
+    &*key.group == GROUP && KINDS.contains(&&*key.kind)
+}
+
+/// What became of a policy.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct PolicyPlan {
+    /// Its place among others of a level.
+    pub(crate) rank: Rank,
+    /// What it says.
+    pub(crate) settings: Arc<Pieces>,
+    /// Why it cannot be enforced; unset where it can.
+    pub(crate) unenforceable: Option<Unenforceable>,
+    /// What is wrong with it.
+    pub(crate) faults: Vec<Fault>,
+    /// What it is attached to.
+    pub(crate) targets: Vec<Target>,
+    /// The Secrets that it was read from.
+    pub(crate) secrets: Vec<ObjectKey>,
+    /// What it depends on.
+    pub(crate) edges: Vec<Edge>,
+}
+
+/// Why a policy cannot be enforced.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Unenforceable {
+    /// Is it the content, or something that is not there?
+    pub(crate) class: Class,
+    /// All that is wrong, in a sentence.
+    pub(crate) message: Arc<str>,
+}
+
+/// Reads a policy; `None` where it is gone.
+pub(super) fn plan(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'_>) -> Option<PolicyPlan> {
+    let object = reader.object(key)?;
+    let (rank, wrong) = rank::rank(object);
+    let mut reading = Reading::new(key, settings, reader);
+    if let Some(wrong) = wrong {
+        reading.invalid(format!("metadata.annotations[{}]", rank::WEIGHT_ANNOTATION), wrong);
+    }
+    let (targets, unread): (&Targets, &[Unread]) = match &object.body {
+        Body::TrafficPolicy(policy) => {
+            if let Some(spec) = &policy.spec {
+                traffic::read(spec, &policy.targets, &mut reading);
+                headers::read(spec, &mut reading);
+                access::read(spec, &mut reading);
+                extensions::read(spec, &mut reading);
+            }
+            (&policy.targets, &policy.unread)
+        }
+        Body::ListenerPolicy(policy) => (&policy.targets, &policy.unread),
+        _ => return None,
+    };
+    for unread in unread {
+        reading.unreadable(&unread.field, &unread.message);
+    }
+    let targets = targets::read(key, targets, &mut reading);
+    Some(reading.finish(rank, targets))
+}
+
+/// A policy on which translation failed: what it is attached to stays closed.
+pub(super) fn failed(object: &crate::object::Object) -> PolicyPlan {
+    let fault = guard::fault(&object.key);
+    let message = Arc::from(fault.message.as_str());
+    PolicyPlan {
+        rank: rank::rank(object).0,
+        settings: Arc::default(),
+        unenforceable: Some(Unenforceable { class: Class::Invalid, message }),
+        faults: vec![fault],
+        targets: Vec::new(),
+        secrets: Vec::new(),
+        edges: Vec::new(),
+    }
+}

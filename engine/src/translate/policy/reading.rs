@@ -1,0 +1,155 @@
+//! Notes taken while a policy is read.
+
+use std::sync::Arc;
+
+use holdfast_graph::{ObjectKey, Role};
+
+use super::super::reader::Reader;
+use super::targets::Target;
+use super::{PolicyPlan, Unenforceable};
+use crate::apis::Body;
+use crate::apis::core::secret::Secret;
+use crate::apis::scheme;
+use crate::fault::{Class, Fault};
+use crate::features::Flaw;
+use crate::policies::rank::Rank;
+use crate::policies::settings::{Field, Piece, Settings as Pieces};
+use crate::settings::Settings;
+
+/// A policy while it is read.
+pub(super) struct Reading<'r, 'a> {
+    pub(super) key: &'r ObjectKey,
+    pub(super) settings: &'r Settings,
+    pub(super) reader: &'r mut Reader<'a>,
+    pieces: Pieces,
+    faults: Vec<Fault>,
+    /// Faults that were told already when it was decoded.
+    told: Vec<(String, String)>,
+    secrets: Vec<ObjectKey>,
+}
+
+impl<'r, 'a> Reading<'r, 'a> {
+    pub(super) fn new(key: &'r ObjectKey, settings: &'r Settings, reader: &'r mut Reader<'a>) -> Self {
+        let (pieces, faults, told, secrets) = (Pieces::new(), Vec::new(), Vec::new(), Vec::new());
+        Self { key, settings, reader, pieces, faults, told, secrets }
+    }
+
+    /// What a field says.
+    pub(super) fn piece(&mut self, field: Field, piece: Piece) {
+        self.pieces.insert(field, piece);
+    }
+
+    /// The content of a field cannot be used.
+    pub(super) fn invalid(&mut self, field: impl Into<String>, message: impl ToString) {
+        self.fault(Class::Invalid, field, "Invalid", message);
+    }
+
+    /// The same, for flaws below a field (`basicAuth.users` below `spec`).
+    pub(super) fn flaws(&mut self, field: &str, flaws: impl IntoIterator<Item = Flaw>) {
+        for flaw in flaws {
+            let dot = if flaw.field.is_empty() || flaw.field.starts_with('[') { "" } else { "." };
+            self.invalid(format!("spec.{field}{dot}{}", flaw.field), flaw.message);
+        }
+    }
+
+    /// A field below `spec` that cannot be served. What stands on it is closed.
+    pub(super) fn unsupported(&mut self, field: impl std::fmt::Display) {
+        let message = format!("{field} cannot be served by this version of Holdfast; what the policy is for is closed");
+        self.fault(Class::Invalid, format!("spec.{field}"), "Unsupported", message);
+    }
+
+    /// What decoding has told already.
+    pub(super) fn unreadable(&mut self, field: &str, message: &str) {
+        self.told.push((field.to_owned(), message.to_owned()));
+    }
+
+    /// Something that is named is not there, or may not be used.
+    pub(super) fn missing(&mut self, field: impl Into<String>, reason: &'static str, message: impl ToString) {
+        self.fault(Class::Referential, field, reason, message);
+    }
+
+    /// Something of the policy is of no effect, and what it is for goes on.
+    pub(super) fn ignored(&mut self, field: impl Into<String>, reason: &'static str, message: impl ToString) {
+        self.fault(Class::Ignored, field, reason, message);
+    }
+
+    fn fault(&mut self, class: Class, field: impl Into<String>, reason: &'static str, message: impl ToString) {
+        self.faults.push(Fault::new(self.key, class, field, reason, message.to_string()));
+    }
+
+    /// A Secret that the policy names; what is wrong is noted.
+    pub(super) fn secret(&mut self, field: &str, namespace: Option<&str>, name: &str) -> Option<&'a Secret> {
+        let key = scheme::secret_key(namespace.unwrap_or(&self.key.namespace), name);
+        self.reader.edge(self.key, "", &key, Role::Requires);
+        if !self.reader.granted((&self.key.group, &self.key.kind, &self.key.namespace), &key) {
+            let message = format!(
+                "Secret {} is in another namespace, and no ReferenceGrant there allows {} of {} to use it",
+                key.namespaced_name(),
+                self.key.kind,
+                self.key.namespace
+            );
+            self.missing(field, "RefNotPermitted", message);
+            return None;
+        }
+        let secret = self.reader.object(&key).and_then(|object| match &object.body {
+            Body::Secret(secret) => Some(secret),
+            _ => None,
+        });
+        match secret {
+            Some(secret) => {
+                self.secrets.push(key);
+                Some(secret)
+            }
+            None => {
+                self.missing(field, "SecretNotFound", format!("Secret {} does not exist", key.namespaced_name()));
+                None
+            }
+        }
+    }
+
+    /// All Secrets of the policy's namespace with these labels.
+    pub(super) fn secrets_by(
+        &mut self,
+        labels: &std::collections::BTreeMap<String, String>,
+    ) -> Vec<(&'a ObjectKey, &'a Secret)> {
+        let found = self.reader.secrets_of(&self.key.namespace);
+        let found: Vec<_> = found
+            .into_iter()
+            .filter(|object| labels.iter().all(|(name, value)| object.metadata.labels.get(name) == Some(value)))
+            .filter_map(|object| match &object.body {
+                Body::Secret(secret) => Some((&object.key, secret)),
+                _ => None,
+            })
+            .collect();
+        for (key, _) in &found {
+            self.reader.edge(self.key, "", key, Role::Requires);
+            self.secrets.push((*key).clone());
+        }
+        found
+    }
+
+    /// What came of it.
+    pub(super) fn finish(mut self, rank: Rank, targets: Vec<Target>) -> PolicyPlan {
+        let errors = self.faults.iter().filter(|fault| fault.is_error());
+        let own: Vec<(Class, String)> =
+            errors.map(|fault| (fault.class, format!("{}: {}", fault.field, fault.message))).collect();
+        let told = self.told.iter().map(|(field, message)| (Class::Invalid, format!("{field}: {message}")));
+        let all: Vec<(Class, String)> = told.chain(own).collect();
+        let invalid = all.iter().any(|(class, _)| *class == Class::Invalid);
+        let class = if invalid { Class::Invalid } else { Class::Referential };
+        let message = all.iter().map(|(_, message)| &**message).collect::<Vec<_>>().join("; ");
+        let unenforceable = (!all.is_empty()).then(|| Unenforceable { class, message: message.into() });
+        self.faults.sort_unstable();
+        self.secrets.sort_unstable();
+        self.secrets.dedup();
+        PolicyPlan {
+            rank,
+            settings: Arc::new(self.pieces),
+            unenforceable,
+            faults: self.faults,
+            targets,
+            secrets: self.secrets,
+            edges: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Policies of routes: those attached to the object, to a rule by its name, and those that a rule names.
+
+use std::sync::Arc;
+
+use holdfast_graph::{ObjectKey, Role};
+
+use super::super::reader::Reader;
+use super::{PolicyPlan, Unenforceable};
+use crate::apis::Body;
+use crate::apis::kgateway::direct_response::DirectResponse;
+use crate::fault::{Class, Fault};
+use crate::model::{Response, Route};
+use crate::object::Object;
+use crate::policies::action::ActionSettings;
+use crate::policies::attachment::Section;
+use crate::policies::merge::{Merged, merge};
+
+/// The policies attached to a route object, in the order of their ranks.
+#[derive(Default)]
+pub(in crate::translate) struct Attached<'a> {
+    policies: Vec<(ObjectKey, &'a Arc<PolicyPlan>, Section)>,
+}
+
+/// What a rule is told by policies.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(in crate::translate) struct OfRule {
+    /// What they say together.
+    pub(in crate::translate) merged: Merged,
+    /// Every policy that takes part.
+    pub(in crate::translate) keys: Vec<ObjectKey>,
+    /// The Secrets that they were read from.
+    pub(in crate::translate) secrets: Vec<ObjectKey>,
+    /// The first policy that cannot be enforced, and why.
+    pub(in crate::translate) closed: Option<(ObjectKey, Unenforceable)>,
+    /// The answer that the rule names.
+    pub(in crate::translate) answer: Option<(ObjectKey, Response)>,
+    /// References of the rule that lead nowhere.
+    pub(in crate::translate) faults: Vec<Fault>,
+}
+
+/// Looks for the policies attached to a route object.
+pub(in crate::translate) fn attached<'a>(object: &Object, reader: &mut Reader<'a>) -> Attached<'a> {
+    Attached { policies: reader.policies_at(&object.key, &object.metadata.labels) }
+}
+
+impl Attached<'_> {
+    /// What a rule is told: by the policies that it names, those attached to it, and those attached to its object.
+    pub(in crate::translate) fn of_rule(
+        &self,
+        object: &Object,
+        index: usize,
+        name: Option<&str>,
+        extensions: &[(usize, String, String, String)],
+        reader: &mut Reader<'_>,
+    ) -> OfRule {
+        let section = format!("rules[{index}]");
+        let mut rule = OfRule::default();
+        let mut named: Vec<(ObjectKey, Arc<PolicyPlan>)> = Vec::new();
+        for (place, group, kind, extension) in extensions {
+            let key = ObjectKey::new(group.as_str(), kind.as_str(), &*object.key.namespace, extension.as_str());
+            reader.edge(&object.key, section.as_str(), &key, Role::Requires);
+            let field = format!("spec.{section}.filters[{place}].extensionRef");
+            let wrong = |class: Class, reason: &'static str, message: &str, rule: &mut OfRule| {
+                let told = format!("{kind} {} {message}", key.namespaced_name());
+                rule.faults.push(Fault::new(&object.key, class, &field, reason, told));
+                rule.closed.get_or_insert((key.clone(), Unenforceable { class, message: message.into() }));
+            };
+            let missing = |rule: &mut OfRule| wrong(Class::Referential, "ExtensionNotFound", "does not exist", rule);
+            if kind == "DirectResponse" {
+                match reader.object(&key).map(|found| &found.body) {
+                    Some(Body::DirectResponse(written)) => match answer(written) {
+                        Ok(_) if rule.answer.is_some() => {
+                            wrong(Class::Invalid, "Invalid", "is the second answer of the rule", &mut rule);
+                        }
+                        Ok(response) => rule.answer = Some((key, response)),
+                        Err(message) => {
+                            let why = Unenforceable { class: Class::Invalid, message: message.into() };
+                            rule.closed.get_or_insert((key.clone(), why));
+                        }
+                    },
+                    _ => missing(&mut rule),
+                }
+                continue;
+            }
+            match reader.policy(&key) {
+                Some(plan) => named.push((key, plan.clone())),
+                None => missing(&mut rule),
+            }
+        }
+        // In the order in which the rule names them.
+        let own = Section::Named(name.unwrap_or_default().into());
+        let at = |wanted: &Section| {
+            let wanted = wanted.clone();
+            let policies = self.policies.iter().filter(move |(_, _, section)| *section == wanted);
+            policies.map(|(key, plan, _)| (key.clone(), (*plan).clone()))
+        };
+        let of_rule = at(&own).filter(|_| name.is_some());
+        let mut all: Vec<(ObjectKey, Arc<PolicyPlan>)> = named;
+        for (key, plan) in of_rule.chain(at(&Section::Whole)) {
+            reader.edge(&object.key, section.as_str(), &key, Role::Modifies);
+            if !all.iter().any(|(known, _)| *known == key) {
+                all.push((key, plan));
+            }
+        }
+        for (key, plan) in &all {
+            if let Some(why) = &plan.unenforceable {
+                rule.closed.get_or_insert_with(|| (key.clone(), why.clone()));
+            }
+            rule.secrets.extend(plan.secrets.iter().cloned());
+        }
+        // What cannot be enforced says nothing: it closes the rule.
+        let enforceable = all.iter().filter(|(_, plan)| plan.unenforceable.is_none());
+        rule.merged = merge(enforceable.map(|(key, plan)| (key, &*plan.settings)));
+        rule.keys = all.into_iter().map(|(key, _)| key).collect();
+        rule
+    }
+}
+
+impl OfRule {
+    /// Tells a route of the rule what the policies say.
+    pub(in crate::translate) fn apply(&self, object: &Object, index: usize, name: Option<&str>, route: &mut Route) {
+        let mut filters = self.merged.filters();
+        if route.cors.is_some() {
+            // What a rule says itself comes first.
+            filters.remove(&crate::features::filters::Filter::Cors);
+        }
+        route.filters = filters;
+        route.guards = self.merged.guards();
+        let action = self.merged.action();
+        let rule = name.map_or_else(|| index.to_string(), str::to_owned);
+        let known = |word: &str| match word {
+            "route_name" => Some(object.key.name.to_string()),
+            "route_namespace" => Some(object.key.namespace.to_string()),
+            "rule_name" => Some(rule.clone()),
+            _ => None,
+        };
+        let stat_prefix = action.stat_prefix.as_deref().and_then(|prefix| filled(prefix, &known)).map(Arc::from);
+        ActionSettings { stat_prefix, ..action }.apply(route);
+    }
+}
+
+/// A text with the names between double braces filled in; `None` where one is not known.
+pub(super) fn filled(text: &str, known: &dyn Fn(&str) -> Option<String>) -> Option<String> {
+    const WORDS: [&str; 3] = ["route_name", "route_namespace", "rule_name"];
+    let (mut filled, mut rest) = (String::new(), text);
+    while let Some((before, after)) = rest.split_once("{{") {
+        let (word, tail) = after.split_once("}}")?;
+        filled.push_str(before);
+        filled.push_str(&known(WORDS.into_iter().find(|known| *known == word.trim())?)?);
+        rest = tail;
+    }
+    filled.push_str(rest);
+    (!filled.contains(['{', '}', ' '])).then_some(filled)
+}
+
+/// The answer of a DirectResponse; or what is wrong with it.
+fn answer(written: &DirectResponse) -> Result<Response, String> {
+    if let Some(unread) = written.unread.first() {
+        return Err(format!("{}: {}", unread.field, unread.message));
+    }
+    let status = u16::try_from(written.status).map_err(|fault| format!("spec.status: {fault}"))?;
+    let body = written.body.clone().unwrap_or_default();
+    Ok(Response { status, body })
+}

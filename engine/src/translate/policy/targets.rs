@@ -1,0 +1,85 @@
+//! What a policy is attached to: does it exist?
+
+use std::sync::Arc;
+
+use holdfast_graph::ObjectKey;
+
+use super::reading::Reading;
+use crate::apis::Body;
+use crate::apis::gateway::GROUP;
+use crate::apis::gateway::route::{Route, RuleEntry};
+use crate::apis::kgateway::policy::{TargetRef, Targets};
+use crate::fault::at;
+
+/// An object that a policy names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Target {
+    /// The object.
+    pub(crate) key: ObjectKey,
+    /// A listener or rule of it.
+    pub(crate) section: Option<Arc<str>>,
+    /// Why the policy holds nowhere through this target; unset where it does.
+    pub(crate) missing: Option<Arc<str>>,
+}
+
+/// Kinds that TrafficPolicies can be attached to.
+const OF_TRAFFIC: [&str; 3] = ["Gateway", "HTTPRoute", "GRPCRoute"];
+
+/// Looks at the targets of a policy. One that does not exist is told: nobody may believe that the policy holds.
+pub(super) fn read(key: &ObjectKey, targets: &Targets, reading: &mut Reading<'_, '_>) -> Vec<Target> {
+    let mut found = Vec::new();
+    for (index, target) in &targets.references {
+        let field = at("spec.targetRefs", *index);
+        let named = ObjectKey::new(&*target.group, &*target.kind, &*key.namespace, &*target.name);
+        let missing = missing(key, target, &named, reading);
+        if let Some(message) = &missing {
+            reading.ignored(field, "TargetNotFound", message);
+        }
+        let missing = missing.map(Arc::from);
+        found.push(Target { key: named, section: target.section_name.clone(), missing });
+    }
+    for (index, target) in &targets.selectors {
+        let field = at("spec.targetSelectors", *index);
+        if target.match_labels.is_empty() {
+            reading.ignored(&field, "TargetNotFound", "matchLabels is empty and selects nothing");
+        }
+        if !may_target(key, &target.group, &target.kind) {
+            reading.ignored(field, "TargetNotFound", strange(key, &target.group, &target.kind));
+        }
+    }
+    found
+}
+
+/// Can policies of this kind be attached to objects of that one?
+fn may_target(key: &ObjectKey, group: &str, kind: &str) -> bool {
+    group == GROUP && (kind == "Gateway" || (&*key.kind == "TrafficPolicy" && OF_TRAFFIC.contains(&kind)))
+}
+
+fn strange(key: &ObjectKey, group: &str, kind: &str) -> String {
+    format!("a {} cannot be attached to objects of kind {group}/{kind}, so that it holds nowhere", key.kind)
+}
+
+fn missing(key: &ObjectKey, target: &TargetRef, named: &ObjectKey, reading: &mut Reading<'_, '_>) -> Option<String> {
+    if !may_target(key, &target.group, &target.kind) {
+        return Some(strange(key, &target.group, &target.kind));
+    }
+    let Some(object) = reading.reader.object(named) else {
+        return Some(format!("{} {} does not exist", named.kind, named.namespaced_name()));
+    };
+    let section = target.section_name.as_ref()?;
+    let has = match &object.body {
+        Body::Gateway(gateway) => gateway.listeners.iter().any(|listener| listener.name == *section),
+        Body::HttpRoute(route) => has_rule(route, section, |rule| rule.name.as_deref()),
+        Body::GrpcRoute(route) => has_rule(route, section, |rule| rule.name.as_deref()),
+        _ => false,
+    };
+    let part = if &*target.kind == "Gateway" { "listener" } else { "rule" };
+    (!has).then(|| format!("{} {} has no {part} {section:?}", named.kind, named.namespaced_name()))
+}
+
+fn has_rule<R>(route: &Route<R>, section: &str, name: impl Fn(&R) -> Option<&str>) -> bool {
+    route.rules.iter().any(|entry| match entry {
+        RuleEntry::Decoded(rule) => name(rule) == Some(section),
+        RuleEntry::Broken { name, .. } => name.as_deref() == Some(section),
+    })
+}

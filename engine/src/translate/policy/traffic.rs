@@ -1,0 +1,283 @@
+//! Fields about the way that requests take.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::reading::Reading;
+use super::shape;
+use crate::apis::kgateway::policy::Targets;
+use crate::apis::kgateway::traffic as written;
+use crate::apis::kgateway::traffic_policy::{LocalRateLimit, TrafficSpec};
+use crate::check;
+use crate::features::cors::{Cors, MAX_AGE_DEFAULT, MAX_AGE_MIN};
+use crate::features::filters::{Filter, Setting};
+use crate::features::internal_redirect::{CrossScheme, InternalRedirect};
+use crate::features::mirror::Mirroring;
+use crate::features::percent::Percent;
+use crate::features::retry::Retry;
+use crate::features::rewrite::PathRewrite;
+use crate::features::token_bucket::{INTERVAL_MIN, TokenBucket};
+use crate::policies::settings::Piece;
+use crate::translate::narrow;
+
+/// On what a request may be tried again.
+const RETRY_ON: [&str; 15] = [
+    "5xx",
+    "gateway-error",
+    "reset",
+    "reset-before-request",
+    "connect-failure",
+    "envoy-ratelimited",
+    "retriable-4xx",
+    "refused-stream",
+    "retriable-status-codes",
+    "http3-post-connect-failure",
+    "cancelled",
+    "deadline-exceeded",
+    "internal",
+    "resource-exhausted",
+    "unavailable",
+];
+/// Redirects that may be followed.
+const REDIRECTS: [i64; 5] = [301, 302, 303, 307, 308];
+/// Statuses on which a request may be tried again.
+const RETRIABLE: std::ops::RangeInclusive<i64> = 400..=599;
+/// The longest text of a prefix of statistics, as in the CRD.
+const STAT_PREFIX_CHARS_MAX: usize = 256;
+/// The shortest time that means something.
+const SHORTEST: Duration = Duration::from_millis(1);
+
+pub(super) fn read(spec: &TrafficSpec, targets: &Targets, reading: &mut Reading<'_, '_>) {
+    timeouts(spec, reading);
+    if let Some(written) = &spec.retry {
+        retry(written, spec, reading);
+    }
+    if let Some(written) = &spec.cors {
+        cors(written, reading);
+    }
+    if let Some(written) = spec.rate_limit.as_ref().and_then(|limits| limits.local.as_ref()) {
+        rate_limit(written, reading);
+    }
+    if let Some(written) = &spec.buffer {
+        shape::buffer(written, reading);
+    }
+    if let Some(written) = &spec.csrf {
+        shape::csrf(written, reading);
+    }
+    if let Some(written) = &spec.request_mirror {
+        mirroring(written, reading);
+    }
+    if let Some(written) = &spec.internal_redirect {
+        internal_redirect(written, reading);
+    }
+    if let Some(written) = &spec.fault_injection {
+        shape::fault_injection(written, reading);
+    }
+    if let Some(written) = &spec.compression {
+        shape::compression(written, reading);
+    }
+    if let Some(written) = &spec.url_rewrite {
+        only_for("urlRewrite", &["HTTPRoute"], targets, reading);
+        url_rewrite(written, reading);
+    }
+    if let Some(auto) = spec.auto_host_rewrite {
+        only_for("autoHostRewrite", &["HTTPRoute"], targets, reading);
+        reading.piece("autoHostRewrite", Piece::AutoHost(auto));
+    }
+    if let Some(prefix) = &spec.stat_prefix {
+        only_for("statPrefix", &["HTTPRoute", "GRPCRoute"], targets, reading);
+        stat_prefix(prefix, reading);
+    }
+    if let Some(written) = &spec.tracing {
+        only_for("tracing", &["HTTPRoute", "GRPCRoute"], targets, reading);
+        shape::tracing(written, reading);
+    }
+}
+
+/// Some fields are for routes alone.
+fn only_for(field: &str, kinds: &[&str], targets: &Targets, reading: &mut Reading<'_, '_>) {
+    let references = targets.references.iter().map(|(_, target)| &*target.kind);
+    let mut all = references.chain(targets.selectors.iter().map(|(_, target)| &*target.kind));
+    if let Some(other) = all.find(|kind| !kinds.contains(kind)) {
+        let message = format!("{field} is for {} only, not for a {other}", kinds.join(" and "));
+        reading.invalid(format!("spec.{field}"), message);
+    }
+}
+
+pub(super) fn duration(field: &str, text: Option<&str>, reading: &mut Reading<'_, '_>) -> Option<Duration> {
+    match text.map(check::duration::duration)? {
+        Ok(duration) => Some(duration),
+        Err(fault) => {
+            reading.invalid(format!("spec.{field}"), fault);
+            None
+        }
+    }
+}
+
+/// A duration that must not be zero.
+pub(super) fn positive(field: &str, text: Option<&str>, reading: &mut Reading<'_, '_>) -> Option<Duration> {
+    let duration = duration(field, text, reading)?;
+    if duration < SHORTEST {
+        reading.invalid(format!("spec.{field}"), "must be 1ms or longer");
+    }
+    Some(duration)
+}
+
+pub(super) fn number(field: &str, value: i64, least: u32, reading: &mut Reading<'_, '_>) -> u32 {
+    match u32::try_from(value) {
+        Ok(number) if number >= least => number,
+        _ => {
+            reading.invalid(format!("spec.{field}"), format!("{value} is out of range: it is at least {least}"));
+            least
+        }
+    }
+}
+
+pub(super) fn percent(field: &str, value: Option<i64>, default: Percent, reading: &mut Reading<'_, '_>) -> Percent {
+    let Some(value) = value else { return default };
+    Percent::new(value).unwrap_or_else(|| {
+        reading.invalid(format!("spec.{field}"), format!("{value} is no share: it goes from 0 to 100"));
+        default
+    })
+}
+
+fn timeouts(spec: &TrafficSpec, reading: &mut Reading<'_, '_>) {
+    let Some(written) = &spec.timeouts else { return };
+    let request = duration("timeouts.request", written.request.as_deref(), reading);
+    let idle = duration("timeouts.streamIdle", written.stream_idle.as_deref(), reading);
+    reading.piece("timeouts", Piece::Timeouts(request, idle));
+}
+
+fn retry(written: &written::Retry, spec: &TrafficSpec, reading: &mut Reading<'_, '_>) {
+    let (on, statuses) = (written.retry_on.as_deref().unwrap_or_default(), written.status_codes.as_deref());
+    for (index, condition) in on.iter().enumerate().filter(|(_, condition)| !RETRY_ON.contains(&&***condition)) {
+        reading.invalid(format!("spec.retry.retryOn[{index}]"), format!("{condition:?} is no condition"));
+    }
+    let statuses = statuses.unwrap_or_default();
+    for (index, status) in statuses.iter().enumerate().filter(|(_, status)| !RETRIABLE.contains(*status)) {
+        reading.invalid(format!("spec.retry.statusCodes[{index}]"), format!("{status} does not go from 400 to 599"));
+    }
+    if on.is_empty() && statuses.is_empty() {
+        reading.invalid("spec.retry", "one of retryOn and statusCodes must be set");
+    }
+    let mut conditions: Vec<&str> = on.iter().map(|condition| &**condition).collect();
+    if !statuses.is_empty() && !conditions.contains(&"retriable-status-codes") {
+        conditions.push("retriable-status-codes");
+    }
+    let per_try = positive("retry.perTryTimeout", written.per_try_timeout.as_deref(), reading);
+    let pause = positive("retry.backoffBaseInterval", written.backoff_base_interval.as_deref(), reading);
+    let request = spec.timeouts.as_ref().and_then(|timeouts| timeouts.request.as_deref());
+    let request = request.and_then(|text| check::duration::duration(text).ok()).filter(|limit| !limit.is_zero());
+    if let (Some(one), Some(all)) = (per_try, request)
+        && one >= all
+    {
+        reading.invalid("spec.retry.perTryTimeout", "must be shorter than timeouts.request");
+    }
+    let count = number("retry.attempts", written.attempts.unwrap_or(1), 0, reading);
+    let statuses = statuses.iter().filter_map(|status| u32::try_from(*status).ok()).collect();
+    reading.piece("retry", Piece::Retry(Retry { count, on: conditions.join(",").into(), statuses, per_try, pause }));
+}
+
+fn cors(written: &written::Cors, reading: &mut Reading<'_, '_>) {
+    if written.disable.is_some() {
+        reading.piece("cors", Piece::Filters(vec![(Filter::Cors, Arc::new(Setting::Off))]));
+        return;
+    }
+    let age = written.max_age.unwrap_or_else(|| MAX_AGE_DEFAULT.into());
+    let max_age = u32::try_from(age).ok().filter(|_| age >= MAX_AGE_MIN);
+    if max_age.is_none() {
+        reading.invalid("spec.cors.maxAge", format!("maxAge is {age}; it is at least {MAX_AGE_MIN}"));
+    }
+    let cors = Cors {
+        origins: written.allow_origins.clone().unwrap_or_default(),
+        methods: written.allow_methods.clone().unwrap_or_default(),
+        headers: written.allow_headers.clone().unwrap_or_default(),
+        expose: written.expose_headers.clone().unwrap_or_default(),
+        max_age,
+        credentials: written.allow_credentials.unwrap_or(false),
+        ..Cors::default()
+    };
+    reading.flaws("cors", cors.check());
+    reading.piece("cors", Piece::Filters(vec![(Filter::Cors, Arc::new(Setting::Cors(cors)))]));
+}
+
+fn rate_limit(written: &LocalRateLimit, reading: &mut Reading<'_, '_>) {
+    let piece = |setting| Piece::Filters(vec![(Filter::LocalRateLimit, Arc::new(setting))]);
+    let Some(bucket) = &written.token_bucket else {
+        // No limit, whatever is said elsewhere.
+        reading.piece("rateLimit.local", piece(Setting::Off));
+        return;
+    };
+    let below = "rateLimit.local.tokenBucket";
+    let most = number(&format!("{below}.maxTokens"), bucket.max_tokens, 1, reading);
+    let fill = number(&format!("{below}.tokensPerFill"), bucket.tokens_per_fill.unwrap_or(1), 1, reading);
+    let field = format!("{below}.fillInterval");
+    let interval = duration(&field, Some(&bucket.fill_interval), reading).unwrap_or(INTERVAL_MIN);
+    if interval < INTERVAL_MIN {
+        reading.invalid(format!("spec.{field}"), "must be 50ms or longer");
+    }
+    let enabled = percent("rateLimit.local.percentEnabled", written.percent_enabled, Percent::ALL, reading);
+    let enforced = percent("rateLimit.local.percentEnforced", written.percent_enforced, Percent::ALL, reading);
+    let bucket = TokenBucket { most, fill, interval, enabled, enforced };
+    reading.piece("rateLimit.local", piece(Setting::LocalRateLimit(bucket)));
+}
+
+fn mirroring(written: &written::RequestMirror, reading: &mut Reading<'_, '_>) {
+    if let Some(host) = &written.host_rewrite_literal
+        && (host.is_empty() || check::header::value(host).is_err())
+    {
+        reading.invalid("spec.requestMirror.hostRewriteLiteral", "this cannot be the host of a request");
+    }
+    let plain_host = written.disable_shadow_host_suffix_append.unwrap_or(false);
+    let host = written.host_rewrite_literal.clone();
+    reading.piece("requestMirror", Piece::Mirroring(Mirroring { plain_host, host }));
+}
+
+fn internal_redirect(written: &written::InternalRedirect, reading: &mut Reading<'_, '_>) {
+    let codes = written.redirect_response_codes.as_deref().unwrap_or_default();
+    for (index, code) in codes.iter().enumerate().filter(|(_, code)| !REDIRECTS.contains(code)) {
+        let field = format!("spec.internalRedirect.redirectResponseCodes[{index}]");
+        reading.invalid(field, format!("{code} is no redirect that can be followed"));
+    }
+    let mut copied = Vec::new();
+    for (index, name) in written.response_headers_to_copy.iter().flatten().enumerate() {
+        match check::header::modifiable_name(name) {
+            Ok(name) => copied.push(Arc::from(name)),
+            Err(fault) => reading.invalid(format!("spec.internalRedirect.responseHeadersToCopy[{index}]"), fault),
+        }
+    }
+    let max = written.max_redirects.map(|most| number("internalRedirect.maxRedirects", most, 1, reading));
+    let statuses = codes.iter().filter_map(|code| u32::try_from(*code).ok()).collect();
+    let any = written.allow_cross_scheme_redirect.unwrap_or(false);
+    let cross_scheme = if any { CrossScheme::Always } else { CrossScheme::Never };
+    let redirect = InternalRedirect { max, statuses, cross_scheme, copied, deny_repeated: false };
+    reading.piece("internalRedirect", Piece::InternalRedirect(redirect));
+}
+
+fn url_rewrite(written: &written::UrlRewrite, reading: &mut Reading<'_, '_>) {
+    let Some(path) = &written.path_regex else {
+        return reading.invalid("spec.urlRewrite", "pathRegex must be set");
+    };
+    let field = "spec.urlRewrite.pathRegex";
+    let program = match check::re2::check(&path.pattern, narrow::limits(reading.settings)) {
+        Ok(program) => program,
+        Err(fault) => return reading.invalid(format!("{field}.pattern"), fault),
+    };
+    if let Err(fault) = check::re2::check_substitution(&path.substitution, program.captures) {
+        return reading.invalid(format!("{field}.substitution"), fault);
+    }
+    let rewrite = PathRewrite::Regex(path.pattern.clone(), path.substitution.clone());
+    reading.piece("urlRewrite", Piece::Path(rewrite));
+}
+
+fn stat_prefix(prefix: &Arc<str>, reading: &mut Reading<'_, '_>) {
+    let legal = |c: char| c.is_ascii_alphanumeric() || "_%.-{} ".contains(c);
+    if prefix.is_empty() || prefix.chars().count() > STAT_PREFIX_CHARS_MAX || !prefix.chars().all(legal) {
+        return reading.invalid("spec.statPrefix", "is made of letters, digits, _, %, ., - and names in {{ }}");
+    }
+    if super::route::filled(prefix, &|_| Some(String::new())).is_none() {
+        let message = "in {{ }} there can be route_name, route_namespace and rule_name";
+        return reading.invalid("spec.statPrefix", message);
+    }
+    reading.piece("statPrefix", Piece::StatPrefix(prefix.clone()));
+}

@@ -1,0 +1,313 @@
+//! What protects is enforced, closes its target when it cannot be, and heals; at every level, and under a client that
+//! never stops asking without a right to.
+
+use anyhow::{Result, ensure};
+use holdfast_scenario_tests::ask::{Ask, ask};
+use holdfast_scenario_tests::hammer::Hammer;
+use holdfast_scenario_tests::{Story, World, stories};
+use hyper::Method;
+
+use super::guards::{self, Guard};
+
+pub(crate) fn stories() -> Vec<Story> {
+    stories!(
+        "policies",
+        true,
+        [
+            basic_auth,
+            api_key,
+            acl,
+            acl_takes_the_narrowest_range,
+            csrf,
+            buffer,
+            cors,
+            local_rate_limit,
+            others_at_the_port_go_on,
+            a_policy_may_be_deleted_and_made_again,
+            compression,
+            ways,
+        ]
+    )
+}
+
+/// Where a policy is attached, and what is answered when it cannot be enforced.
+const LEVELS: [(&str, u16); 4] = [
+    ("{group: gateway.networking.k8s.io, kind: HTTPRoute, name: r, sectionName: one}", 404),
+    ("{group: gateway.networking.k8s.io, kind: HTTPRoute, name: r}", 404),
+    ("{group: gateway.networking.k8s.io, kind: Gateway, name: public, sectionName: http}", 500),
+    ("{group: gateway.networking.k8s.io, kind: Gateway, name: public}", 500),
+];
+/// The route that is protected.
+const ROUTE: &str = "rules:\n- name: one\n  backendRefs: [{name: echo, port: 8080}]";
+
+pub(super) fn policy(name: &str, target: &str, spec: &str) -> String {
+    format!(
+        "apiVersion: gateway.kgateway.dev/v1alpha1\nkind: TrafficPolicy\nmetadata: {{name: {name}, namespace: default}}\n\
+         spec:\n  targetRefs: [{target}]\n  {spec}\n"
+    )
+}
+
+fn set(world: &World, target: &str, spec: &str) -> Result<()> {
+    world.write("policy.yaml", policy("p", target, spec))
+}
+
+/// Every level, every way to break it.
+async fn holds(world: &World, guard: &Guard, base: impl Fn(u16) -> Ask) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let port = world.gateway()?;
+    world.route("r", ROUTE)?;
+    if !guard.besides.is_empty() {
+        world.write("besides.yaml", guard.besides)?;
+    }
+    set(world, LEVELS[0].0, guard.spec)?;
+    let _holdfast = world.run().await?;
+    let (passing, failing) = ((guard.passing)(base(port)), (guard.failing)(base(port)));
+    passing.comes_to_reach("echo").await?;
+    failing.comes_to_answer(guard.status).await?;
+    let hammers = [Hammer::start([failing.clone()]), Hammer::start_kept([failing.clone()])];
+    for (target, closed) in LEVELS {
+        set(world, target, guard.spec)?;
+        passing.comes_to_reach("echo").await?;
+        failing.comes_to_answer(guard.status).await?;
+        for broken in guard.broken {
+            set(world, target, broken)?;
+            passing.comes_to_answer(closed).await?;
+            failing.comes_to_answer(closed).await?;
+            set(world, target, guard.spec)?;
+            passing.comes_to_reach("echo").await?;
+            failing.comes_to_answer(guard.status).await?;
+        }
+    }
+    for hammer in hammers {
+        hammer.stop_expecting(|shot| !shot.is_ok()).await?;
+    }
+    Ok(())
+}
+
+async fn basic_auth(world: World) -> Result<()> {
+    holds(&world, &guards::basic_auth(), ask).await
+}
+
+async fn api_key(world: World) -> Result<()> {
+    holds(&world, &guards::api_key(), ask).await
+}
+
+async fn csrf(world: World) -> Result<()> {
+    holds(&world, &guards::csrf(), ask).await
+}
+
+async fn buffer(world: World) -> Result<()> {
+    holds(&world, &guards::buffer(), ask).await
+}
+
+/// Everybody comes from a loopback address here: lists are tried that let it in and that do not.
+async fn acl(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let port = world.gateway()?;
+    world.route("r", ROUTE)?;
+    let deny = "acl: {defaultAction: allow, rules: [{cidrs: [127.0.0.0/8, \"::1\"], action: deny}]}";
+    set(&world, LEVELS[0].0, deny)?;
+    let _holdfast = world.run().await?;
+    ask(port).comes_to_answer(403).await?;
+    let hammer = Hammer::start([ask(port)]);
+    for (target, closed) in LEVELS {
+        set(&world, target, deny)?;
+        ask(port).comes_to_answer(403).await?;
+        for broken in guards::acl().broken {
+            set(&world, target, broken)?;
+            ask(port).comes_to_answer(closed).await?;
+            set(&world, target, deny)?;
+            ask(port).comes_to_answer(403).await?;
+        }
+    }
+    hammer.stop_expecting(|shot| !shot.is_ok()).await?;
+    for (target, _) in LEVELS {
+        set(&world, target, "acl: {defaultAction: deny, rules: [{cidrs: [127.0.0.1], action: allow}]}")?;
+        ask(port).comes_to_reach("echo").await?;
+        set(&world, target, guards::acl().spec)?;
+        ask(port).comes_to_answer(403).await?;
+    }
+    Ok(())
+}
+
+async fn acl_takes_the_narrowest_range(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let port = world.gateway()?;
+    world.route("r", ROUTE)?;
+    let rows = [
+        ("[{cidrs: [127.0.0.0/8], action: deny}, {cidrs: [127.0.0.1], action: allow}]", "deny", true),
+        ("[{cidrs: [127.0.0.1], action: allow}, {cidrs: [127.0.0.0/8], action: deny}]", "deny", true),
+        ("[{cidrs: [127.0.0.0/8], action: allow}, {cidrs: [127.0.0.0/16], action: deny}]", "allow", false),
+        ("[{cidrs: [127.0.0.0/16], action: deny}, {cidrs: [127.0.0.0/24], action: allow}]", "deny", true),
+        ("[{cidrs: [10.0.0.0/8], action: deny}]", "allow", true),
+        ("[{cidrs: [10.0.0.0/8], action: allow}]", "deny", false),
+    ];
+    set(&world, LEVELS[0].0, "acl: {defaultAction: deny}")?;
+    let _holdfast = world.run().await?;
+    for (rules, default, passes) in rows {
+        // From the other outcome, so that the change is seen.
+        let other = if passes { "deny" } else { "allow" };
+        set(&world, LEVELS[0].0, &format!("acl: {{defaultAction: {other}}}"))?;
+        let before = ask(port).comes_to("the other outcome", |reply| (reply.status == 200) != passes).await?;
+        ensure!(before.status == 200 || before.status == 403, "{before:?}");
+        set(&world, LEVELS[0].0, &format!("acl: {{defaultAction: {default}, rules: {rules}}}"))?;
+        let told = ask(port).comes_to(rules, |reply| (reply.status == 200) == passes).await?;
+        ensure!(told.status == 200 || told.status == 403, "{told:?}");
+    }
+    Ok(())
+}
+
+/// Preflights are answered by Envoy where the policy holds; where it cannot, nothing is.
+async fn cors(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let port = world.gateway()?;
+    world.route("r", ROUTE)?;
+    let spec = "cors: {allowOrigins: [\"https://a.example\"], allowMethods: [GET]}";
+    set(&world, LEVELS[0].0, spec)?;
+    let _holdfast = world.run().await?;
+    let preflight = |origin: &str| {
+        let ask = ask(port).method(Method::OPTIONS).header("origin", origin);
+        ask.header("access-control-request-method", "GET")
+    };
+    for (target, closed) in LEVELS {
+        set(&world, target, spec)?;
+        preflight("https://a.example")
+            .comes_to("a preflight is answered", |reply| {
+                reply.header("access-control-allow-origin") == "https://a.example"
+            })
+            .await?;
+        let other = preflight("https://b.example").send().await?;
+        ensure!(other.header("access-control-allow-origin").is_empty(), "{other:?}");
+        set(&world, target, "cors: {allowOrigins: [b.example]}")?;
+        preflight("https://a.example").comes_to_answer(closed).await?;
+    }
+    Ok(())
+}
+
+async fn local_rate_limit(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let port = world.gateway()?;
+    world.route("r", ROUTE)?;
+    let spec = "rateLimit: {local: {tokenBucket: {maxTokens: 2, tokensPerFill: 1, fillInterval: 1h}}}";
+    set(&world, LEVELS[0].0, spec)?;
+    let _holdfast = world.run().await?;
+    for (target, closed) in LEVELS {
+        set(&world, target, spec)?;
+        ask(port).comes_to_answer(429).await?;
+        set(&world, target, "rateLimit: {local: {tokenBucket: {maxTokens: 0, fillInterval: 1h}}}")?;
+        ask(port).comes_to_answer(closed).await?;
+    }
+    Ok(())
+}
+
+/// A policy that closes one listener leaves another one of the port alone, and other routes.
+async fn others_at_the_port_go_on(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let port = world.port()?;
+    let listener = |name: &str, host: &str| {
+        format!(
+            "- {{name: {name}, port: {port}, protocol: HTTP, hostname: {host}, \
+             allowedRoutes: {{namespaces: {{from: All}}}}}}\n"
+        )
+    };
+    world.gateway_with(&format!("{}{}", listener("one", "one.example"), listener("two", "two.example")))?;
+    world.route("r", ROUTE)?;
+    world.route("other", "rules:\n- matches: [{path: {value: /other}}]\n  backendRefs: [{name: echo, port: 8080}]")?;
+    let _holdfast = world.run().await?;
+    let (one, two) = (ask(port).host("one.example"), ask(port).host("two.example"));
+    one.comes_to_reach("echo").await?;
+    two.comes_to_reach("echo").await?;
+    let hammer = Hammer::start([two.clone(), one.clone().host("two.example").path("/other")]);
+    let broken = guards::basic_auth().broken[1];
+    let target = "{group: gateway.networking.k8s.io, kind: Gateway, name: public, sectionName: one}";
+    set(&world, target, broken)?;
+    one.comes_to_answer(500).await?;
+    one.clone().path("/other").answers(500).await?;
+    two.reaches("echo").await?;
+    set(&world, LEVELS[1].0, broken)?;
+    one.comes_to_answer(404).await?;
+    one.clone().path("/other").comes_to_reach("echo").await?;
+    hammer
+        .stop_expecting(|shot| {
+            shot.is_ok() || matches!(shot, holdfast_scenario_tests::hammer::Shot::Answer { status: 404, .. })
+        })
+        .await?;
+    Ok(())
+}
+
+/// Tools that deploy delete and create: nothing is open between the two.
+async fn a_policy_may_be_deleted_and_made_again(world: World) -> Result<()> {
+    let guard = guards::basic_auth();
+    let _echo = world.backend("echo").await?;
+    let port = world.gateway()?;
+    world.route("r", ROUTE)?;
+    set(&world, LEVELS[1].0, guard.spec)?;
+    let _holdfast = world.run().await?;
+    let (passing, failing) = ((guard.passing)(ask(port)), (guard.failing)(ask(port)));
+    passing.comes_to_reach("echo").await?;
+    let hammer = Hammer::start([failing.clone()]);
+    for _ in 0..5 {
+        world.delete("policy.yaml")?;
+        hammer.goes_on(20).await?;
+        set(&world, LEVELS[1].0, guard.spec)?;
+        hammer.goes_on(20).await?;
+    }
+    hammer.stop_expecting(|shot| !shot.is_ok()).await?;
+    world.delete("policy.yaml")?;
+    failing.comes_to_reach("echo").await?;
+    Ok(())
+}
+
+async fn compression(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let port = world.gateway()?;
+    world.route("r", ROUTE)?;
+    set(&world, LEVELS[0].0, "compression: {responseCompression: {libraries: [Gzip]}, requestDecompression: {}}")?;
+    let _holdfast = world.run().await?;
+    let asked = ask(port).header("accept-encoding", "gzip");
+    for (target, _) in LEVELS {
+        set(&world, target, "compression: {responseCompression: {disable: {}}}")?;
+        asked
+            .comes_to("it is not compressed", |reply| {
+                reply.status == 200 && reply.header("content-encoding").is_empty()
+            })
+            .await?;
+        set(&world, target, "compression: {responseCompression: {libraries: [Gzip]}, requestDecompression: {}}")?;
+        asked.comes_to("it is compressed", |reply| reply.header("content-encoding") == "gzip").await?;
+    }
+    Ok(())
+}
+
+/// Headers, paths, answers and time limits.
+async fn ways(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let port = world.gateway()?;
+    let named = "extensionRef: {group: gateway.kgateway.dev, kind: DirectResponse, name: tea}";
+    world.route(
+        "r",
+        &format!(
+            "rules:\n- name: one\n  matches: [{{path: {{value: /one}}}}]\n  backendRefs: [{{name: echo, port: 8080}}]\n\
+             - name: tea\n  matches: [{{path: {{value: /tea}}}}]\n  filters: [{{type: ExtensionRef, {named}}}]"
+        ),
+    )?;
+    world.write(
+        "answer.yaml",
+        "{apiVersion: gateway.kgateway.dev/v1alpha1, kind: DirectResponse, metadata: {name: tea, namespace: default}, \
+         spec: {status: 418, body: short and stout}}",
+    )?;
+    let edits = "headerModifiers: {request: {set: [{name: x-set, value: \"%REQ(x-from)%!\"}], remove: [x-gone]}}\n  \
+                 transformation: {response: {add: [{name: x-told, value: plain}]}}\n  \
+                 urlRewrite: {pathRegex: {pattern: \"^/one/(.*)$\", substitution: \"/two/\\\\1\"}}\n  \
+                 timeouts: {request: 1s}";
+    set(&world, LEVELS[0].0, edits)?;
+    world.write("gateway-policy.yaml", policy("q", LEVELS[3].0, "timeouts: {request: 300ms}"))?;
+    let _holdfast = world.run().await?;
+    let asked = ask(port).path("/one/x").header("x-from", "a").header("x-gone", "b");
+    let reply = asked.comes_to_reach("echo").await?;
+    let seen = reply.echo()?;
+    ensure!(seen.header("x-set") == ["a!"] && seen.header("x-gone").is_empty(), "{seen:?}");
+    ensure!(reply.header("x-told") == "plain" && seen.path.starts_with("/two/x"), "{reply:?}");
+    let tea = ask(port).path("/tea").answers(418).await?;
+    ensure!(tea.body == "short and stout", "{tea:?}");
+    Ok(())
+}

@@ -1,0 +1,83 @@
+//! What protects, each with a request that may pass and one that may not, and with ways to break it.
+
+use holdfast_scenario_tests::ask::Ask;
+use hyper::Method;
+
+/// Something that protects.
+pub(crate) struct Guard {
+    /// What a policy says.
+    pub(crate) spec: &'static str,
+    /// What it needs besides.
+    pub(crate) besides: &'static str,
+    /// Makes a request one that may pass.
+    pub(crate) passing: fn(Ask) -> Ask,
+    /// Makes a request one that may not.
+    pub(crate) failing: fn(Ask) -> Ask,
+    /// What that is answered.
+    pub(crate) status: u16,
+    /// What a policy says that cannot be enforced, in several ways.
+    pub(crate) broken: &'static [&'static str],
+}
+
+/// A policy that names something that is not there.
+const MISSING: &str = "apiKeyAuth: {secretRef: {name: nobody}}";
+/// A policy that cannot be read.
+const UNREADABLE: &str = "timeouts: soon";
+
+pub(crate) fn basic_auth() -> Guard {
+    Guard {
+        spec: "basicAuth: {users: [\"alice:{SHA}CEo1Ae3vaEXy8eQZjsOiuBz1xrw=\"]}",
+        besides: "",
+        passing: |ask| ask.header("authorization", "Basic YWxpY2U6c2VzYW1l"),
+        failing: |ask| ask.header("authorization", "Basic YWxpY2U6d3Jvbmc="),
+        status: 401,
+        broken: &["basicAuth: {users: [\"alice:sesame\"]}", "basicAuth: {secretRef: {name: nobody}}", UNREADABLE],
+    }
+}
+
+pub(crate) fn api_key() -> Guard {
+    Guard {
+        spec: "apiKeyAuth: {secretRef: {name: keys}, clientIdHeader: x-client}",
+        besides: "{apiVersion: v1, kind: Secret, metadata: {name: keys, namespace: default}, \
+                  stringData: {alice: k-123, bob: k-456}}",
+        passing: |ask| ask.header("api-key", "k-123"),
+        failing: |ask| ask.header("api-key", "k-124"),
+        status: 401,
+        broken: &[MISSING, "apiKeyAuth: {secretRef: {name: keys}, keySources: [{}]}", UNREADABLE],
+    }
+}
+
+pub(crate) fn acl() -> Guard {
+    Guard {
+        spec: "acl: {defaultAction: deny, rules: [{cidrs: [10.0.0.0/8], action: allow}, \
+               {cidrs: [10.1.0.0/16], action: deny}, {cidrs: [10.1.2.0/24], action: allow}, \
+               {cidrs: [\"fd00::/8\"], action: allow}]}",
+        besides: "",
+        passing: |ask| ask,
+        failing: |ask| ask,
+        status: 403,
+        broken: &["acl: {rules: [{cidrs: [10.0.0.1/8], action: allow}]}", MISSING, UNREADABLE],
+    }
+}
+
+pub(crate) fn csrf() -> Guard {
+    Guard {
+        spec: "csrf: {percentageEnabled: 100, additionalOrigins: [{suffix: .friend.example}]}",
+        besides: "",
+        passing: |ask| ask.method(Method::POST).header("origin", "http://a.friend.example"),
+        failing: |ask| ask.method(Method::POST).header("origin", "http://evil.example"),
+        status: 403,
+        broken: &["csrf: {additionalOrigins: [{safeRegex: \"(\"}]}", MISSING, UNREADABLE],
+    }
+}
+
+pub(crate) fn buffer() -> Guard {
+    Guard {
+        spec: "buffer: {maxRequestSize: 1Ki}",
+        besides: "",
+        passing: |ask| ask.method(Method::POST).body(vec![b'x'; 512]),
+        failing: |ask| ask.method(Method::POST).body(vec![b'x'; 2048]),
+        status: 413,
+        broken: &["buffer: {maxRequestSize: 0}", MISSING, UNREADABLE],
+    }
+}
