@@ -15,6 +15,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
+use crate::tls::Certificate;
+
 /// Which HTTP is spoken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
@@ -24,13 +26,29 @@ pub enum Protocol {
     Http2,
 }
 
-/// How TLS is spoken: the name asked for, and the certificate that is trusted.
+/// How TLS is spoken: the name asked for, the certificate that is trusted, and the one that is shown.
 #[derive(Clone, Debug)]
 pub struct Trust {
     /// Server name indication; the certificate must be valid for it.
     pub server_name: String,
     /// The only root that is trusted.
     pub root: CertificateDer<'static>,
+    /// Is the name kept from the server?
+    pub nameless: bool,
+    /// The certificate that is shown; none where unset.
+    pub shown: Option<Arc<Certificate>>,
+}
+
+impl Trust {
+    /// The same, without telling the server which name is meant.
+    pub fn nameless(self) -> Self {
+        Self { nameless: true, ..self }
+    }
+
+    /// The same, with a certificate to show.
+    pub fn showing(self, certificate: &Certificate) -> Self {
+        Self { shown: Some(Arc::new(certificate.clone())), ..self }
+    }
 }
 
 /// An open connection.
@@ -103,10 +121,14 @@ fn config(trust: &Trust, protocol: Protocol) -> Result<rustls::ClientConfig> {
     let mut roots = rustls::RootCertStore::empty();
     roots.add(trust.root.clone())?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut config = rustls::ClientConfig::builder_with_provider(provider)
+    let config = rustls::ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
+        .with_root_certificates(roots);
+    let mut config = match &trust.shown {
+        Some(shown) => config.with_client_auth_cert(vec![shown.der.clone()], shown.key()?)?,
+        None => config.with_no_client_auth(),
+    };
+    config.enable_sni = !trust.nameless;
     config.alpn_protocols = match protocol {
         Protocol::Http1 => vec![b"http/1.1".to_vec()],
         Protocol::Http2 => vec![b"h2".to_vec()],

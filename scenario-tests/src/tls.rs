@@ -1,10 +1,20 @@
 //! Certificates of a story: made when it starts, each trusted by its own clients only.
 
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Result;
-use rcgen::{CertificateParams, CertifiedKey, KeyPair, date_time_ymd, generate_simple_self_signed};
-use rustls::pki_types::CertificateDer;
+use anyhow::{Result, anyhow};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, CertifiedKey, DnType, IsCa, Issuer,
+    KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams, SanType, SerialNumber, date_time_ymd,
+    generate_simple_self_signed,
+};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+use tokio_rustls::TlsAcceptor;
 
 use crate::connect::Trust;
 
@@ -39,11 +49,104 @@ impl Certificate {
 
     /// What a client needs to ask for `server_name` and to accept this certificate only.
     pub fn trust(&self, server_name: &str) -> Trust {
-        Trust { server_name: server_name.to_owned(), root: self.der.clone() }
+        Trust { server_name: server_name.to_owned(), root: self.der.clone(), nameless: false, shown: None }
     }
 
     /// A Secret of type `kubernetes.io/tls` in YAML.
     pub fn secret(&self, namespace: &str, name: &str) -> String {
         crate::manifests::tls_secret(namespace, name, &self.pem, &self.key_pem)
+    }
+
+    pub(crate) fn key(&self) -> Result<PrivateKeyDer<'static>> {
+        PrivateKeyDer::from_pem_slice(self.key_pem.as_bytes()).map_err(|error| anyhow!("{error}"))
+    }
+
+    /// Ends TLS with this certificate at a loopback port, and passes what comes on to an address.
+    pub async fn front(&self, to: SocketAddr) -> Result<Front> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = rustls::ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()?
+            .with_no_client_auth()
+            .with_single_cert(vec![self.der.clone()], self.key()?)?;
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let address = listener.local_addr()?;
+        let accepting = tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let acceptor = acceptor.clone();
+                tokio::spawn(async move {
+                    let mut stream = acceptor.accept(stream).await?;
+                    let mut behind = TcpStream::connect(to).await?;
+                    tokio::io::copy_bidirectional(&mut stream, &mut behind).await
+                });
+            }
+        });
+        Ok(Front { address, accepting })
+    }
+}
+
+/// Something at which TLS ends.
+#[derive(Debug)]
+pub struct Front {
+    /// Where it is.
+    pub address: SocketAddr,
+    accepting: JoinHandle<()>,
+}
+
+/// Nobody is let in any more.
+impl Drop for Front {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+/// An authority of client certificates.
+#[derive(Debug)]
+pub struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    /// `ca.crt`.
+    pub pem: String,
+}
+
+impl Authority {
+    /// A new one.
+    pub fn new(name: &str) -> Result<Self> {
+        let key = KeyPair::generate()?;
+        let mut params = CertificateParams::new(Vec::new())?;
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        let pem = params.self_signed(&key)?.pem();
+        Ok(Self { issuer: Issuer::new(params, key), pem })
+    }
+
+    /// A client's certificate, with a number by which it can be revoked, a DNS name and a URI.
+    pub fn client(&self, name: &str, number: u64) -> Result<Certificate> {
+        let key = KeyPair::generate()?;
+        let mut params = CertificateParams::new(vec![format!("{name}.clients.example.com")])?;
+        params.subject_alt_names.push(SanType::URI(format!("spiffe://example.com/{name}").try_into()?));
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.serial_number = Some(SerialNumber::from(number));
+        let certificate = params.signed_by(&key, &self.issuer)?;
+        Ok(Certificate { der: certificate.der().clone(), pem: certificate.pem(), key_pem: key.serialize_pem() })
+    }
+
+    /// `crl.pem`, with these numbers.
+    pub fn revoking(&self, numbers: &[u64]) -> Result<String> {
+        let revoked = numbers.iter().map(|number| RevokedCertParams {
+            serial_number: SerialNumber::from(*number),
+            revocation_time: rcgen::date_time_ymd(2026, 1, 1),
+            reason_code: None,
+            invalidity_date: None,
+        });
+        let list = CertificateRevocationListParams {
+            this_update: rcgen::date_time_ymd(2026, 1, 1),
+            next_update: rcgen::date_time_ymd(2126, 1, 1),
+            crl_number: SerialNumber::from(1),
+            issuing_distribution_point: None,
+            revoked_certs: revoked.collect(),
+            key_identifier_method: KeyIdMethod::Sha256,
+        };
+        Ok(list.signed_by(&self.issuer)?.pem()?)
     }
 }

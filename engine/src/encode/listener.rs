@@ -165,12 +165,20 @@ fn filter_chain(chain: &Chain) -> FilterChain {
                 ..Default::default()
             }
         }
-        Chain::Refuse { host, name } => FilterChain {
-            name: format!("refuse/{name}"),
-            filter_chain_match: server_names(host.as_deref()),
-            filters: vec![filter("envoy.filters.network.direct_response", &NetworkDirectResponse::default())],
-            ..Default::default()
-        },
+        Chain::Refuse { host, name } => refusal(format!("refuse/{name}"), server_names(host.as_deref())),
+    }
+}
+
+/// The filter that answers nothing and ends the connection.
+pub(crate) const REFUSAL: &str = "envoy.filters.network.direct_response";
+
+/// A filter chain that refuses connections.
+pub(crate) fn refusal(name: String, wanted: Option<FilterChainMatch>) -> FilterChain {
+    FilterChain {
+        name,
+        filter_chain_match: wanted,
+        filters: vec![filter(REFUSAL, &NetworkDirectResponse::default())],
+        ..Default::default()
     }
 }
 

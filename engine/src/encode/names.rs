@@ -66,6 +66,11 @@ pub(crate) fn route_configuration(table: &TableName) -> String {
     }
 }
 
+/// Is it the name of a route configuration for requests without TLS?
+pub(crate) fn is_plain(route_configuration: &str) -> bool {
+    route_configuration.starts_with("http/")
+}
+
 /// A virtual host.
 pub(crate) fn virtual_host(host: &Host) -> String {
     host.domain().to_owned()

@@ -4,6 +4,9 @@
 //! objects that are gone, have left, may not use their back end any more or name a guard since become direct responses.
 //! The same where an Envoy keeps what it had, and where all others wait for the one that tries.
 //! Where even that is refused, the whole route configuration answers every request the same.
+//! Of listeners the filter chains are closed that ask for less than is desired (`chains.rs`).
+
+mod chains;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,11 +26,13 @@ use super::rollout::{Stage, Waiting};
 use crate::apis::contour;
 use crate::apis::gateway::GROUP;
 use crate::apis::scheme;
+use crate::encode::names;
 use crate::encode::route::direct_response;
 use crate::features::filters;
+use crate::features::redirect::ListenerContext;
 use crate::model::Response;
 use crate::object::Object;
-use crate::translate::route::RoutePlan;
+use crate::translate::route::{Rendered, RoutePlan};
 
 /// The name of the host that answers for a whole route configuration.
 const EVERYTHING: &str = "*";
@@ -47,6 +52,12 @@ impl Line {
             }
             closed.insert((ResourceType::Route, name), instead.version);
             wanted.insert(ResourceType::Route, Arc::new(instead));
+        }
+        for (name, _) in self.hold.refused_now(ResourceType::Listener) {
+            let held = wanted.get(ResourceType::Listener, &name).cloned();
+            let Some(instead) = held.and_then(|held| self.closed_listener(&held, around)) else { continue };
+            closed.insert((ResourceType::Listener, name), instead.version);
+            wanted.insert(ResourceType::Listener, Arc::new(instead));
         }
         self.hold.expect(wanted, &closed);
     }
@@ -68,6 +79,12 @@ impl Line {
                 everyone.insert(ResourceType::Route, Arc::new(instead));
             }
         }
+        for held in everyone.of(ResourceType::Listener).values().cloned().collect::<Vec<_>>() {
+            if let Some(instead) = self.closed_listener(&held, around) {
+                closed.insert((ResourceType::Listener, instead.name.clone()), instead.version);
+                everyone.insert(ResourceType::Listener, Arc::new(instead));
+            }
+        }
         self.hold.expect_meanwhile(&everyone, &closed);
         self.everyone = Some(everyone);
         !closed.is_empty()
@@ -85,8 +102,26 @@ impl Line {
                     stray.last.insert(ResourceType::Route, Arc::new(instead));
                 }
             }
+            for held in stray.last.of(ResourceType::Listener).values().cloned().collect::<Vec<_>>() {
+                if let Some(instead) = self.closed_listener(&held, around) {
+                    stray.last.insert(ResourceType::Listener, Arc::new(instead));
+                }
+            }
         }
         self.strays = strays;
+    }
+
+    /// A listener as it is held, with chains closed that ask for less than is desired; none where there is none.
+    fn closed_listener(&self, held: &Resource, around: &Around<'_>) -> Option<Resource> {
+        let desired = around.translator.snapshot(&self.fleet)?;
+        let desired = desired.get(ResourceType::Listener, &held.name);
+        if desired.is_some_and(|desired| desired.version == held.version) {
+            return None;
+        }
+        let body = chains::close(&held.body, desired.map(|desired| &desired.body[..]))?;
+        let instead = Resource::new(held.name.clone(), body, held.origins.clone());
+        let refused = self.hold.refusal_of(ResourceType::Listener, &held.name, instead.version).is_some();
+        (!refused).then_some(instead)
     }
 
     /// Must a route be served no more, whatever the bytes that are held say?
@@ -95,6 +130,9 @@ impl Line {
         let Some(owner) = owner(&route.name) else { return false };
         if around.unusable.contains(&owner) {
             return false;
+        }
+        if names::is_plain(held.configuration) && self.needs_tls(&owner, domain, route, around) {
+            return true;
         }
         let Some(object) = around.objects.get(&owner) else { return true };
         let here = |plan: &Arc<RoutePlan>| {
@@ -108,6 +146,7 @@ impl Line {
         // Of an HTTPProxy the guard may stand in a root.
         let roots = around.translator.roots_of(&owner).filter_map(|root| around.objects.get(root));
         let guarded = roots.into_iter().chain([object]).any(|root| is_proxy(root) && root.body.names_guard(None));
+        let guarded = guarded && !is_guarded_as_desired(&owner, route, around);
         !stands || guarded || !granted() || !self.is_protected(held, &owner, object, around)
     }
 
@@ -142,6 +181,24 @@ impl Line {
         })
     }
 
+    /// Is a route of an HTTPProxy answered over TLS only today, and without it as well in what is held?
+    fn needs_tls(&self, owner: &ObjectKey, domain: &str, held: &envoy::Route, around: &Around<'_>) -> bool {
+        if matches!(held.action, Some(Action::Redirect(_))) {
+            return false;
+        }
+        let plans = around.translator.roots_of(owner);
+        let plans = plans.filter_map(|root| around.translator.served_route(&self.fleet, root));
+        let here = |plan: &&Arc<RoutePlan>| plan.places.iter().any(|(_, _, host)| host.domain() == domain);
+        plans.filter(here).any(|plan| {
+            let secure = |rendered: &Arc<Rendered>| rendered.route.secure_port.is_some();
+            match plan.routes.iter().find(|rendered| *rendered.route.name == *held.name) {
+                Some(rendered) => secure(rendered),
+                // What became of it is not known; that the host has TLS is.
+                None => plan.routes.iter().any(secure),
+            }
+        })
+    }
+
     /// May the route use the back end of this cluster today?
     fn is_granted(&self, owner: &ObjectKey, cluster: &str, around: &Around<'_>) -> bool {
         let mut parts = cluster.split('/');
@@ -157,6 +214,23 @@ impl Line {
 
 fn is_proxy(object: &Object) -> bool {
     &*object.key.kind == "HTTPProxy"
+}
+
+/// Has a route the guards that it has as desired, for the same requests? None of Gateway API is served with one.
+fn is_guarded_as_desired(owner: &ObjectKey, held: &envoy::Route, around: &Around<'_>) -> bool {
+    let Some(plan) = around.translator.route(owner).filter(|_| crate::translate::proxy::is_proxy(owner)) else {
+        return false;
+    };
+    plan.routes.iter().filter(|rendered| *rendered.route.name == *held.name).any(|rendered| {
+        [false, true].into_iter().any(|https| {
+            let (bytes, _) = rendered.encoded(ListenerContext { https, port: 0 });
+            envoy::Route::decode(bytes).is_ok_and(|desired| {
+                let is_open = !matches!(desired.action, Some(Action::DirectResponse(_)));
+                let guards = |route: &envoy::Route| route.typed_per_filter_config.clone();
+                is_open && desired.r#match == held.r#match && guards(&desired) == guards(held)
+            })
+        })
+    })
 }
 
 /// The object of which a route is, by its name.

@@ -1,6 +1,6 @@
 //! Bodies of responses are compressed, those of requests expanded.
 
-use envoy_types::pb::envoy::config::core::v3::TypedExtensionConfig;
+use envoy_types::pb::envoy::config::core::v3::{RuntimeFeatureFlag, TypedExtensionConfig};
 use envoy_types::pb::envoy::extensions::compression::brotli::compressor::v3::Brotli;
 use envoy_types::pb::envoy::extensions::compression::brotli::decompressor::v3::Brotli as UnBrotli;
 use envoy_types::pb::envoy::extensions::compression::gzip::compressor::v3::Gzip;
@@ -9,8 +9,15 @@ use envoy_types::pb::envoy::extensions::compression::zstd::compressor::v3::Zstd;
 use envoy_types::pb::envoy::extensions::compression::zstd::decompressor::v3::Zstd as UnZstd;
 use envoy_types::pb::envoy::extensions::filters::http::compressor::v3::Compressor;
 use envoy_types::pb::envoy::extensions::filters::http::decompressor::v3::Decompressor;
+use envoy_types::pb::envoy::extensions::filters::http::decompressor::v3::decompressor::{
+    CommonDirectionConfig, ResponseDirectionConfig,
+};
+use envoy_types::pb::google::protobuf::BoolValue;
 
 use crate::encode::any;
+
+/// The name by which responses could be expanded at run time, which nobody does.
+const RUNTIME_KEY: &str = "holdfast.expand_responses";
 
 /// A way to compress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -57,5 +64,14 @@ pub(crate) fn decompressor(library: Library) -> Decompressor {
         Library::Zstd => ("zstd", any(&UnZstd::default())),
     };
     let library = TypedExtensionConfig { name: name.into(), typed_config: Some(config) };
-    Decompressor { decompressor_library: Some(library), ..Default::default() }
+    // Responses are left alone: what the other filter has compressed would be expanded again.
+    let never = RuntimeFeatureFlag { default_value: Some(BoolValue { value: false }), runtime_key: RUNTIME_KEY.into() };
+    let responses = ResponseDirectionConfig {
+        common_config: Some(CommonDirectionConfig { enabled: Some(never), ..Default::default() }),
+    };
+    Decompressor {
+        decompressor_library: Some(library),
+        response_direction_config: Some(responses),
+        ..Default::default()
+    }
 }

@@ -18,6 +18,9 @@ use crate::model::Backend;
 /// How long a connection may be silent. Contour's, on which people rely who keep connections open for long.
 const IDLE: Duration = Duration::from_secs(9001);
 
+/// The filter of connections by their addresses.
+pub(crate) const ADDRESSES: &str = "envoy.filters.network.rbac";
+
 /// Where connections go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stream {
@@ -35,7 +38,7 @@ impl Stream {
         let prefix = name.replace('/', "_");
         let rbac = self.ip_filter.as_ref().map(|filter| {
             let rbac = Rbac { rules: Some(filter.rules()), stat_prefix: prefix.clone(), ..Default::default() };
-            listener::filter("envoy.filters.network.rbac", &rbac)
+            listener::filter(ADDRESSES, &rbac)
         });
         let to = match self.backends.as_slice() {
             [(only, _)] => ClusterSpecifier::Cluster(names::cluster(only)),

@@ -85,6 +85,7 @@ fn extension<'a>(
     }
     match reading.reader.object(&key).map(|object| &object.body) {
         Some(Body::GatewayExtension(extension)) => {
+            reading.read_from(&key);
             for unread in &extension.unread {
                 let message =
                     format!("GatewayExtension {}: {}: {}", key.namespaced_name(), unread.field, unread.message);

@@ -51,7 +51,7 @@ pub(crate) struct PolicyPlan {
     pub(crate) faults: Vec<Fault>,
     /// What it is attached to.
     pub(crate) targets: Vec<Target>,
-    /// The Secrets that it was read from.
+    /// What else it was read from: Secrets, GatewayExtensions.
     pub(crate) secrets: Vec<ObjectKey>,
     /// What it depends on.
     pub(crate) edges: Vec<Edge>,

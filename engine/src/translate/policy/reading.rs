@@ -107,6 +107,11 @@ impl<'r, 'a> Reading<'r, 'a> {
         }
     }
 
+    /// The policy was read from this object as well.
+    pub(super) fn read_from(&mut self, key: &ObjectKey) {
+        self.secrets.push(key.clone());
+    }
+
     /// All Secrets of the policy's namespace with these labels.
     pub(super) fn secrets_by(
         &mut self,

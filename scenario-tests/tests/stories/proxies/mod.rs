@@ -1,13 +1,16 @@
 //! HTTPProxies through a real Envoy: includes, rewriting, duplicates, TLS, and what is broken beside what is not.
 
+mod clients;
 mod conditions;
 mod cookies;
 mod gateway;
 mod includes;
 mod matching;
+mod nameless;
 mod policies;
 mod requests;
 mod rewrites;
+mod streams;
 mod tls;
 
 use anyhow::{Result, ensure};
@@ -17,14 +20,17 @@ use holdfast_scenario_tests::{Story, World, until};
 
 pub(crate) fn stories() -> Vec<Story> {
     [
+        clients::stories(),
         conditions::stories(),
         cookies::stories(),
         gateway::stories(),
         includes::stories(),
         matching::stories(),
+        nameless::stories(),
         policies::stories(),
         requests::stories(),
         rewrites::stories(),
+        streams::stories(),
         tls::stories(),
     ]
     .concat()

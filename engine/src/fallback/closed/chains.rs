@@ -1,0 +1,168 @@
+//! Listeners that are held: filter chains that must not take connections any more refuse them.
+//!
+//! A chain that is held knows nothing of what was asked for since: a host that is gone or closed, certificates that
+//! clients must show, addresses that may not come in. Whoever asks for as much as is desired goes on as it is held.
+
+use bytes::Bytes;
+use envoy_types::pb::envoy::config::listener::v3::filter::ConfigType;
+use envoy_types::pb::envoy::config::listener::v3::{Filter, FilterChain, Listener};
+use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::DownstreamTlsContext;
+use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::common_tls_context::ValidationContextType;
+use envoy_types::pb::google::protobuf::Any;
+use prost::Message;
+
+use crate::encode::listener::{REFUSAL, refusal};
+use crate::features::stream;
+
+/// The listener as it is held, with chains that refuse where that is asked for; none where that is nowhere.
+pub(super) fn close(held: &[u8], desired: Option<&[u8]>) -> Option<Bytes> {
+    let mut held = Listener::decode(held).ok()?;
+    let desired = match desired {
+        Some(bytes) => Listener::decode(bytes).ok()?,
+        None => Listener::default(),
+    };
+    let mut any = false;
+    for chain in &mut held.filter_chains {
+        let wanted = desired.filter_chains.iter().find(|other| other.filter_chain_match == chain.filter_chain_match);
+        if is_for_tls(chain) && !is_refusal(chain) && wanted.is_none_or(|wanted| asks_for_more(wanted, chain)) {
+            any = true;
+            let name = format!("closed/{}", chain.name);
+            *chain = refusal(name, chain.filter_chain_match.take());
+        }
+    }
+    any.then(|| held.encode_to_vec().into())
+}
+
+/// Without TLS a chain is for all hosts of its port, whose routes are closed one by one.
+fn is_for_tls(chain: &FilterChain) -> bool {
+    chain.filter_chain_match.as_ref().is_some_and(|wanted| wanted.transport_protocol == "tls")
+}
+
+fn is_refusal(chain: &FilterChain) -> bool {
+    chain.filters.iter().any(|filter| filter.name == REFUSAL)
+}
+
+/// Does a chain keep somebody out who comes in by the other one?
+fn asks_for_more(wanted: &FilterChain, held: &FilterChain) -> bool {
+    let clients = clients(wanted);
+    let addresses = addresses(wanted);
+    is_refusal(wanted)
+        || (clients.is_some() && clients != self::clients(held))
+        || (addresses.is_some() && addresses != self::addresses(held))
+}
+
+/// What is asked of clients; what cannot be read is equal to nothing.
+fn clients(chain: &FilterChain) -> Option<(bool, Option<ValidationContextType>)> {
+    use envoy_types::pb::envoy::config::core::v3::transport_socket::ConfigType as SocketConfig;
+    let socket = chain.transport_socket.as_ref()?;
+    let SocketConfig::TypedConfig(Any { value, .. }) = socket.config_type.as_ref()?;
+    let context = DownstreamTlsContext::decode(value.as_slice()).ok()?;
+    let required = context.require_client_certificate.is_some_and(|required| required.value);
+    let validation = context.common_tls_context.and_then(|common| common.validation_context_type);
+    (required || validation.is_some()).then_some((required, validation))
+}
+
+/// Whose connections are kept out by their addresses.
+fn addresses(chain: &FilterChain) -> Option<&ConfigType> {
+    let filter = |filter: &&Filter| filter.name == stream::ADDRESSES;
+    chain.filters.iter().find(filter)?.config_type.as_ref()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use bytes::Bytes;
+    use holdfast_graph::ObjectKey;
+
+    use super::*;
+    use crate::encode::listener::{Chain, ChainTls, Port, encode};
+    use crate::features::client_certificate::{ClientCertificates, Trust};
+    use crate::features::ip_filter::{IpFilter, IpRange};
+    use crate::features::stream::Stream;
+    use crate::model::{Backend, Protocol, ServicePort};
+    use crate::translate::table::TableName;
+
+    fn listener(chains: Vec<Chain>) -> Bytes {
+        encode(&Port { address: ([127, 0, 0, 1], 8443).into(), chains })
+    }
+
+    fn tls(clients: Option<(bool, &'static [u8])>) -> ChainTls {
+        let clients = clients.map(|(required, authorities)| {
+            let key = |name: &str| ObjectKey::new("", "Secret", "shop", name);
+            let trust = Trust {
+                owner: key("owner"),
+                authorities: Some((key("ca"), Bytes::from_static(authorities))),
+                revoked: None,
+                leaf_only: false,
+                unverified: false,
+            };
+            Arc::new(ClientCertificates { required, trust, told: None })
+        });
+        ChainTls { clients, ..ChainTls::default() }
+    }
+
+    fn routes(host: &str, clients: Option<(bool, &'static [u8])>) -> Chain {
+        let table = TableName::Listener(host.into());
+        Chain::Https { host: Some(host.into()), tls: tls(clients), table, proxies: true, filters: Vec::new() }
+    }
+
+    fn stream(host: &str, from: Option<&str>) -> Chain {
+        let service = ServicePort { key: ObjectKey::new("", "Service", "shop", "a"), port: 80 };
+        let range = |text| IpRange::read(false, text).map(|range| IpFilter { allow: true, ranges: vec![range] });
+        let to = Stream {
+            backends: vec![(Backend { service, protocol: Protocol::Http1, tuned: None }, 1)],
+            ip_filter: from.and_then(range),
+            origins: Vec::new(),
+        };
+        Chain::Stream { host: Some(host.into()), name: host.into(), tls: None, to: Arc::new(to) }
+    }
+
+    fn refuses(host: &str) -> Chain {
+        Chain::Refuse { host: Some(host.into()), name: host.into() }
+    }
+
+    /// The names of the chains that are left as they are held.
+    fn kept(held: Vec<Chain>, desired: Vec<Chain>) -> Vec<String> {
+        let held = listener(held);
+        let closed = close(&held, Some(&listener(desired))).unwrap_or(held);
+        let Ok(listener) = Listener::decode(closed) else { return Vec::new() };
+        let open = listener.filter_chains.into_iter().filter(|chain| !is_refusal(chain));
+        open.map(|chain| chain.name).collect()
+    }
+
+    #[test]
+    fn whoever_asks_for_more_is_not_held_with_less() {
+        let strict = |ca: &'static [u8]| routes("a.com", Some((true, ca)));
+        let open = || routes("a.com", None);
+        let optional = || routes("a.com", Some((false, b"one")));
+        let all: [(Vec<Chain>, Vec<Chain>, bool); 12] = [
+            (vec![open()], vec![open()], true),
+            (vec![open()], vec![strict(b"one")], false),
+            (vec![optional()], vec![strict(b"one")], false),
+            (vec![strict(b"one")], vec![strict(b"one")], true),
+            (vec![strict(b"one")], vec![strict(b"two")], false),
+            (vec![strict(b"one")], vec![open()], true),
+            (vec![open()], vec![refuses("a.com")], false),
+            (vec![open()], vec![], false),
+            (vec![open()], vec![stream("a.com", None)], true),
+            (vec![stream("a.com", None)], vec![stream("a.com", Some("10.0.0.0/8"))], false),
+            (vec![stream("a.com", Some("10.0.0.0/8"))], vec![stream("a.com", Some("10.0.0.0/8"))], true),
+            (vec![stream("a.com", Some("10.0.0.0/8"))], vec![stream("a.com", None)], true),
+        ];
+        for (row, (mut held, mut desired, stays)) in all.into_iter().enumerate() {
+            held.push(routes("other.com", None));
+            desired.push(routes("other.com", None));
+            let kept = kept(held, desired);
+            assert!(kept.contains(&"https/other.com".to_owned()), "{row}: {kept:?}");
+            assert_eq!(kept.len(), if stays { 2 } else { 1 }, "{row}: {kept:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_without_tls_is_left_alone() {
+        let plain = || Chain::Http { table: TableName::Port(80), proxies: true, filters: Vec::new() };
+        assert_eq!(close(&listener(vec![plain()]), Some(&listener(vec![]))), None);
+        assert_eq!(close(&listener(vec![refuses("a.com")]), Some(&listener(vec![]))), None);
+    }
+}
