@@ -3,6 +3,7 @@
 //! Put together when asked, from what translation and the Envoys' answers left behind.
 
 mod policies;
+mod unreadable;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -182,7 +183,9 @@ impl Engine {
             };
             Some(ObjectStatus { object: object.key.clone(), status })
         };
-        self.objects().sorted().into_iter().filter_map(status).collect()
+        let mut statuses: Vec<ObjectStatus> = self.objects().sorted().into_iter().filter_map(status).collect();
+        self.tell_of_unreadable(&report, &mut statuses);
+        statuses
     }
 
     /// What Envoys refuse of an HTTPProxy: nothing else in its status would say so.

@@ -248,6 +248,8 @@ impl Fleet {
             self.snapshot.remove(ResourceType::Route, &names::route_configuration(&name));
             self.changed = true;
         }
+        let fresh: BTreeSet<TableName> =
+            wanted.keys().filter(|name| !self.tables.contains_key(*name)).cloned().collect();
         for (name, (context, bases)) in wanted {
             let table = self.tables.entry(name.clone()).or_insert_with(|| Table::new(context));
             if table.context != context {
@@ -274,6 +276,11 @@ impl Fleet {
         let trusts = serving.filter_map(|listener| listener.clients.as_ref()).map(|clients| clients.trust.resource());
         self.trusts = trusts.map(|resource| (resource.name.clone(), Arc::new(resource))).collect();
         self.plan = plan;
+        // Of a table that comes again the routes may be what they were.
+        if !fresh.is_empty() {
+            let routes: Vec<Arc<RoutePlan>> = self.routes.values().cloned().collect();
+            routes.iter().for_each(|plan| self.put_routes(plan, |table| fresh.contains(table)));
+        }
     }
 
     /// What policies say to the Gateway changed.
@@ -344,23 +351,21 @@ impl Fleet {
             None => self.routes.remove(route),
         };
         if let Some(old) = &old {
-            self.each_place(old, |state, lent| {
-                for rendered in &old.routes {
-                    state.routes.remove(&Precedence { lent, ..rendered.route.precedence.clone() });
-                }
-                if old.host != HostSettings::default() {
-                    state.settings = HostSettings::default();
-                }
-            });
+            self.each_place(
+                old,
+                |_| true,
+                |state, lent| {
+                    for rendered in &old.routes {
+                        state.routes.remove(&Precedence { lent, ..rendered.route.precedence.clone() });
+                    }
+                    if old.host != HostSettings::default() {
+                        state.settings = HostSettings::default();
+                    }
+                },
+            );
         }
         if let Some(new) = &new {
-            self.each_place(new, |state, lent| {
-                let precedence = |rendered: &Arc<Rendered>| Precedence { lent, ..rendered.route.precedence.clone() };
-                state.routes.extend(new.routes.iter().map(|rendered| (precedence(rendered), rendered.clone())));
-                if new.host != HostSettings::default() {
-                    state.settings.clone_from(&new.host);
-                }
-            });
+            self.put_routes(new, |_| true);
         }
         let remotes = |plan: Option<&Arc<RoutePlan>>| plan.map(|plan| plan.remotes()).unwrap_or_default();
         let (before, after) = (remotes(old.as_ref()), remotes(new.as_ref()));
@@ -383,8 +388,19 @@ impl Fleet {
         self.routes.get(route).is_some_and(same)
     }
 
-    fn each_place(&mut self, plan: &RoutePlan, change: impl Fn(&mut HostState, bool)) {
-        for place in plan.places.iter().filter(|(gateway, _, _)| *gateway == self.key) {
+    fn put_routes(&mut self, new: &RoutePlan, at: impl Fn(&TableName) -> bool) {
+        self.each_place(new, at, |state, lent| {
+            let precedence = |rendered: &Arc<Rendered>| Precedence { lent, ..rendered.route.precedence.clone() };
+            state.routes.extend(new.routes.iter().map(|rendered| (precedence(rendered), rendered.clone())));
+            if new.host != HostSettings::default() {
+                state.settings.clone_from(&new.host);
+            }
+        });
+    }
+
+    /// Changes the hosts that a route object stands in, of the tables that are meant.
+    fn each_place(&mut self, plan: &RoutePlan, at: impl Fn(&TableName) -> bool, change: impl Fn(&mut HostState, bool)) {
+        for place in plan.places.iter().filter(|(gateway, table, _)| *gateway == self.key && at(table)) {
             let (_, table_name, host) = place;
             let Some(table) = self.tables.get_mut(table_name) else { continue };
             change(table.hosts.entry(host.clone()).or_default(), plan.lent.contains(place));
