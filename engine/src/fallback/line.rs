@@ -45,8 +45,8 @@ pub(crate) struct Line {
     pub(super) unpromoted: BTreeSet<ObjectKey>,
     /// Those of them that were edited, or are current again, just now.
     pub(super) edited: BTreeSet<ObjectKey>,
-    /// Objects of which a refusal was counted since they were edited last.
-    pub(crate) counted: BTreeSet<ObjectKey>,
+    /// Objects of which a refusal was counted since they were edited last, with the generation that it was of.
+    pub(crate) counted: BTreeMap<ObjectKey, i64>,
     /// By resource: the acknowledged form, then the newer ones.
     pub(super) forms: BTreeMap<Arc<str>, Vec<Form>>,
     pub(super) acknowledged: BTreeMap<Arc<str>, Form>,
@@ -104,7 +104,7 @@ impl Line {
             since: BTreeMap::new(),
             unpromoted: BTreeSet::new(),
             edited: BTreeSet::new(),
-            counted: BTreeSet::new(),
+            counted: BTreeMap::new(),
             forms: BTreeMap::new(),
             acknowledged: BTreeMap::new(),
             envoys: BTreeMap::new(),
@@ -210,6 +210,9 @@ impl Line {
         self.keep_unread_endpoints(&mut snapshot, around);
         self.note_forms(&self.fleet.clone(), &snapshot, around.translator);
         let mut wanted = self.hold.desire(snapshot);
+        if let Some(everyone) = &self.everyone {
+            self.hold.keep(everyone, |version| self.proof.was_acknowledged(version));
+        }
         self.close_in_hold(&mut wanted, around);
         self.close_in_strays(around);
         self.wanted = wanted;

@@ -1,10 +1,9 @@
 //! How a configuration reaches the Envoys of a line: what is unproven goes to the probe first; without a probe to one
 //! Envoy, then to the rest.
 //!
-//! Endpoints are no part of it: they go to everybody at once. Clusters are not tried: nothing that users write stands in
-//! them but names and numbers that are checked.
+//! Endpoints are no part of it: they go to everybody at once. Of clusters that differ in their names only one is tried.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use holdfast_xds::{Resource, ResourceType, Snapshot, Version};
@@ -13,11 +12,13 @@ use imbl::ordmap::DiffItem;
 use super::around::Around;
 use super::line::Line;
 use super::search::Search;
+use super::shapes::shape;
 use super::suspects;
 use crate::trial::Trial;
 
 /// Types whose content is tried before all Envoys have it.
-pub(super) const TRIED: [ResourceType; 3] = [ResourceType::Secret, ResourceType::Listener, ResourceType::Route];
+pub(super) const TRIED: [ResourceType; 4] =
+    [ResourceType::Cluster, ResourceType::Secret, ResourceType::Listener, ResourceType::Route];
 /// How often an Envoy may be lost on a content before the content counts as refused.
 pub(super) const STRIKES_MAX: u32 = 2;
 
@@ -129,9 +130,11 @@ impl Line {
         let nothing = Snapshot::default();
         let before = self.everyone.as_ref().unwrap_or(&nothing);
         let mut unproven = Waiting::new();
+        let mut shapes = BTreeSet::new();
         for kind in TRIED {
             for resource in changes(before, &self.wanted, kind) {
-                if !self.is_known_good(kind, &resource) {
+                let mut is_new = || kind != ResourceType::Cluster || shapes.insert(shape(&resource.body));
+                if !self.is_known_good(kind, &resource) && is_new() {
                     unproven.insert((kind, resource.name.clone()), resource.version);
                 }
             }
@@ -139,9 +142,12 @@ impl Line {
         unproven
     }
 
-    fn is_known_good(&self, kind: ResourceType, resource: &Resource) -> bool {
+    pub(super) fn is_known_good(&self, kind: ResourceType, resource: &Resource) -> bool {
         if self.hold.is_acknowledged(kind, resource) || self.proof.was_tried(&resource.version) {
             return true;
+        }
+        if kind == ResourceType::Cluster {
+            return self.is_good_cluster(&resource.name, resource.version, &resource.body);
         }
         let (ResourceType::Route, Some(form)) = (kind, self.form(&resource.name, &resource.version)) else {
             return false;

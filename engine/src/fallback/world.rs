@@ -68,9 +68,17 @@ impl World<'_> {
             && self.quarantine.refuses(content, |witness| self.is_desired(witness)).is_some()
     }
 
-    /// Does a route that is desired have this content? Asked of witnesses only, which are few.
+    /// Does a route or a filter chain that is desired have this content? Asked of witnesses only, which are few.
     fn is_desired(&self, content: &Content) -> bool {
         self.translator.has_content(self.gateway, content)
+            || self.translator.chains(self.gateway).iter().any(|(known, _)| known == content)
+            || self.translator.filters(self.gateway).iter().any(|(known, _, _)| known == content)
+    }
+
+    /// Is the desired version another than the last valid one, or is there none?
+    pub(crate) fn has_no_or_another_last_valid(&self, key: &ObjectKey) -> bool {
+        let uid = self.objects.get(key).map(|object| &*object.metadata.uid);
+        self.last_valid.of(key, uid).next().is_none() || holdfast_graph::World::differs_from_last_valid(self, key)
     }
 
     /// When a last valid version of an object may stand in no more, in milliseconds of Unix time.
