@@ -3,6 +3,7 @@
 //! Put together when asked, from what translation and the Envoys' answers left behind.
 
 mod policies;
+mod unreadable;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -173,12 +174,18 @@ impl Engine {
                     let fallback = fallback.map(|condition| condition.of_generation(generation));
                     crate::proxies::status::status(findings.iter(), fallback.as_ref(), generation)
                 }
+                Body::ExtensionService(_) => {
+                    let findings = self.translator.extension_findings(&object.key)?;
+                    crate::proxies::status::of_extension(findings.iter(), generation)
+                }
                 Body::TrafficPolicy(_) | Body::ListenerPolicy(_) => self.policy_status(&object.key, generation)?,
                 _ => return None,
             };
             Some(ObjectStatus { object: object.key.clone(), status })
         };
-        self.objects().sorted().into_iter().filter_map(status).collect()
+        let mut statuses: Vec<ObjectStatus> = self.objects().sorted().into_iter().filter_map(status).collect();
+        self.tell_of_unreadable(&report, &mut statuses);
+        statuses
     }
 
     /// What Envoys refuse of an HTTPProxy: nothing else in its status would say so.

@@ -256,7 +256,7 @@ fn lay_over(derived: &mut Derived, refused: &BTreeMap<Node, Broken>, world: &Wor
         match decision.step {
             Step::Backfilled => {
                 let Some(version) = world.candidate(&node.key) else { continue };
-                if let Some(until) = world.backfill_ends(&node.key) {
+                if let Some(until) = world.stand_in_ends(&node.key, &version.object) {
                     derived.retry_at = Some(derived.retry_at.map_or(until, |other| other.min(until)));
                 }
                 derived.served.insert(node.key.clone(), (generation(world, &node.key, &version.object), version.since));

@@ -76,6 +76,18 @@ fn verdict(stored: StoredVerdict) -> Option<(Content, Verdict)> {
 }
 
 impl RestoredLine {
+    /// What the Envoys of a line have, of a Gateway that is gone. No more than that: what was good of it, and what was
+    /// refused, is gone with it.
+    pub(super) fn left_by(line: &Line) -> Self {
+        Self {
+            gateway: line.name.clone(),
+            build: line.build.clone(),
+            snapshot: line.hold.acknowledged_snapshot(),
+            versions: Vec::new(),
+            verdicts: Vec::new(),
+        }
+    }
+
     /// An object was deleted.
     pub(crate) fn forget(&mut self, key: &ObjectKey) {
         self.versions.retain(|version| version.object.key != *key);

@@ -47,6 +47,16 @@ pub(crate) enum Stage {
     },
 }
 
+/// What the Envoys of a line are to have.
+pub(crate) struct Offered {
+    /// All of them.
+    pub(crate) everyone: Snapshot,
+    /// Are they not to have it yet?
+    pub(crate) waits: bool,
+    /// Single ones, by their node.
+    pub(crate) nodes: BTreeMap<Arc<str>, Snapshot>,
+}
+
 impl Line {
     /// Takes what is wanted a step further on its way.
     pub(crate) fn advance(&mut self, around: &mut Around<'_>) {
@@ -61,18 +71,27 @@ impl Line {
             self.trial = None;
             return self.probe(&unproven, around);
         }
+        // Nobody has anything yet: the first that comes tries it, and the others wait for that one.
+        let is_first = self.everyone.is_none();
         let Some(node) = self.trier() else {
+            if is_first {
+                self.stage = Stage::Settled;
+                return;
+            }
             return self.release(around);
         };
-        if self.everyone.is_none() {
-            // Nobody has anything that could be kept.
+        // One that comes with something was served already, and keeps that meanwhile.
+        if is_first && matches!(self.stage, Stage::Settled) && !self.fresh.contains(&node) {
             return self.release(around);
         }
+        let others_speak = !self.silent.contains(&node);
         let fresh = around.now_ms.saturating_add(around.settings.fallback.ack_timeout_ms);
         let (strikes, node, empty, deadline) = match &self.stage {
             // One that is away has its time to come back: others need not be risked.
+            // Not so where others have nothing meanwhile.
             Stage::Canary { node, strikes, empty, deadline, .. }
-                if self.envoys.contains_key(node) || *deadline > around.now_ms =>
+                if (self.envoys.contains_key(node) && !(is_first && others_speak && self.silent.contains(node)))
+                    || (*deadline > around.now_ms && !is_first) =>
             {
                 let again = if *deadline > around.now_ms { *deadline } else { fresh };
                 (*strikes, node.clone(), *empty, again)
@@ -191,11 +210,13 @@ impl Line {
     }
 
     /// What each of the line's Envoys is to have: all of them, and single ones by their node.
-    pub(crate) fn offers(&self) -> (Option<Snapshot>, BTreeMap<Arc<str>, Snapshot>) {
+    ///
+    /// Of what nobody has tried, nobody but who tries it is given anything.
+    pub(crate) fn offers(&self) -> Option<Offered> {
         let current = |snapshot: &Snapshot| with_current_endpoints(snapshot, &self.wanted);
         let mut nodes = BTreeMap::new();
         match (&self.stage, &self.trial) {
-            (Stage::Canary { node, empty: false, .. }, _) => {
+            (Stage::Canary { node, empty, .. }, _) if !empty || self.everyone.is_none() => {
                 nodes.insert(node.clone(), self.wanted.clone());
             }
             (_, Some(trial)) => {
@@ -209,7 +230,11 @@ impl Line {
                 nodes.entry(node.clone()).or_insert_with(|| current(&snapshot));
             }
         }
-        (self.everyone.as_ref().map(current), nodes)
+        match everyone {
+            Some(everyone) => Some(Offered { everyone: current(everyone), waits: false, nodes }),
+            None if self.stage == Stage::Probing => None,
+            None => Some(Offered { everyone: self.wanted.clone(), waits: true, nodes }),
+        }
     }
 }
 

@@ -88,6 +88,21 @@ impl World<'_> {
         u64::try_from(began.saturating_add(age).saturating_add(1)).ok()?.checked_mul(1000)
     }
 
+    /// When this version of an object may stand in no more, in milliseconds of Unix time: a certificate that expires is
+    /// none any longer.
+    pub(crate) fn stand_in_ends(&self, key: &ObjectKey, version: &Object) -> Option<u64> {
+        let expires = match &version.body {
+            Body::Secret(secret) => {
+                secret.data.get("tls.crt").zip(secret.data.get("tls.key")).and_then(|(chain, key)| {
+                    let not_after = check::certificate::check_pair(chain, key).ok()?.not_after;
+                    u64::try_from(not_after).ok()?.checked_mul(1000)
+                })
+            }
+            _ => None,
+        };
+        self.backfill_ends(key).into_iter().chain(expires).min()
+    }
+
     /// The version that can stand in for an object: the newest proven one that may be served today.
     pub(crate) fn candidate(&self, key: &ObjectKey) -> Option<Version> {
         if let Some(known) = self.candidates.borrow().get(key) {

@@ -1,6 +1,8 @@
 //! What the Envoys of one Gateway should have, kept up to date piece by piece: a change of one route costs that route,
 //! its hosts and the tables they stand in.
 
+mod remotes;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -21,10 +23,10 @@ use super::ports;
 use super::route::{Rendered, RoutePlan};
 use super::table::{Host, TableName};
 use crate::encode::{self, names};
-use crate::features::chain::{self, ChainFilter, Guards};
+use crate::features::chain::{ChainFilter, Guards};
 use crate::features::filters::{self, Filters, Guarding};
 use crate::features::redirect::ListenerContext;
-use crate::features::remote::{Group, Remote};
+use crate::features::remote::Remote;
 use crate::model::{Backend, HostSettings, Precedence, Response, ServicePort};
 
 /// The status of a request for a host that another listener has: the connection is not for it.
@@ -109,8 +111,8 @@ pub(super) struct Fleet {
     closed: Response,
     tables: BTreeMap<TableName, Table>,
     backends: BTreeMap<Backend, usize>,
-    /// Whom filters ask, beside back ends of routes.
-    remotes: BTreeMap<Remote, usize>,
+    /// Whom filters ask, beside back ends of routes, and for which route objects.
+    remotes: BTreeMap<Remote, BTreeSet<ObjectKey>>,
     services: BTreeMap<ServicePort, usize>,
     certificates: BTreeSet<ObjectKey>,
     /// What certificates of clients are checked against.
@@ -260,11 +262,9 @@ impl Fleet {
             self.snapshot.remove(ResourceType::Route, &names::route_configuration(&name));
             self.changed = true;
         }
-        let mut opened = BTreeSet::new();
+        let fresh: BTreeSet<TableName> =
+            wanted.keys().filter(|name| !self.tables.contains_key(*name)).cloned().collect();
         for (name, (context, bases)) in wanted {
-            if !self.tables.contains_key(&name) {
-                opened.insert(name.clone());
-            }
             let table = self.tables.entry(name.clone()).or_insert_with(|| Table::new(context));
             if table.context != context {
                 table.context = context;
@@ -285,22 +285,15 @@ impl Fleet {
             }
             self.dirty_tables.insert(name);
         }
-        self.put_back_routes(&opened);
         let serving = participating().filter(|listener| listener.standing == Standing::Serving);
         self.certificates = serving.clone().flat_map(|listener| listener.certificates.iter().cloned()).collect();
         let trusts = serving.filter_map(|listener| listener.clients.as_ref()).map(|clients| clients.trust.resource());
         self.trusts = trusts.map(|resource| (resource.name.clone(), Arc::new(resource))).collect();
         self.plan = plan;
-    }
-
-    /// Tables that are there again get the routes that stand in them.
-    fn put_back_routes(&mut self, opened: &BTreeSet<TableName>) {
-        if opened.is_empty() {
-            return;
-        }
-        let stands = |plan: &&Arc<RoutePlan>| plan.places.iter().any(|(_, table, _)| opened.contains(table));
-        for plan in self.routes.values().filter(stands).cloned().collect::<Vec<_>>() {
-            self.place(&plan);
+        // Of a table that comes again the routes may be what they were.
+        if !fresh.is_empty() {
+            let routes: Vec<Arc<RoutePlan>> = self.routes.values().cloned().collect();
+            routes.iter().for_each(|plan| self.put_routes(plan, |table| fresh.contains(table)));
         }
     }
 
@@ -372,36 +365,30 @@ impl Fleet {
             None => self.routes.remove(route),
         };
         if let Some(old) = &old {
-            self.each_place(old, |state, lent| {
-                for rendered in &old.routes {
-                    state.routes.remove(&Precedence { lent, ..rendered.route.precedence.clone() });
-                }
-                if old.host != HostSettings::default() {
-                    state.settings = HostSettings::default();
-                }
-            });
+            self.each_place(
+                old,
+                |_| true,
+                |state, lent| {
+                    for rendered in &old.routes {
+                        state.routes.remove(&Precedence { lent, ..rendered.route.precedence.clone() });
+                    }
+                    if old.host != HostSettings::default() {
+                        state.settings = HostSettings::default();
+                    }
+                },
+            );
         }
         if let Some(new) = &new {
-            self.place(new);
+            self.put_routes(new, |_| true);
         }
         let remotes = |plan: Option<&Arc<RoutePlan>>| plan.map(|plan| plan.remotes()).unwrap_or_default();
         let (before, after) = (remotes(old.as_ref()), remotes(new.as_ref()));
-        after.difference(&before).for_each(|remote| self.use_remote(remote));
-        before.difference(&after).for_each(|remote| self.release_remote(remote));
+        after.difference(&before).for_each(|remote| self.use_remote(remote, route));
+        before.difference(&after).for_each(|remote| self.release_remote(remote, route));
         let backends = |plan: Option<Arc<RoutePlan>>| plan.map(|plan| plan.backends.clone()).unwrap_or_default();
         let (before, after) = (backends(old), backends(new));
         after.difference(&before).for_each(|backend| self.use_backend(backend));
         before.difference(&after).for_each(|backend| self.release_backend(backend));
-    }
-
-    fn place(&mut self, plan: &RoutePlan) {
-        self.each_place(plan, |state, lent| {
-            let precedence = |rendered: &Arc<Rendered>| Precedence { lent, ..rendered.route.precedence.clone() };
-            state.routes.extend(plan.routes.iter().map(|rendered| (precedence(rendered), rendered.clone())));
-            if plan.host != HostSettings::default() {
-                state.settings.clone_from(&plan.host);
-            }
-        });
     }
 
     /// Does it serve this version of a route object?
@@ -415,8 +402,19 @@ impl Fleet {
         self.routes.get(route).is_some_and(same)
     }
 
-    fn each_place(&mut self, plan: &RoutePlan, change: impl Fn(&mut HostState, bool)) {
-        for place in plan.places.iter().filter(|(gateway, _, _)| *gateway == self.key) {
+    fn put_routes(&mut self, new: &RoutePlan, at: impl Fn(&TableName) -> bool) {
+        self.each_place(new, at, |state, lent| {
+            let precedence = |rendered: &Arc<Rendered>| Precedence { lent, ..rendered.route.precedence.clone() };
+            state.routes.extend(new.routes.iter().map(|rendered| (precedence(rendered), rendered.clone())));
+            if new.host != HostSettings::default() {
+                state.settings.clone_from(&new.host);
+            }
+        });
+    }
+
+    /// Changes the hosts that a route object stands in, of the tables that are meant.
+    fn each_place(&mut self, plan: &RoutePlan, at: impl Fn(&TableName) -> bool, change: impl Fn(&mut HostState, bool)) {
+        for place in plan.places.iter().filter(|(gateway, table, _)| *gateway == self.key && at(table)) {
             let (_, table_name, host) = place;
             let Some(table) = self.tables.get_mut(table_name) else { continue };
             change(table.hosts.entry(host.clone()).or_default(), plan.lent.contains(place));
@@ -444,67 +442,6 @@ impl Fleet {
             self.snapshot.remove(ResourceType::Endpoints, &names::endpoints(&backend.service));
         }
         self.changed = true;
-    }
-
-    fn use_remote(&mut self, remote: &Remote) {
-        if let Remote::Backend(backend) = remote {
-            return self.use_backend(backend);
-        }
-        let users = self.remotes.entry(remote.clone()).or_insert(0);
-        *users += 1;
-        if *users > 1 {
-            return;
-        }
-        let resource = Resource::new(
-            names::remote(remote),
-            encode::cluster::remote(remote),
-            remote.origins().into_iter().cloned().collect(),
-        );
-        self.put(ResourceType::Cluster, Arc::new(resource));
-        remote.services().into_iter().for_each(|service| *self.services.entry(service.clone()).or_insert(0) += 1);
-    }
-
-    fn release_remote(&mut self, remote: &Remote) {
-        if let Remote::Backend(backend) = remote {
-            return self.release_backend(backend);
-        }
-        if !released(&mut self.remotes, remote) {
-            return;
-        }
-        // Of an object that has changed the cluster has the same name.
-        let name = names::remote(remote);
-        let other = self.remotes.keys().find(|other| names::remote(other) == name);
-        if let Some(other) = other.cloned() {
-            let resource =
-                Resource::new(name, encode::cluster::remote(&other), other.origins().into_iter().cloned().collect());
-            self.put(ResourceType::Cluster, Arc::new(resource));
-        } else {
-            self.snapshot.remove(ResourceType::Cluster, &name);
-            if let Remote::Group(group) = remote {
-                self.snapshot.remove(ResourceType::Endpoints, &names::group(&group.owner));
-            }
-        }
-        for service in remote.services() {
-            if released(&mut self.services, service) {
-                self.snapshot.remove(ResourceType::Endpoints, &names::endpoints(service));
-            }
-        }
-        self.changed = true;
-    }
-
-    /// The endpoints of groups of several Services.
-    fn finish_groups(&mut self, endpoints: &HashMap<ServicePort, Arc<Resource>>) {
-        let groups: Vec<Arc<Group>> = self.remotes.keys().filter_map(several).cloned().collect();
-        for group in groups {
-            let known = group.services.iter();
-            let known: Vec<(u32, &Arc<Resource>)> =
-                known.filter_map(|(service, weight)| Some((*weight, endpoints.get(service)?))).collect();
-            let name = names::group(&group.owner);
-            let body =
-                encode::endpoints::together(name.clone(), known.iter().map(|(weight, part)| (*weight, &part.body)));
-            let origins = Origins::union(known.iter().map(|(_, part)| &part.origins)).with(group.owner.clone());
-            self.put(ResourceType::Endpoints, Arc::new(Resource::new(name, body, origins)));
-        }
     }
 
     /// Puts a resource in, where it is another than what is there.
@@ -673,21 +610,6 @@ impl Fleet {
             let (name, body) = (names::listener(port.address.port()), encode::listener::encode(&port));
             self.put(ResourceType::Listener, Arc::new(Resource::new(name, body, origins)));
         }
-    }
-}
-
-impl Fleet {
-    /// The filters that the routes of a table ask for.
-    fn filters(&self, table: &TableName) -> Vec<ChainFilter> {
-        let hosts = self.tables.get(table).into_iter().flat_map(|table| table.hosts.values());
-        chain::agreed(hosts.flat_map(|state| &state.filters))
-    }
-}
-
-fn several(remote: &Remote) -> Option<&Arc<Group>> {
-    match remote {
-        Remote::Group(group) if group.services.len() > 1 => Some(group),
-        _ => None,
     }
 }
 

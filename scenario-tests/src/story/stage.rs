@@ -193,7 +193,8 @@ impl Stage {
 
     fn deliver(&mut self, envoy: &mut Envoy, events: &mut Vec<Event>) {
         let Some(offers) = self.offers.get(&envoy.id.fleet) else { return };
-        if offers.fresh_only && !envoy.taken.is_empty() {
+        let waits = offers.waits(&envoy.id.build, &envoy.id.node);
+        if waits || (offers.fresh_only && !envoy.taken.is_empty()) {
             return;
         }
         let snapshot = offers.of(&envoy.id.build, &envoy.id.node).clone();
