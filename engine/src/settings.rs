@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use holdfast_graph::ObjectKey;
 
@@ -77,8 +78,27 @@ pub struct Proxies {
     pub root_namespaces: Vec<Arc<str>>,
     /// The classes whose proxies are served; where empty, those of class `contour` and those without one.
     pub ingress_classes: Vec<Arc<str>>,
+    /// Who keeps limits that all Envoys share; routes with such limits stay closed where unset.
+    pub rate_limit: Option<RateLimits>,
     /// The Secret of the certificate that clients are shown who name no host, or one that nobody has.
     pub fallback_certificate: Option<ObjectKey>,
+}
+
+/// Who keeps limits that all Envoys share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RateLimits {
+    /// The ExtensionService that is asked.
+    pub service: ObjectKey,
+    /// Whose limits are meant.
+    pub domain: Arc<str>,
+    /// How long an answer may take, unless the ExtensionService says so.
+    pub timeout: Duration,
+    /// Do requests pass where there is no answer?
+    pub fail_open: bool,
+    /// Are clients told how much is left (`X-RateLimit-*`)?
+    pub tell_clients: bool,
+    /// Do gRPC calls over the limit get `RESOURCE_EXHAUSTED`?
+    pub resource_exhausted: bool,
 }
 
 impl Default for Proxies {
@@ -89,6 +109,7 @@ impl Default for Proxies {
             https_port: 8443,
             root_namespaces: Vec::new(),
             ingress_classes: Vec::new(),
+            rate_limit: None,
             fallback_certificate: None,
         }
     }

@@ -5,6 +5,7 @@
 //! started, and waits by asking again until a generous deadline, never by sleeping.
 
 pub mod ask;
+pub mod asked;
 pub mod binary;
 pub mod candidates;
 pub mod connect;

@@ -217,3 +217,8 @@ pub fn service_key(namespace: &str, name: &str) -> ObjectKey {
 pub fn secret_key(namespace: &str, name: &str) -> ObjectKey {
     ObjectKey::new("", "Secret", namespace, name)
 }
+
+/// The identity of an ExtensionService.
+pub fn extension_key(namespace: &str, name: &str) -> ObjectKey {
+    ObjectKey::new(contour::GROUP, "ExtensionService", namespace, name)
+}

@@ -26,7 +26,7 @@ use envoy_types::pb::envoy::extensions::upstreams::http::v3::http_protocol_optio
 use envoy_types::pb::envoy::extensions::upstreams::http::v3::http_protocol_options::{
     ExplicitHttpConfig, UpstreamProtocolOptions,
 };
-use envoy_types::pb::google::protobuf::{Any, UInt32Value};
+use envoy_types::pb::google::protobuf::{Any, BoolValue, UInt32Value};
 use prost::Message;
 
 use super::{any, duration, endpoints, names, seconds};
@@ -67,6 +67,8 @@ pub(crate) fn encode(backend: &Backend) -> Bytes {
     if let Some(upstream) = upstream {
         upstream.apply(&mut cluster);
     }
+    #[cfg(any(test, feature = "testing"))]
+    crate::testing::mistakes::spoil_cluster(&mut cluster);
     cluster.encode_to_vec().into()
 }
 
@@ -139,6 +141,8 @@ fn dns(host: &DnsHost, name: String) -> Bytes {
         connect_timeout: Some(seconds(CONNECT_TIMEOUT_S)),
         per_connection_buffer_limit_bytes: Some(UInt32Value { value: CONNECTION_BUFFER_BYTES }),
         dns_lookup_family: family.into(),
+        // A name that nobody knows must not keep other clusters waiting.
+        wait_for_warm_on_init: Some(BoolValue { value: false }),
         load_assignment: Some(assignment),
         ..Default::default()
     };

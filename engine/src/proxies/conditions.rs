@@ -194,6 +194,12 @@ fn like(part: Part, text: &Arc<str>, ignore_case: bool) -> ValueMatch {
     }
 }
 
+/// What headers must be, beside any path; the error is a sentence.
+pub(crate) fn read_headers(written: &[HeaderCondition], limits: Limits) -> Result<Vec<NamedMatch>, String> {
+    let read = headers(written, limits).map_err(|unusable| unusable.message)?;
+    Ok(read.into_iter().collect())
+}
+
 fn headers(written: &[HeaderCondition], limits: Limits) -> Result<BTreeSet<NamedMatch>, Unusable> {
     let unusable = |message: &str| Unusable { reason: HEADER, message: message.to_owned() };
     if written.len() > CONDITIONS_MAX {

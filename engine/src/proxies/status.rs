@@ -19,37 +19,63 @@ pub(crate) fn status<'a>(
     fallback: Option<&Condition>,
     generation: i64,
 ) -> Value {
-    let (mut errors, mut warnings) = (BTreeSet::new(), BTreeSet::new());
-    for finding in findings {
-        let of = if finding.level == Level::Error { &mut errors } else { &mut warnings };
-        of.insert(finding.sub_condition());
-    }
-    let orphaned = errors.iter().any(|error| error.kind == "Orphaned");
-    let (current, description) = match (errors.is_empty(), orphaned) {
+    let told = Told::of(findings);
+    let orphaned = told.errors.iter().any(|error| error.kind == "Orphaned");
+    let (current, description) = match (told.errors.is_empty(), orphaned) {
         (true, _) => ("valid", "Valid HTTPProxy"),
         (false, true) => ("orphaned", ORPHANED),
-        (false, false) => ("invalid", "At least one error present, see Errors for details"),
+        (false, false) => ("invalid", ERRORS),
     };
-    let (holds, reason, message) = match errors.is_empty() {
-        true => ("True", "Valid", "Valid HTTPProxy"),
-        false => ("False", "ErrorPresent", "At least one error present, see Errors for details"),
-    };
-    let mut condition = json!({
-        "type": "Valid",
-        "status": holds,
-        "reason": reason,
-        "message": message,
-        "observedGeneration": generation,
-    });
-    if let Some(fields) = condition.as_object_mut() {
-        for (name, list) in [("errors", errors), ("warnings", warnings)] {
-            if !list.is_empty() {
-                fields.insert(name.into(), json!(shown(list)));
-            }
-        }
-    }
+    let condition = told.condition("Valid HTTPProxy", generation);
     let conditions: Vec<Value> = std::iter::once(condition).chain(fallback.map(|condition| json!(condition))).collect();
     json!({ "conditions": conditions, "currentStatus": current, "description": description })
+}
+
+/// The status of an ExtensionService of this generation of which this was found out.
+pub(crate) fn of_extension<'a>(findings: impl Iterator<Item = &'a Finding>, generation: i64) -> Value {
+    json!({ "conditions": [Told::of(findings).condition("Valid ExtensionService", generation)] })
+}
+
+/// What `Valid` says where there are errors.
+const ERRORS: &str = "At least one error present, see Errors for details";
+
+/// What was found out, by level.
+struct Told {
+    errors: BTreeSet<SubCondition>,
+    warnings: BTreeSet<SubCondition>,
+}
+
+impl Told {
+    fn of<'a>(findings: impl Iterator<Item = &'a Finding>) -> Self {
+        let (mut errors, mut warnings) = (BTreeSet::new(), BTreeSet::new());
+        for finding in findings {
+            let of = if finding.level == Level::Error { &mut errors } else { &mut warnings };
+            of.insert(finding.sub_condition());
+        }
+        Self { errors, warnings }
+    }
+
+    fn condition(self, valid: &str, generation: i64) -> Value {
+        let (holds, reason, message) = match self.errors.is_empty() {
+            true => ("True", "Valid", valid),
+            false => ("False", "ErrorPresent", ERRORS),
+        };
+        let mut condition = json!({
+            "type": "Valid",
+            "status": holds,
+            "reason": reason,
+            "message": message,
+            "observedGeneration": generation,
+        });
+        if let Some(fields) = condition.as_object_mut() {
+            for (name, list) in [("errors", self.errors), ("warnings", self.warnings)] {
+                if !list.is_empty() {
+                    fields.insert(name.into(), json!(shown(list)));
+                }
+            }
+        }
+        condition
+    }
 }
 
 fn shown(list: BTreeSet<SubCondition>) -> Vec<SubCondition> {

@@ -165,6 +165,9 @@ pub struct ProxyArgs {
     /// Classes whose HTTPProxies are served [default: contour, and those without one]
     #[arg(long, env = "CONTROLLER_INGRESS_CLASS_NAMES", value_name = "CLASS", value_delimiter = ',')]
     pub ingress_class_names: Vec<String>,
+    /// Who keeps limits that all Envoys share.
+    #[command(flatten)]
+    pub rate_limits: super::rate_limits::RateLimitArgs,
     /// Secret of the certificate that clients are shown who name no host; HTTPProxies say with
     /// `tls.enableFallbackCertificate` that they are served to those too
     #[arg(long, env = "CONTROLLER_HTTPPROXY_FALLBACK_CERTIFICATE", value_name = "NAMESPACE/NAME")]
@@ -183,6 +186,7 @@ impl ProxyArgs {
             https_port: self.httpproxy_https,
             root_namespaces: list(&self.root_namespaces),
             ingress_classes: list(&self.ingress_class_names),
+            rate_limit: self.rate_limits.settings()?,
             fallback_certificate: self.httpproxy_fallback_certificate.as_ref().map(SecretName::key),
         })
     }
@@ -398,6 +402,15 @@ mod tests {
         assert_eq!(proxies.gateway, None);
         let proxies = run("--httpproxy-gateway infra/public").translation.settings().unwrap().proxies;
         assert_eq!(proxies.gateway.unwrap().namespaced_name(), "infra/public");
+        assert_eq!(proxies.rate_limit, None);
+        let args = run("--rate-limit-service infra/limits --rate-limit-domain shop --rate-limit-timeout 50ms \
+                        --rate-limit-fail-open --rate-limit-headers");
+        let limits = args.translation.settings().unwrap().proxies.rate_limit.unwrap();
+        assert_eq!((limits.service.namespaced_name().as_str(), &*limits.domain), ("infra/limits", "shop"));
+        assert!(limits.fail_open && limits.tell_clients && !limits.resource_exhausted);
+        assert_eq!(limits.timeout, Duration::from_millis(50));
+        let alone = run("--rate-limit-fail-open").translation.settings().unwrap_err();
+        assert!(alone.to_string().contains("--rate-limit-service"));
         let same = run("--httpproxy-http 1443 --httpproxy-https 1443").translation.settings().unwrap_err();
         assert!(same.to_string().contains("--httpproxy-https"));
     }
@@ -445,6 +458,8 @@ mod tests {
             ("--probe-timeout", "1h"),
             ("--httpproxy-http", "0"),
             ("--httpproxy-https", "99999"),
+            ("--rate-limit-service", "limits"),
+            ("--rate-limit-timeout", "1h"),
             ("--log-level", "loud"),
             ("--log-format", "xml"),
         ] {

@@ -18,6 +18,7 @@ pub mod manifests;
 pub mod offline;
 pub mod output;
 pub mod probe;
+pub mod rate_limits;
 pub mod serve;
 pub mod status;
 pub mod store;

@@ -9,6 +9,7 @@
 
 mod asked;
 mod backend;
+pub(crate) mod chain_units;
 mod chains;
 pub(crate) mod claims;
 mod conditions;
@@ -24,12 +25,14 @@ pub(crate) mod listener;
 mod narrow;
 pub(crate) mod overlay;
 pub(crate) mod policy;
+mod ports;
 pub(crate) mod proxy;
 pub(crate) mod reader;
 pub(crate) mod route;
 pub(crate) mod rule;
 pub(crate) mod table;
 mod update;
+mod uses;
 mod variant;
 mod view;
 mod weighted;
@@ -44,6 +47,7 @@ use crate::apis::Body;
 use crate::fault::Fault;
 use crate::model::ServicePort;
 use crate::object::Object;
+use crate::proxies::finding::Finding;
 use crate::settings::Settings;
 use crate::snapshot::ObjectSnapshot;
 
@@ -77,6 +81,8 @@ enum Unit {
     RouteVariant(FleetId, ObjectKey),
     Endpoints(ServicePort),
     Secret(ObjectKey),
+    /// What is wrong with an ExtensionService.
+    Extension(ObjectKey),
 }
 
 /// All of translation's memory.
@@ -109,6 +115,8 @@ pub(crate) struct Translator {
     included: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
     /// What of the plans of its roots is each HTTPProxy's own.
     shares: BTreeMap<ObjectKey, Arc<RoutePlan>>,
+    /// What was found out about each ExtensionService.
+    extensions: BTreeMap<ObjectKey, Vec<Finding>>,
     /// Routes of which a rule is served otherwise than it is written.
     replaced_routes: BTreeSet<ObjectKey>,
     /// Routes with a hostname that cannot be used.
@@ -167,6 +175,7 @@ impl Translator {
             children: BTreeSet::new(),
             included: BTreeMap::new(),
             shares: BTreeMap::new(),
+            extensions: BTreeMap::new(),
             replaced_routes: BTreeSet::new(),
             unclaimed_routes: BTreeSet::new(),
             lent: HashMap::new(),
@@ -195,6 +204,7 @@ impl Translator {
         let own = match old.or(new).map(|object| &object.body) {
             Some(Body::Gateway(_)) => Some(Unit::Gateway(key.clone())),
             Some(Body::HttpRoute(_) | Body::GrpcRoute(_)) => Some(Unit::Claims(key.clone())),
+            Some(Body::ExtensionService(_)) => Some(Unit::Extension(key.clone())),
             Some(Body::TrafficPolicy(_) | Body::ListenerPolicy(_)) => Some(Unit::Policy(key.clone())),
             _ => None,
         };
@@ -314,6 +324,19 @@ impl Translator {
                 // What is served stays.
                 let Some((resource, faults)) = read else { return };
                 self.set_endpoints(service, Arc::new(resource), faults);
+            }
+            Unit::Extension(key) => {
+                let (read, edges) = self.read(unit, objects, |_, reader| proxy::extension::read(key, reader));
+                graph.replace(key, edges);
+                let failed = || vec![Finding::error(key, "", "SpecError", "InternalError", guard::fault(key).message)];
+                match read {
+                    Some(Some(extension)) => drop(self.extensions.insert(key.clone(), extension.findings)),
+                    Some(None) => {
+                        self.extensions.remove(key);
+                        self.forget(unit);
+                    }
+                    None => drop(self.extensions.insert(key.clone(), failed())),
+                }
             }
             Unit::Secret(key) => {
                 let (resource, _) = self.read(unit, objects, |_, reader| endpoints::secret(key, reader));

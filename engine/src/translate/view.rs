@@ -9,6 +9,7 @@ use super::claims::ListenerId;
 use super::gateway::GatewayPlan;
 use super::route::RoutePlan;
 use crate::fault::Fault;
+use crate::proxies::finding::Finding;
 
 impl Translator {
     /// All faults, in order, each once.
@@ -23,10 +24,16 @@ impl Translator {
             .chain(self.levels.values().flat_map(|levels| &levels.faults))
             .cloned()
             .chain(self.orphan_faults())
+            .chain(self.extensions.values().flatten().map(Finding::fault))
             .collect();
         faults.sort_unstable();
         faults.dedup();
         faults
+    }
+
+    /// What was found out about an ExtensionService.
+    pub(crate) fn extension_findings(&self, key: &ObjectKey) -> Option<&[Finding]> {
+        self.extensions.get(key).map(Vec::as_slice)
     }
 
     /// The Gateways that are ours, in order.

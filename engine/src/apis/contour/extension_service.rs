@@ -1,4 +1,4 @@
-//! ExtensionService: a service that Envoy asks. It is read, and nothing that would ask it is served yet.
+//! ExtensionService: a service that Envoy asks, for example whether a request may pass.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub struct ExtensionService {
     pub services: Vec<ExtensionServiceTarget>,
     /// What their certificates must be.
     pub validation: Option<UpstreamValidation>,
-    /// `h2` or `h2c`.
+    /// `h2`, `h2c` or `http/1.1`; `h2` where unset.
     pub protocol: Option<Arc<str>>,
     /// How endpoints are chosen.
     pub load_balancer_policy: Option<LoadBalancerPolicy>,
@@ -28,7 +28,7 @@ pub struct ExtensionService {
     /// Version of the protocol: `v3`.
     pub protocol_version: Option<Arc<str>>,
     /// How much may be under way.
-    pub circuit_breaker_policy: Option<Value>,
+    pub circuit_breaker_policy: Option<CircuitBreakers>,
 }
 
 /// A Service behind it.
@@ -43,8 +43,23 @@ pub struct ExtensionServiceTarget {
     pub weight: Option<i64>,
 }
 
+/// How much may be under way.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CircuitBreakers {
+    /// Connections.
+    pub max_connections: Option<i64>,
+    /// Requests that wait for a connection.
+    pub max_pending_requests: Option<i64>,
+    /// Requests.
+    pub max_requests: Option<i64>,
+    /// Requests that are tried again.
+    pub max_retries: Option<i64>,
+    /// Connections to one endpoint.
+    pub per_host_max_connections: Option<i64>,
+}
+
 pub(in crate::apis) fn decode(mut document: Value, found: &mut Found) -> Option<Body> {
     let spec = found.typed("spec", &document.get_mut("spec").map(Value::take).unwrap_or_default())?;
-    found.unserved("spec".into());
     Some(Body::ExtensionService(Arc::new(spec)))
 }

@@ -1,4 +1,4 @@
-//! Who is asked before requests pass: authorization servers, makers of tokens, global rate limits. Read, not served yet.
+//! Who is asked before requests pass: authorization servers, makers of tokens, global rate limits.
 
 use std::sync::Arc;
 

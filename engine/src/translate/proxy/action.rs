@@ -4,16 +4,20 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::auth::HostAuth;
+use super::jwt::{self, HostJwt};
 use super::timeouts::{self, Limit};
-use super::{cookies, headers, policy, service, upstream};
+use super::{cookies, headers, limits, policy, service, upstream};
 use crate::apis::contour::route::{DirectResponsePolicy, RequestRedirectPolicy, Route};
 use crate::check;
 use crate::fault::Class;
+use crate::features::chain::Guards;
 use crate::features::cookies::CookieRewrite;
 use crate::features::cors::Cors;
 use crate::features::headers::HeaderEdits;
 use crate::features::ip_filter::IpFilter;
 use crate::features::local_rate_limit::LocalRateLimit;
+use crate::features::rate_limit::GlobalLimit;
 use crate::features::redirect::{Redirect, Scheme};
 use crate::features::rewrite::{PathRewrite, Rewrite};
 use crate::features::timeout::Timeouts;
@@ -23,6 +27,7 @@ use crate::proxies::finding::Finding;
 use crate::proxies::path::Path;
 use crate::proxies::rewrite::{self, Selected};
 use crate::proxies::tree::Leaf;
+use crate::settings::Settings;
 use crate::translate::overlay::Closing;
 use crate::translate::reader::Reader;
 
@@ -36,6 +41,21 @@ pub(super) struct Guard {
     pub(super) cors: Option<Cors>,
     /// Who may come in, by address.
     pub(super) ip_filter: Option<IpFilter>,
+    /// Who is asked whether requests may pass.
+    pub(super) auth: Option<HostAuth>,
+    /// Who makes tokens.
+    pub(super) jwt: Option<HostJwt>,
+    /// How often requests may come to one Envoy, those to all routes together.
+    pub(super) local: Option<LocalRateLimit>,
+    /// How often requests may come to all Envoys.
+    pub(super) global: Option<GlobalLimit>,
+}
+
+impl Guard {
+    /// Does something guard a route of which nothing else is known?
+    fn is_guarding(&self) -> bool {
+        self.ip_filter.is_some() || self.auth.is_some() || self.jwt.is_some() || self.global.is_some()
+    }
 }
 
 /// A route that can be served.
@@ -49,6 +69,7 @@ pub(super) struct Made {
     pub(super) cors: Option<Cors>,
     pub(super) ip_filter: Option<IpFilter>,
     pub(super) rate_limit: Option<LocalRateLimit>,
+    pub(super) guards: Guards,
     pub(super) cookies: Vec<CookieRewrite>,
     pub(super) backends: BTreeSet<Backend>,
     /// Is it served without TLS too?
@@ -111,6 +132,13 @@ impl Context<'_, '_> {
         format!("{field}: {message}").into()
     }
 
+    /// What was told last is of this class.
+    pub(super) fn of_class(&mut self, class: Class) {
+        if let Some(found) = self.findings.last_mut() {
+            found.class = class;
+        }
+    }
+
     /// Tells what has no effect.
     pub(super) fn warn(&mut self, below: &str, kind: &'static str, reason: &'static str, message: &str) {
         let field = format!("{}.{below}", self.field);
@@ -124,18 +152,19 @@ pub(super) fn make(
     section: &str,
     route: &Route,
     guard: Option<&Guard>,
+    settings: &Settings,
     reader: &mut Reader<'_>,
     findings: &mut Vec<Finding>,
 ) -> Result<Made, Trouble> {
     let lists = [&route.ip_allow_policy, &route.ip_deny_policy];
-    let limited = route.rate_limit_policy.is_some();
+    let limited = route.rate_limit_policy.is_some() || route.jwt_verification_policy.is_some();
     let filtered = limited || lists.into_iter().flatten().any(|list| !list.is_empty());
-    let is_guarded = filtered || guard.is_none_or(|guard| guard.ip_filter.is_some());
+    let is_guarded = filtered || guard.is_none_or(Guard::is_guarding);
     let mut context = Context { leaf, section, field: format!("spec.{section}"), is_guarded, reader, findings };
     let context = &mut context;
     let ip_filter = policy::ip_filter(route.ip_allow_policy.as_deref(), route.ip_deny_policy.as_deref())
         .map_err(|(field, reason, message)| context.guarded(field, "IPFilterError", reason, &message))?;
-    not_served(context, route)?;
+    let guards = guards(context, route, guard, settings)?;
     let rate_limit = policy::rate_limit(route.rate_limit_policy.as_ref()).map_err(|message| {
         context.guarded(
             "rateLimitPolicy",
@@ -172,6 +201,7 @@ pub(super) fn make(
             return Err(context.invalid("services", "RouteError", "RouteActionCountNotValid", message));
         }
     };
+    let secure = guards.ext_auth.is_some() || guards.jwt.is_some();
     let guard = guard.cloned().unwrap_or_default();
     Ok(Made {
         action,
@@ -182,38 +212,59 @@ pub(super) fn make(
         // What a route says itself stands in the place of what its host says.
         ip_filter: ip_filter.or(guard.ip_filter),
         rate_limit,
+        guards,
         cookies,
         backends,
-        permit_insecure: route.permit_insecure == Some(true),
+        permit_insecure: route.permit_insecure == Some(true) && !secure,
     })
 }
 
-/// What is not served yet: told, and the route closed where it would be open without it.
-fn not_served(context: &mut Context<'_, '_>, route: &Route) -> Result<(), Trouble> {
-    let why = "is not served by this version of Holdfast";
-    if route.rate_limit_policy.as_ref().is_some_and(|policy| policy.global.is_some()) {
-        let message = format!("rateLimitPolicy.global {why}; the route stays closed");
-        return Err(context.guarded("rateLimitPolicy.global", "RouteError", "RateLimitPolicyNotValid", &message));
-    }
-    if let Some(policy) = &route.jwt_verification_policy {
-        if let Some(provider) = policy.require.as_deref().filter(|provider| !provider.is_empty()) {
-            // Hosts with providers are closed as a whole.
-            let message = format!("Route references an undefined JWT provider {provider:?}; the route stays closed");
-            let (kind, reason) = ("JWTVerificationError", "JWTProviderNotDefined");
-            return Err(context.guarded("jwtVerificationPolicy.require", kind, reason, &message));
+/// Who is asked before requests pass, which token they must have, how often they may come to all Envoys.
+fn guards(
+    context: &mut Context<'_, '_>,
+    route: &Route,
+    guard: Option<&Guard>,
+    settings: &Settings,
+) -> Result<Guards, Trouble> {
+    let policy = route.auth_policy.as_ref();
+    let ext_auth = match guard.and_then(|guard| guard.auth.as_ref()) {
+        Some(auth) if auth.applies(policy) => Some(auth.of_route(policy).map_err(|wrong| {
+            let trouble = context.guarded("authPolicy", "AuthError", wrong.reason, &wrong.message);
+            context.of_class(wrong.class);
+            trouble
+        })?),
+        Some(_) => None,
+        None => {
+            if policy.is_some() {
+                let message = "authPolicy has no effect: the host has no authorization";
+                context.warn("authPolicy", "AuthError", "IgnoredField", message);
+            }
+            None
         }
-        context.warn(
-            "jwtVerificationPolicy",
-            "JWTVerificationError",
-            "NotServed",
-            "there is nothing to be switched off",
-        );
+    };
+    let host = guard.and_then(|guard| guard.jwt.as_ref());
+    let jwt = jwt::of_route(host, route.jwt_verification_policy.as_ref())
+        .map_err(|(field, reason, message)| context.guarded(field, "JWTVerificationError", reason, &message))?;
+    let own = route.rate_limit_policy.as_ref().and_then(|policy| policy.global.as_ref());
+    let rate_limit = match own {
+        None => guard.and_then(|guard| guard.global.clone()),
+        Some(own) => {
+            let owner = &context.leaf.owner;
+            limits::read(owner, context.section, own, settings, context.reader).map_err(|(class, why)| {
+                let message = format!("route.rateLimitPolicy is invalid: {why}");
+                let (kind, reason) = ("RouteError", "RateLimitPolicyNotValid");
+                let trouble = context.guarded("rateLimitPolicy.global", kind, reason, &message);
+                context.of_class(class);
+                trouble
+            })?
+        }
+    };
+    let secure = ext_auth.is_some() || jwt.is_some();
+    if secure && route.permit_insecure == Some(true) {
+        let message = "permitInsecure has no effect: authorization and tokens are served with TLS only";
+        context.warn("permitInsecure", "SpecError", "IgnoredField", message);
     }
-    if route.auth_policy.is_some() {
-        let message = "authPolicy has no effect: the host has no authorization";
-        context.warn("authPolicy", "AuthError", "NotServed", message);
-    }
-    Ok(())
+    Ok(Guards { ext_auth, jwt, rate_limit })
 }
 
 fn replacement(context: &mut Context<'_, '_>, route: &Route) -> Result<Option<Arc<str>>, Trouble> {

@@ -5,9 +5,13 @@
 //! the unit of blame and replacement is the single route.
 
 mod action;
+mod auth;
 mod cookies;
+pub(in crate::translate) mod extension;
 pub(super) mod headers;
 pub(in crate::translate) mod host;
+mod jwt;
+mod limits;
 pub(crate) mod listeners;
 pub(in crate::translate) mod neighbours;
 mod policy;

@@ -6,14 +6,16 @@ use std::time::Duration;
 use holdfast_graph::ObjectKey;
 
 use super::action::Guard;
-use super::headers;
+use super::auth::{self, HostAuth};
 use super::timeouts::{self, Limit};
+use super::{HOST, headers, jwt, limits};
 use crate::apis::contour::http_proxy::HttpProxy;
 use crate::apis::contour::policy::{
     CorsPolicy, HeadersPolicy, IpFilterPolicy, LoadBalancerPolicy, RateLimitPolicy, RetryPolicy,
 };
 use crate::apis::contour::route::InternalRedirectPolicy;
 use crate::check;
+use crate::fault::Class;
 use crate::features::cors::{Cors, ENTRIES_MAX};
 use crate::features::hash::{Hashed, HashedPart};
 use crate::features::internal_redirect::{CrossScheme, InternalRedirect};
@@ -22,6 +24,8 @@ use crate::features::local_rate_limit::LocalRateLimit;
 use crate::features::retry::Retry;
 use crate::features::upstream::Balance;
 use crate::proxies::finding::Finding;
+use crate::settings::Settings;
+use crate::translate::reader::Reader;
 
 /// Entries of one list of addresses, statuses or hashed parts.
 const LIST_MAX: usize = 256;
@@ -29,24 +33,50 @@ const LIST_MAX: usize = 256;
 const SESSION_COOKIE: &str = "X-Contour-Session-Affinity";
 
 /// The policies of a host; nothing where one of them cannot be served, so that the host is to be closed.
-pub(super) fn guard(key: &ObjectKey, proxy: &HttpProxy, findings: &mut Vec<Finding>) -> Result<Guard, ()> {
+pub(super) fn guard(
+    key: &ObjectKey,
+    proxy: &HttpProxy,
+    settings: &Settings,
+    reader: &mut Reader<'_>,
+    findings: &mut Vec<Finding>,
+) -> Result<Guard, ()> {
     let Some(host) = proxy.virtual_host.as_ref().and_then(|host| host.written.as_ref()) else { return Err(()) };
-    let before = findings.len();
+    let mut shut = false;
+    let mut told = |field: &str, kind: &'static str, reason: &'static str, class: Class, message: String| {
+        shut |= class != Class::Ignored;
+        let field = format!("spec.virtualhost.{field}");
+        findings.push(match class {
+            Class::Ignored => Finding::warning(key, field, kind, reason, message),
+            class => Finding::error(key, field, kind, reason, message).of_class(class),
+        });
+    };
+    let auth = auth::of_host(key, host, reader);
+    if let Some(HostAuth { server: Err(wrong), enabled, .. }) = &auth {
+        // Where nobody is asked unless a route says so, only such routes stay closed.
+        let class = if *enabled { wrong.class } else { Class::Ignored };
+        told(&wrong.field, "AuthError", wrong.reason, class, wrong.message.clone());
+    }
+    let jwt = jwt::of_host(key, host, settings, reader).unwrap_or_else(|wrong| {
+        told(&wrong.field, "JWTVerificationError", wrong.reason, wrong.class, wrong.message);
+        None
+    });
+    let mut limit_wrong = |class, why: String| {
+        let message = format!("Spec.VirtualHost.RateLimitPolicy is invalid: {why}");
+        told("rateLimitPolicy", "VirtualHostError", "RateLimitPolicyNotValid", class, message);
+    };
+    let local = rate_limit(host.rate_limit_policy.as_ref()).unwrap_or_else(|why| {
+        limit_wrong(Class::Invalid, why);
+        None
+    });
+    let global = host.rate_limit_policy.as_ref().and_then(|policy| policy.global.as_ref());
+    let global = global.map(|global| limits::read(key, HOST, global, settings, reader)).transpose();
+    let global = global.unwrap_or_else(|(class, why)| {
+        limit_wrong(class, why);
+        None
+    });
     let mut error = |field: &str, kind: &'static str, reason: &'static str, message: String| {
-        findings.push(Finding::error(key, format!("spec.virtualhost.{field}"), kind, reason, message));
+        told(field, kind, reason, Class::Invalid, message);
     };
-    let not_served = |what: &str| {
-        format!("Spec.VirtualHost.{what} is not served by this version of Holdfast; the host stays closed")
-    };
-    if host.authorization.is_some() {
-        error("authorization", "AuthError", "NotServed", not_served("Authorization"));
-    }
-    if host.jwt_providers.as_ref().is_some_and(|providers| !providers.is_empty()) {
-        error("jwtProviders", "JWTVerificationError", "NotServed", not_served("JWTProviders"));
-    }
-    if host.rate_limit_policy.is_some() {
-        error("rateLimitPolicy", "VirtualHostError", "RateLimitPolicyNotValid", not_served("RateLimitPolicy"));
-    }
     let cors = match host.cors_policy.as_ref().map(cors).transpose() {
         Ok(cors) => cors,
         Err(message) => {
@@ -61,7 +91,7 @@ pub(super) fn guard(key: &ObjectKey, proxy: &HttpProxy, findings: &mut Vec<Findi
             None
         }
     };
-    if findings.len() > before { Err(()) } else { Ok(Guard { cors, ip_filter }) }
+    if shut { Err(()) } else { Ok(Guard { cors, ip_filter, auth, jwt, local, global: global.flatten() }) }
 }
 
 /// Reads who may come in; the error has the field, the reason and a sentence.

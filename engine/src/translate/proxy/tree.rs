@@ -92,7 +92,7 @@ pub(in crate::translate) fn plan(
         let backends = stream.to.iter().flat_map(|stream| &stream.backends);
         plan.backends.extend(backends.map(|(backend, _)| backend.clone()));
     }
-    let guard = policy::guard(key, proxy, &mut plan.findings);
+    let guard = policy::guard(key, proxy, settings, reader, &mut plan.findings);
     place(&mut plan, claim);
     let mut made = Vec::new();
     let mut replacements = Vec::new();
@@ -113,7 +113,7 @@ pub(in crate::translate) fn plan(
             }
             (What::Route { .. }, None, _) => Err(Trouble::Invalid("it could not be read".into())),
             (What::Route { .. }, Some(route), None) => {
-                action::make(leaf, &section, route, guard.as_ref().ok(), reader, &mut plan.findings)
+                action::make(leaf, &section, route, guard.as_ref().ok(), settings, reader, &mut plan.findings)
             }
         };
         let replacement = one.as_mut().ok().and_then(|made| made.replacement.take());
@@ -126,6 +126,8 @@ pub(in crate::translate) fn plan(
     let shut = claim.closed || guard.is_err() || closed.get(key).is_some_and(|units| units.contains_key(HOST));
     if shut {
         host.close(&mut plan);
+    } else {
+        plan.host.rate_limit = guard.ok().and_then(|guard| guard.local);
     }
     for (place, served) in served.iter().enumerate().filter(|_| !shut) {
         let Some(made) = made.get(served.index) else { continue };
@@ -318,6 +320,7 @@ impl Host<'_> {
             route.cors.clone_from(&made.cors);
             route.ip_filter.clone_from(&made.ip_filter);
             route.rate_limit.clone_from(&made.rate_limit);
+            route.guards.clone_from(&made.guards);
             route.cookies.clone_from(&made.cookies);
         }
         let insecure =

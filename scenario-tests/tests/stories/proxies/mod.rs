@@ -1,11 +1,13 @@
 //! HTTPProxies through a real Envoy: includes, rewriting, duplicates, TLS, and what is broken beside what is not.
 
+mod auth;
 mod clients;
 mod conditions;
 mod cookies;
 mod faults;
 mod gateway;
 mod includes;
+mod limits;
 mod matching;
 mod nameless;
 mod policies;
@@ -13,6 +15,7 @@ mod requests;
 mod rewrites;
 mod streams;
 mod tls;
+mod tokens;
 
 use anyhow::{Result, ensure};
 use holdfast_scenario_tests::ask::{Ask, get};
@@ -21,6 +24,7 @@ use holdfast_scenario_tests::{Story, World, until};
 
 pub(crate) fn stories() -> Vec<Story> {
     [
+        auth::stories(),
         clients::stories(),
         conditions::stories(),
         cookies::stories(),
@@ -32,6 +36,8 @@ pub(crate) fn stories() -> Vec<Story> {
         policies::stories(),
         requests::stories(),
         rewrites::stories(),
+        limits::stories(),
+        tokens::stories(),
         streams::stories(),
         tls::stories(),
     ]

@@ -14,10 +14,11 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use holdfast_engine::apis::{Decoded, KINDS, decode};
 use holdfast_engine::engine::Event;
-use holdfast_engine::settings::{Replacement, Settings};
+use holdfast_engine::settings::{RateLimits, Replacement, Settings};
 use holdfast_engine::testing;
 use holdfast_graph::ObjectKey;
 
@@ -144,11 +145,24 @@ fn setting(settings: &mut Settings, entry: &str) -> Result<(), String> {
             settings.proxies.fallback_certificate = Some(ObjectKey::new("", "Secret", namespace, name));
         }
         ("gateway", _) => settings.proxies.gateway = Some(key(&format!("Gateway {value}"))?),
+        ("limits", _) => settings.proxies.rate_limit = Some(limits(value)?),
         ("roots", _) => settings.proxies.root_namespaces = vec![value.into()],
         ("re2", _) => settings.re2_program_size_max = number()?,
         _ => return Err(format!("setting {entry:?} is not known")),
     }
     Ok(())
+}
+
+/// A rate limit service by its name.
+fn limits(name: &str) -> Result<RateLimits, String> {
+    Ok(RateLimits {
+        service: key(&format!("ExtensionService {name}"))?,
+        domain: "golden".into(),
+        timeout: Duration::from_millis(100),
+        fail_open: false,
+        tell_clients: true,
+        resource_exhausted: false,
+    })
 }
 
 fn replacement(settings: &mut Settings) -> &mut Replacement {

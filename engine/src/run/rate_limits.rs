@@ -1,0 +1,92 @@
+//! Flags about limits that all Envoys share.
+
+use std::time::Duration;
+
+use clap::Args;
+use holdfast_graph::ObjectKey;
+
+use super::arguments::GatewayName;
+use super::failure::Failure;
+use crate::apis::scheme;
+use crate::check::duration;
+use crate::settings::RateLimits;
+
+/// Whose limits are meant where nothing is set.
+const DOMAIN_DEFAULT: &str = "contour";
+/// How long an answer may take where nothing is set.
+const TIMEOUT_DEFAULT: Duration = Duration::from_millis(100);
+/// The shortest and the longest time that an answer may take.
+const TIMEOUT_MIN: Duration = Duration::from_millis(1);
+const TIMEOUT_MAX: Duration = Duration::from_secs(60);
+
+/// Who keeps limits that all Envoys share.
+#[derive(Clone, Debug, Args)]
+pub struct RateLimitArgs {
+    /// The ExtensionService that keeps rate limits for all Envoys together; routes of HTTPProxies with such limits stay
+    /// closed without it
+    #[arg(long, env = "CONTROLLER_RATE_LIMIT_SERVICE", value_name = "NAMESPACE/NAME")]
+    #[arg(value_parser = extension_service)]
+    pub rate_limit_service: Option<ObjectKey>,
+    /// The domain that it is told, of which its limits are [default: contour]
+    #[arg(long, env = "CONTROLLER_RATE_LIMIT_DOMAIN", value_name = "NAME")]
+    #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    pub rate_limit_domain: Option<String>,
+    /// How long it may take to answer, unless its timeoutPolicy says so [default: 100ms]
+    #[arg(long, env = "CONTROLLER_RATE_LIMIT_TIMEOUT", value_name = "DURATION", value_parser = answer_timeout)]
+    pub rate_limit_timeout: Option<Duration>,
+    /// Let requests pass where it does not answer
+    #[arg(long, env = "CONTROLLER_RATE_LIMIT_FAIL_OPEN", value_name = "BOOL", default_value_t = false)]
+    #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
+    pub rate_limit_fail_open: bool,
+    /// Tell clients how much is left, in X-RateLimit headers
+    #[arg(long, env = "CONTROLLER_RATE_LIMIT_HEADERS", value_name = "BOOL", default_value_t = false)]
+    #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
+    pub rate_limit_headers: bool,
+    /// Answer gRPC calls over the limit with RESOURCE_EXHAUSTED and not with UNAVAILABLE
+    #[arg(long, env = "CONTROLLER_RATE_LIMIT_RESOURCE_EXHAUSTED", value_name = "BOOL", default_value_t = false)]
+    #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
+    pub rate_limit_resource_exhausted: bool,
+}
+
+fn extension_service(text: &str) -> Result<ObjectKey, String> {
+    let wrong = || "an ExtensionService is named as NAMESPACE/NAME".to_owned();
+    text.parse::<GatewayName>().map_err(|_| wrong())?;
+    let (namespace, name) = text.split_once('/').ok_or_else(wrong)?;
+    Ok(scheme::extension_key(namespace, name))
+}
+
+fn answer_timeout(text: &str) -> Result<Duration, String> {
+    let timeout = duration::duration(text).map_err(|fault| fault.to_string())?;
+    let in_range = (TIMEOUT_MIN..=TIMEOUT_MAX).contains(&timeout);
+    if in_range { Ok(timeout) } else { Err(format!("from {TIMEOUT_MIN:?} to {TIMEOUT_MAX:?}")) }
+}
+
+impl RateLimitArgs {
+    /// The settings; none without a service.
+    ///
+    /// # Errors
+    /// Where something else is set without it.
+    pub fn settings(&self) -> Result<Option<RateLimits>, Failure> {
+        let others = [
+            ("--rate-limit-domain", self.rate_limit_domain.is_some()),
+            ("--rate-limit-timeout", self.rate_limit_timeout.is_some()),
+            ("--rate-limit-fail-open", self.rate_limit_fail_open),
+            ("--rate-limit-headers", self.rate_limit_headers),
+            ("--rate-limit-resource-exhausted", self.rate_limit_resource_exhausted),
+        ];
+        let Some(service) = &self.rate_limit_service else {
+            return match others.iter().find(|(_, set)| *set) {
+                Some((flag, _)) => Err(Failure::usage(format!("{flag} needs --rate-limit-service"))),
+                None => Ok(None),
+            };
+        };
+        Ok(Some(RateLimits {
+            service: service.clone(),
+            domain: self.rate_limit_domain.as_deref().unwrap_or(DOMAIN_DEFAULT).into(),
+            timeout: self.rate_limit_timeout.unwrap_or(TIMEOUT_DEFAULT),
+            fail_open: self.rate_limit_fail_open,
+            tell_clients: self.rate_limit_headers,
+            resource_exhausted: self.rate_limit_resource_exhausted,
+        }))
+    }
+}

@@ -1,0 +1,102 @@
+//! Limits that all Envoys share: what requests are counted by, and the service that counts.
+
+use std::sync::Arc;
+
+use holdfast_graph::{ObjectKey, Role};
+
+use super::extension;
+use super::timeouts::Limit;
+use crate::apis::contour::guard::{GlobalRateLimitPolicy, RateLimitEntry};
+use crate::fault::Class;
+use crate::features::rate_limit::{Descriptor, Entry, GlobalLimit, RateLimitService};
+use crate::features::remote::Remote;
+use crate::proxies::conditions;
+use crate::settings::Settings;
+use crate::translate::narrow;
+use crate::translate::reader::Reader;
+
+/// The name of the filter.
+const FILTER: &str = "rate_limit";
+
+/// Reads what requests are counted by; nothing where nothing is.
+pub(super) fn read(
+    owner: &ObjectKey,
+    section: &str,
+    written: &GlobalRateLimitPolicy,
+    settings: &Settings,
+    reader: &mut Reader<'_>,
+) -> Result<Option<GlobalLimit>, (Class, String)> {
+    let invalid = |message: String| (Class::Invalid, message);
+    let descriptors = written.descriptors.as_deref().unwrap_or_default();
+    if written.disabled == Some(true) && descriptors.is_empty() {
+        return Ok(None);
+    }
+    let descriptor = |descriptor: &crate::apis::contour::guard::RateLimitDescriptor| -> Result<Descriptor, String> {
+        descriptor.entries.as_deref().unwrap_or_default().iter().map(|written| entry(written, settings)).collect()
+    };
+    let descriptors = descriptors.iter().map(descriptor).collect::<Result<Vec<_>, _>>().map_err(invalid)?;
+    if descriptors.is_empty() {
+        return Err(invalid("there is no descriptor to count requests by".into()));
+    }
+    let service = service(owner, section, settings, reader)?;
+    let limit = GlobalLimit { service, descriptors };
+    match limit.check().into_iter().next() {
+        Some(flaw) => Err(invalid(format!("{}: {}", flaw.field, flaw.message))),
+        None => Ok(Some(limit)),
+    }
+}
+
+fn entry(written: &RateLimitEntry, settings: &Settings) -> Result<Entry, String> {
+    let RateLimitEntry { generic_key, request_header, request_header_value_match, remote_address } = written;
+    let text = |text: &Option<Arc<str>>| text.clone().unwrap_or_else(|| "".into());
+    match (generic_key, request_header, request_header_value_match, remote_address) {
+        (Some(generic), None, None, None) => {
+            let key = generic.key.clone().filter(|key| !key.is_empty());
+            Ok(Entry::Generic { key, value: text(&generic.value) })
+        }
+        (None, Some(header), None, None) => {
+            Ok(Entry::Header { name: text(&header.header_name), key: text(&header.descriptor_key) })
+        }
+        (None, None, Some(matched), None) => {
+            let headers = matched.headers.as_deref().unwrap_or_default();
+            let headers = conditions::read_headers(headers, narrow::limits(settings))?;
+            let expect = matched.expect_match.unwrap_or(true);
+            Ok(Entry::HeaderMatch { headers, expect, value: text(&matched.value) })
+        }
+        (None, None, None, Some(_)) => Ok(Entry::RemoteAddress),
+        _ => Err("rate limit descriptor entry must have exactly one field set".into()),
+    }
+}
+
+/// The service that counts, as operators set it. Without it nothing would be limited.
+fn service(
+    owner: &ObjectKey,
+    section: &str,
+    settings: &Settings,
+    reader: &mut Reader<'_>,
+) -> Result<Arc<RateLimitService>, (Class, String)> {
+    let Some(set) = &settings.proxies.rate_limit else {
+        let message = "there is no rate limit service: set --rate-limit-service";
+        return Err((Class::Referential, message.into()));
+    };
+    reader.edge(owner, section, &set.service, Role::Requires);
+    let found = extension::read(&set.service, reader);
+    let Some((group, response)) = found.and_then(|extension| Some((extension.group?, extension.response))) else {
+        let message = format!("rate limit service: extension service {:?} not found", set.service.namespaced_name());
+        return Err((Class::Referential, message));
+    };
+    let timeout = match response {
+        Limit::After(limit) => limit,
+        Limit::Default | Limit::Off => set.timeout,
+    };
+    Ok(Arc::new(RateLimitService {
+        name: FILTER.into(),
+        owners: vec![set.service.clone()],
+        remote: Remote::Group(group),
+        domain: set.domain.clone(),
+        timeout,
+        fail_open: set.fail_open,
+        tell_clients: set.tell_clients,
+        resource_exhausted: set.resource_exhausted,
+    }))
+}

@@ -1,0 +1,138 @@
+//! Authorization servers, over gRPC and over HTTP: whoever says the word may pass.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use anyhow::Result;
+use bytes::Bytes;
+use envoy_types::pb::envoy::config::core::v3::{HeaderValue, HeaderValueOption};
+use envoy_types::pb::envoy::service::auth::v3::authorization_server::{Authorization, AuthorizationServer};
+use envoy_types::pb::envoy::service::auth::v3::check_response::HttpResponse;
+use envoy_types::pb::envoy::service::auth::v3::{CheckRequest, CheckResponse, DeniedHttpResponse, OkHttpResponse};
+use envoy_types::pb::envoy::r#type::v3::HttpStatus;
+use envoy_types::pb::google::rpc::Status as RpcStatus;
+use http_body_util::Full;
+use hyper::Response;
+use tokio_stream::wrappers::TcpListenerStream;
+
+use super::{Running, lock};
+
+/// The `authorization` header of those who may pass.
+pub const WORD: &str = "let me in";
+/// The header that back ends of authorized requests see.
+pub const USER_HEADER: &str = "x-user";
+/// Its value.
+pub const USER: &str = "alice";
+/// The status of those who may not.
+pub const REFUSED: u16 = 401;
+/// `PERMISSION_DENIED` of gRPC.
+const PERMISSION_DENIED: i32 = 7;
+
+/// What a server was told of one request.
+#[derive(Clone, Debug, Default)]
+pub struct Check {
+    /// Path, with what stands before it.
+    pub path: String,
+    /// Headers.
+    pub headers: BTreeMap<String, String>,
+    /// What the route says; over gRPC only.
+    pub context: BTreeMap<String, String>,
+    /// The body, or a part of it; over gRPC only.
+    pub body: String,
+}
+
+type Checks = Arc<Mutex<Vec<Check>>>;
+
+/// An authorization server.
+#[derive(Debug)]
+pub struct Authorizer {
+    running: Running,
+    checks: Checks,
+}
+
+impl Authorizer {
+    /// One that is asked over gRPC.
+    pub async fn grpc() -> Result<Self> {
+        let (listener, address) = super::bind().await?;
+        let checks = Checks::default();
+        let server = AuthorizationServer::new(Grpc { checks: checks.clone() });
+        let task = tokio::spawn(async move {
+            let incoming = TcpListenerStream::new(listener);
+            let _ = tonic::transport::Server::builder().add_service(server).serve_with_incoming(incoming).await;
+        });
+        Ok(Self { running: Running { address, task }, checks })
+    }
+
+    /// One that is asked over HTTP.
+    pub async fn http() -> Result<Self> {
+        let checks = Checks::default();
+        let noted = checks.clone();
+        let running = super::answering(move |request| {
+            let headers = request.headers().iter();
+            let headers =
+                headers.map(|(name, value)| (name.to_string(), value.to_str().unwrap_or_default().to_owned()));
+            let check = Check { path: request.uri().to_string(), headers: headers.collect(), ..Check::default() };
+            let may_pass = check.may_pass();
+            lock(&noted).push(check);
+            let response = Response::builder().status(if may_pass { 200 } else { REFUSED });
+            let response = if may_pass { response.header(USER_HEADER, USER) } else { response };
+            response.body(Full::new(Bytes::from("asked over HTTP"))).unwrap_or_default()
+        })
+        .await?;
+        Ok(Self { running, checks })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.running.address
+    }
+
+    /// What it was told so far.
+    pub fn checks(&self) -> Vec<Check> {
+        lock(&self.checks).clone()
+    }
+}
+
+impl Check {
+    fn may_pass(&self) -> bool {
+        self.headers.get("authorization").is_some_and(|said| said == WORD)
+    }
+}
+
+struct Grpc {
+    checks: Checks,
+}
+
+#[tonic::async_trait]
+impl Authorization for Grpc {
+    async fn check(
+        &self,
+        request: tonic::Request<CheckRequest>,
+    ) -> Result<tonic::Response<CheckResponse>, tonic::Status> {
+        let attributes = request.into_inner().attributes.unwrap_or_default();
+        let http = attributes.request.and_then(|request| request.http).unwrap_or_default();
+        let check = Check {
+            path: http.path,
+            headers: http.headers.into_iter().collect(),
+            context: attributes.context_extensions.into_iter().collect(),
+            body: http.body,
+        };
+        let may_pass = check.may_pass();
+        lock(&self.checks).push(check);
+        let (code, response) = if may_pass {
+            let header = HeaderValue { key: USER_HEADER.into(), value: USER.into(), ..Default::default() };
+            let headers = vec![HeaderValueOption { header: Some(header), ..Default::default() }];
+            (0, HttpResponse::OkResponse(OkHttpResponse { headers, ..Default::default() }))
+        } else {
+            let status = Some(HttpStatus { code: REFUSED.into() });
+            let body = "asked over gRPC".to_owned();
+            (PERMISSION_DENIED, HttpResponse::DeniedResponse(DeniedHttpResponse { status, body, ..Default::default() }))
+        };
+        Ok(tonic::Response::new(CheckResponse {
+            status: Some(RpcStatus { code, ..Default::default() }),
+            http_response: Some(response),
+            ..Default::default()
+        }))
+    }
+}

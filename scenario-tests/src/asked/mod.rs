@@ -1,0 +1,67 @@
+//! Whom Envoy asks before requests pass: small, but real, authorization servers, makers of tokens, rate limit services.
+//!
+//! Each listens on a free loopback port until it is dropped.
+
+pub mod auth;
+pub mod limits;
+pub mod tokens;
+
+use std::convert::Infallible;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use anyhow::Result;
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+/// A server that ends when it is dropped.
+#[derive(Debug)]
+struct Running {
+    address: SocketAddr,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn bind() -> Result<(TcpListener, SocketAddr)> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+    let address = listener.local_addr()?;
+    Ok((listener, address))
+}
+
+/// Answers requests over HTTP/1 and HTTP/2.
+async fn answering(
+    answer: impl Fn(&Request<Incoming>) -> Response<Full<Bytes>> + Send + Sync + 'static,
+) -> Result<Running> {
+    let (listener, address) = bind().await?;
+    let answer = Arc::new(answer);
+    let task = tokio::spawn(async move {
+        let mut connections = tokio::task::JoinSet::new();
+        while let Ok((stream, _)) = listener.accept().await {
+            let answer = answer.clone();
+            connections.spawn(async move {
+                let service = service_fn(move |request: Request<Incoming>| {
+                    let response = answer(&request);
+                    async move { Ok::<_, Infallible>(response) }
+                });
+                let _ = auto::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), service).await;
+            });
+        }
+    });
+    Ok(Running { address, task })
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

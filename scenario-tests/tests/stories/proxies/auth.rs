@@ -1,0 +1,334 @@
+//! Authorization of HTTPProxies: a server is asked before requests pass, over gRPC and HTTP. Whatever is broken about it,
+//! nobody passes without having been asked about.
+
+use std::net::SocketAddr;
+
+use anyhow::{Result, ensure};
+use holdfast_scenario_tests::asked::auth::{Authorizer, REFUSED, USER, USER_HEADER, WORD};
+use holdfast_scenario_tests::hammer::Shot;
+use holdfast_scenario_tests::manifests::{documents, service};
+use holdfast_scenario_tests::tls::Certificate;
+use holdfast_scenario_tests::{Ask, Hammer, Story, World, stories, until};
+use hyper::Method;
+
+use super::{Served, proxy, serve};
+
+pub(crate) fn stories() -> Vec<Story> {
+    stories!(
+        "proxies::auth",
+        true,
+        [
+            asked_over_grpc,
+            asked_over_http,
+            nobody_passes_while_it_is_edited,
+            switched_on_by_a_route_only,
+            several_services_with_shares,
+            preflights_are_answered_before,
+        ]
+    )
+}
+
+/// An ExtensionService with one Service of this address.
+pub(super) fn extension(namespace: &str, name: &str, protocol: &str, address: SocketAddr) -> String {
+    documents(&[
+        service(namespace, name, None, &[address]),
+        format!(
+            "apiVersion: projectcontour.io/v1alpha1\nkind: ExtensionService\n\
+             metadata: {{name: {name}, namespace: {namespace}}}\n\
+             spec: {{protocol: {protocol}, services: [{{name: {name}, port: 8080}}], timeoutPolicy: {{response: 5s}}}}\n"
+        ),
+    ])
+}
+
+/// A host with TLS; `guard` are fields of its virtual host, `routes` its routes.
+pub(super) fn secure(guard: &str, routes: &str) -> String {
+    proxy(
+        "shop",
+        "shop",
+        &format!(
+            "virtualhost:\n  fqdn: shop.example.com\n  tls: {{secretName: cert}}\n{}\nroutes:\n{routes}",
+            guard.trim_end().lines().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
+        ),
+    )
+}
+
+/// The certificate of that host, written down.
+pub(super) fn certificate(world: &World) -> Result<Certificate> {
+    let certificate = Certificate::of(&["shop.example.com"])?;
+    world.write("cert.yaml", certificate.secret("shop", "cert"))?;
+    Ok(certificate)
+}
+
+/// A request to that host with TLS.
+pub(super) fn ask(served: &Served, certificate: &Certificate, path: &str) -> Ask {
+    let ask = holdfast_scenario_tests::ask::get(served.https, path);
+    ask.host("shop.example.com").tls(certificate.trust("shop.example.com"))
+}
+
+/// Stands for a connection that is refused: of a host that cannot be read nobody knows whether it has TLS.
+pub(super) const REFUSED_CONNECTION: u16 = 0;
+
+/// Sends the request again and again until there is no connection for it.
+pub(super) async fn comes_to_be_refused(ask: &Ask) -> Result<()> {
+    until("the connection is refused", || async {
+        ensure!(ask.send().await.is_err(), "it is served");
+        Ok(())
+    })
+    .await
+}
+
+/// Is it anything but an answer of a back end?
+pub(super) fn did_not_pass(shot: &Shot) -> bool {
+    !matches!(shot, Shot::Answer { pod, .. } if !pod.is_empty())
+}
+
+const ROUTES: &str = "- services: [{name: echo, port: 8080}]
+- conditions: [{prefix: /open}]
+  authPolicy: {disabled: true}
+  services: [{name: echo, port: 8080}]
+- conditions: [{prefix: /plain}]
+  permitInsecure: true
+  services: [{name: echo, port: 8080}]
+- conditions: [{prefix: /more}]
+  authPolicy: {context: {route: more, host: other}}
+  services: [{name: echo, port: 8080}]";
+
+const GRPC: &str = "authorization:
+  extensionRef: {name: auth, namespace: infra}
+  authPolicy: {context: {host: shop, team: a}}
+  withRequestBody: {maxRequestBytes: 4, allowPartialMessage: true}";
+
+async fn asked_over_grpc(world: World) -> Result<()> {
+    let _echo = world.backend_in("shop", "echo", None).await?;
+    let (server, certificate) = (Authorizer::grpc().await?, certificate(&world)?);
+    world.write("auth.yaml", extension("infra", "auth", "h2c", server.address()))?;
+    world.write("proxy.yaml", secure(GRPC, ROUTES))?;
+    let served = serve(&world).await?;
+    let ask = |path: &str| ask(&served, &certificate, path);
+    let reply = ask("/").header("authorization", WORD).body("123456").comes_to_reach("echo").await?;
+    ensure!(reply.echo()?.header(USER_HEADER) == [USER], "the back end is not told who it is");
+    ensure!(ask("/").answers(REFUSED).await?.body == "asked over gRPC", "its answer is not passed on");
+    ask("/open").reaches("echo").await?;
+    ask("/more").answers(REFUSED).await?;
+    let checks = server.checks();
+    let told = |path: &str| checks.iter().rev().find(|check| check.path == path).cloned().unwrap_or_default();
+    ensure!(checks.iter().any(|check| check.body == "1234"), "the body is not told: {checks:?}");
+    ensure!(told("/").context == [("host".into(), "shop".into()), ("team".into(), "a".into())].into(), "{checks:?}");
+    let merged = [("host", "other"), ("route", "more"), ("team", "a")];
+    let merged = merged.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    ensure!(told("/more").context == merged.into(), "{checks:?}");
+    ensure!(!checks.iter().any(|check| check.path == "/open"), "it was asked about what is open");
+    // Without TLS nobody is asked, and nothing is open.
+    for path in ["/", "/open", "/plain"] {
+        served.get("shop.example.com", path).answers(301).await?;
+    }
+    served.comes_to_be("shop", "shop", "valid").await
+}
+
+async fn asked_over_http(world: World) -> Result<()> {
+    let _echo = world.backend_in("shop", "echo", None).await?;
+    let (server, certificate) = (Authorizer::http().await?, certificate(&world)?);
+    world.write("auth.yaml", extension("shop", "auth", "http/1.1", server.address()))?;
+    let guard = "authorization:
+  extensionRef: {name: auth}
+  serviceType: http
+  httpSettings:
+    pathPrefix: /check
+    allowedAuthorizationHeaders: [{exact: x-token}, {prefix: x-client-}]
+    allowedUpstreamHeaders: [{exact: x-user}]";
+    let routes = "- services: [{name: echo, port: 8080}]";
+    world.write("proxy.yaml", secure(guard, routes))?;
+    let served = serve(&world).await?;
+    let ask = |path: &str| ask(&served, &certificate, path);
+    let passing = ask("/a?b=c").header("authorization", WORD).header("x-token", "1").header("x-client-id", "2");
+    let reply = passing.header("x-other", "3").comes_to_reach("echo").await?;
+    ensure!(reply.echo()?.header(USER_HEADER) == [USER], "the back end is not told who it is");
+    let checks = server.checks();
+    let check = checks.last().cloned().unwrap_or_default();
+    ensure!(check.path == "/check/a?b=c", "{check:?}");
+    let told = |name: &str| check.headers.get(name).map(String::as_str);
+    ensure!(told("x-token") == Some("1") && told("x-client-id") == Some("2"), "{check:?}");
+    ensure!(told("x-other").is_none(), "{check:?}");
+    ensure!(ask("/").answers(REFUSED).await?.body == "asked over HTTP", "its answer is not passed on");
+    // A header of the client's is not what the server said.
+    let reply = ask("/").header("authorization", WORD).header(USER_HEADER, "mallory").reaches("echo").await?;
+    ensure!(reply.echo()?.header(USER_HEADER) == [USER], "{:?}", reply.echo()?.header(USER_HEADER));
+    // Over HTTP there is no context: what asks for it is closed.
+    let routes = format!(
+        "{routes}\n  authPolicy: {{context: {{a: b}}}}\n- conditions: [{{prefix: /fine}}]\n  services: [{{name: echo, port: 8080}}]"
+    );
+    world.write("proxy.yaml", secure(guard, &routes))?;
+    ask("/").header("authorization", WORD).comes_to_answer(404).await?;
+    ask("/fine").header("authorization", WORD).reaches("echo").await?;
+    ask("/fine").answers(REFUSED).await.map(drop)
+}
+
+async fn nobody_passes_while_it_is_edited(world: World) -> Result<()> {
+    let _echo = world.backend_in("shop", "echo", None).await?;
+    let (server, certificate) = (Authorizer::grpc().await?, certificate(&world)?);
+    let working = || extension("infra", "auth", "h2c", server.address());
+    world.write("auth.yaml", working())?;
+    let routes = "- services: [{name: echo, port: 8080}]";
+    let guard = |rest: &str| format!("authorization:\n  extensionRef: {{name: auth, namespace: infra}}\n{rest}");
+    let whole = secure(&guard(""), routes);
+    world.write("proxy.yaml", &whole)?;
+    // Others on the same ports are served all the while.
+    world.write(
+        "other.yaml",
+        proxy("shop", "other", &format!("virtualhost: {{fqdn: other.example.com}}\nroutes:\n{routes}")),
+    )?;
+    let served = serve(&world).await?;
+    let ask = |path: &str| ask(&served, &certificate, path);
+    let known = || ask("/").header("authorization", WORD);
+    known().comes_to_reach("echo").await?;
+    served.get("other.example.com", "/").comes_to_reach("echo").await?;
+    let unknown = [ask("/"), ask("/new"), ask("/").http2()];
+    let hammers = [Hammer::start(unknown.clone()), Hammer::start_kept(unknown)];
+    let others = Hammer::start([served.get("other.example.com", "/")]);
+    // The server's object is gone, refers to nothing, cannot be read; the server itself does not answer.
+    let gone = Authorizer::grpc().await?;
+    let nowhere = gone.address();
+    drop(gone);
+    let broken = [
+        (None, 500),
+        (Some(working().replace("port: 8080}]", "port: 9}]")), 500),
+        (Some(working().replace("protocol: h2c", "protocol: carrier-pigeon")), 500),
+        (Some(working().replace("protocol: h2c", "protocol: {}")), 500),
+        (Some(extension("infra", "auth", "h2c", nowhere)), 403),
+    ];
+    for (content, status) in broken {
+        match &content {
+            Some(content) => world.write("auth.yaml", content)?,
+            None => world.delete("auth.yaml")?,
+        }
+        known().comes_to_answer(status).await?;
+        world.write("auth.yaml", working())?;
+        known().comes_to_reach("echo").await?;
+    }
+    // The same of what the host says; other settings take effect at once.
+    let edits = [
+        (guard("  responseTimeout: soon"), 500),
+        (guard("  serviceType: http\n  httpSettings: {allowedUpstreamHeaders: [{}]}"), 500),
+        (guard("  withRequestBody: {maxRequestBytes: -1}"), 500),
+        (guard("  responseTimeout: 3s"), 200),
+        (guard("  failOpen: true"), 200),
+        (guard("  nonsense: {}"), 200),
+        ("authorization: nonsense".to_owned(), REFUSED_CONNECTION),
+        (guard("").replace("infra}", "infra, apiVersion: v9}"), 500),
+        (guard("").replace("auth,", "another,"), 500),
+    ];
+    for (edit, status) in edits {
+        world.write(
+            "proxy.yaml",
+            secure(
+                &edit,
+                &format!("{routes}\n- conditions: [{{prefix: /new}}]\n  services: [{{name: echo, port: 8080}}]"),
+            ),
+        )?;
+        match status {
+            200 => drop(known().path("/new").comes_to_reach("echo").await?),
+            REFUSED_CONNECTION => comes_to_be_refused(&known()).await?,
+            status => drop(known().path("/new").comes_to_answer(status).await?),
+        }
+        world.write("proxy.yaml", &whole)?;
+        known().comes_to_reach("echo").await?;
+    }
+    for hammer in hammers {
+        hammer.goes_on(20).await?;
+        hammer.stop_expecting(did_not_pass).await?;
+    }
+    others.stop_expecting(Shot::is_ok).await?;
+    until("the server's object is told of", || async {
+        let statuses = served.holdfast.diagnostics("/debug/statuses").await?.to_string();
+        ensure!(statuses.contains("Valid ExtensionService"), "{statuses}");
+        Ok(())
+    })
+    .await
+}
+
+async fn switched_on_by_a_route_only(world: World) -> Result<()> {
+    let _echo = world.backend_in("shop", "echo", None).await?;
+    let (server, certificate) = (Authorizer::grpc().await?, certificate(&world)?);
+    let guard = "authorization:\n  extensionRef: {name: auth}\n  authPolicy: {disabled: true}";
+    let routes = "- services: [{name: echo, port: 8080}]
+- conditions: [{prefix: /asked}]
+  authPolicy: {disabled: false}
+  services: [{name: echo, port: 8080}]";
+    world.write("proxy.yaml", secure(guard, routes))?;
+    let served = serve(&world).await?;
+    let ask = |path: &str| ask(&served, &certificate, path);
+    // Without a server only that route is closed.
+    ask("/").comes_to_reach("echo").await?;
+    ask("/asked").header("authorization", WORD).answers(404).await?;
+    world.write("auth.yaml", extension("shop", "auth", "h2c", server.address()))?;
+    ask("/asked").header("authorization", WORD).comes_to_reach("echo").await?;
+    ask("/asked").answers(REFUSED).await?;
+    ask("/").reaches("echo").await.map(drop)
+}
+
+async fn several_services_with_shares(world: World) -> Result<()> {
+    let _echo = world.backend_in("shop", "echo", None).await?;
+    let certificate = certificate(&world)?;
+    let servers = [Authorizer::grpc().await?, Authorizer::grpc().await?, Authorizer::grpc().await?];
+    let services: Vec<String> = servers
+        .iter()
+        .zip(["a", "b", "c"])
+        .map(|(server, name)| service("shop", name, None, &[server.address()]))
+        .collect();
+    world.write("services.yaml", documents(&services))?;
+    let extension = "apiVersion: projectcontour.io/v1alpha1\nkind: ExtensionService\nmetadata: {name: auth, namespace: shop}\n\
+                     spec:\n  protocol: h2c\n  timeoutPolicy: {response: 5s}\n  circuitBreakerPolicy: {maxRequests: 100, perHostMaxConnections: 10}\n  \
+                     services: [{name: a, port: 8080, weight: 3}, {name: b, port: 8080, weight: 1}, {name: c, port: 8080}]\n";
+    world.write("auth.yaml", extension)?;
+    world.write(
+        "proxy.yaml",
+        secure("authorization:\n  extensionRef: {name: auth}", "- services: [{name: echo, port: 8080}]"),
+    )?;
+    let served = serve(&world).await?;
+    let known = ask(&served, &certificate, "/").header("authorization", WORD);
+    known.comes_to_reach("echo").await?;
+    until("two of them are asked, one more often", || async {
+        for _ in 0..20 {
+            known.reaches("echo").await?;
+        }
+        let asked: Vec<usize> = servers.iter().map(|server| server.checks().len()).collect();
+        ensure!(matches!(asked[..], [a, b, 0] if b > 0 && a > b), "{asked:?}");
+        Ok(())
+    })
+    .await?;
+    // Endpoints take their quick path: a new address is asked at once.
+    let moved = Authorizer::grpc().await?;
+    let services = [service("shop", "a", None, &[moved.address()]), service("shop", "b", None, &[moved.address()])];
+    world.write("services.yaml", documents(&[&services[..], &[service("shop", "c", None, &[])]].concat()))?;
+    until("the new address is asked", || async {
+        known.reaches("echo").await?;
+        ensure!(!moved.checks().is_empty(), "not yet");
+        Ok(())
+    })
+    .await
+}
+
+async fn preflights_are_answered_before(world: World) -> Result<()> {
+    let _echo = world.backend_in("shop", "echo", None).await?;
+    let (server, certificate) = (Authorizer::grpc().await?, certificate(&world)?);
+    world.write("auth.yaml", extension("shop", "auth", "h2c", server.address()))?;
+    let guard = "authorization:\n  extensionRef: {name: auth}\ncorsPolicy: {allowOrigin: ['https://app.example.com'], allowMethods: [GET]}";
+    world.write("proxy.yaml", secure(guard, "- services: [{name: echo, port: 8080}]"))?;
+    let served = serve(&world).await?;
+    let ask = ask(&served, &certificate, "/");
+    ask.clone().header("authorization", WORD).comes_to_reach("echo").await?;
+    let asked = server.checks().len();
+    // A browser sends no credentials with a preflight.
+    let preflight = |origin: &str| {
+        let ask = ask.clone().method(Method::OPTIONS).header("origin", origin);
+        ask.header("access-control-request-method", "GET")
+    };
+    let reply = preflight("https://app.example.com").answers(200).await?;
+    ensure!(reply.header("access-control-allow-origin") == "https://app.example.com", "{:?}", reply.headers);
+    ensure!(server.checks().len() == asked, "a preflight was asked about");
+    // One of somebody else, and an OPTIONS that is none, reach nobody.
+    let other = preflight("https://evil.example.com").send().await?;
+    ensure!(other.pod().is_err(), "a preflight reached the back end: {other:?}");
+    ask.clone().method(Method::OPTIONS).answers(REFUSED).await?;
+    ask.header("origin", "https://app.example.com").answers(REFUSED).await.map(drop)
+}
