@@ -79,7 +79,8 @@ impl Hold {
             if self.desired.get(*kind, name).is_none() {
                 self.acknowledged.remove(slot);
                 self.pending.remove(slot);
-                self.refused.retain(|(refused, _), _| refused != slot);
+                // The name of a cluster says all that makes it another: what is refused under it stays so.
+                self.refused.retain(|(refused, _), _| refused != slot || *kind == ResourceType::Cluster);
             }
         }
         self.published.clone()
@@ -102,6 +103,21 @@ impl Hold {
             {
                 self.pending.entry(slot.clone()).or_default().push(resource.clone());
             }
+        }
+    }
+
+    /// What Envoys had all along is wanted again: nobody is going to answer to it once more.
+    pub(crate) fn keep(&mut self, kept: &Snapshot, was_acknowledged: impl Fn(&Version) -> bool) {
+        let had =
+            |resource: &Resource, kind| kept.get(kind, &resource.name).is_some_and(|r| r.version == resource.version);
+        let pending = self.pending.iter().filter(|((kind, _), _)| *kind == ResourceType::Cluster);
+        let again: Vec<(Slot, Version)> = pending
+            .filter_map(|(slot, forms)| Some((slot.clone(), forms.last()?)))
+            .filter(|(slot, form)| had(form, slot.0) && was_acknowledged(&form.version))
+            .map(|(slot, form)| (slot, form.version))
+            .collect();
+        for (slot, version) in again {
+            self.acknowledge(slot, version);
         }
     }
 

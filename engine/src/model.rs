@@ -3,12 +3,13 @@
 //! Translation makes it, `encode` writes it down. Nothing here knows Kubernetes' kinds or Envoy's messages.
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
 use holdfast_graph::{ObjectKey, Origins};
 
-use crate::features::chain::Guards;
+use crate::features::chain::{ChainFilter, Guards};
 use crate::features::cookies::CookieRewrite;
 use crate::features::cors::Cors;
 use crate::features::filters::Filters;
@@ -19,6 +20,7 @@ use crate::features::ip_filter::IpFilter;
 use crate::features::local_rate_limit::LocalRateLimit;
 use crate::features::mirror::Mirror;
 use crate::features::redirect::{ListenerContext, Redirect};
+use crate::features::remote::Remote;
 use crate::features::retry::Retry;
 use crate::features::rewrite::Rewrite;
 use crate::features::timeout::Timeouts;
@@ -68,6 +70,22 @@ pub struct Route {
 }
 
 impl Route {
+    /// The back ends that its requests, or copies of them, go to.
+    pub fn backends(&self) -> impl Iterator<Item = &Backend> {
+        let forward = if let Action::Forward(forward) = &self.action { Some(forward) } else { None };
+        forward.into_iter().flat_map(|forward| {
+            let named = forward.backends.iter().filter_map(|backend| backend.backend.as_ref());
+            named.chain(forward.mirrors.iter().map(|mirror| &mirror.backend))
+        })
+    }
+
+    /// The clusters that it needs: of its back ends, and of those whom its filters ask.
+    pub(crate) fn uses(&self) -> BTreeSet<Remote> {
+        let filters = if self.guards.is_empty() { Vec::new() } else { self.guards.filters() };
+        let asked = filters.iter().flat_map(ChainFilter::remotes).cloned();
+        self.backends().cloned().map(Remote::Backend).chain(asked).collect()
+    }
+
     /// Is it an answer to a literal path and nothing more? Then there is nothing in it that an Envoy could refuse.
     pub fn is_plain_answer(&self) -> bool {
         let Match { path, method: _, headers, query, grpc: _ } = &self.matches;
@@ -307,6 +325,14 @@ pub struct Backend {
     pub protocol: Protocol,
     /// What else there is to say about it.
     pub tuned: Option<Arc<Tuned>>,
+}
+
+impl Backend {
+    /// The objects that its cluster is made of, beside the routes that use it.
+    pub fn origins(&self) -> impl Iterator<Item = &ObjectKey> {
+        let tls = self.tuned.iter().filter_map(|tuned| tuned.upstream.tls.as_ref()?.validation.as_ref());
+        tls.map(|validation| &validation.secret).chain([&self.service.key])
+    }
 }
 
 /// A port of a Service.

@@ -3,6 +3,7 @@
 //! Put together when asked, from what translation and the Envoys' answers left behind.
 
 mod policies;
+mod unreadable;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -105,7 +106,7 @@ impl Engine {
         });
         GatewayView {
             name: plan.name.clone(),
-            programmed: programmed(plan, &holds).status == "True",
+            programmed: programmed(plan, &holds, &self.refused_listeners(key, &plan.name)).status == "True",
             listeners: listeners.collect(),
         }
     }
@@ -182,7 +183,9 @@ impl Engine {
             };
             Some(ObjectStatus { object: object.key.clone(), status })
         };
-        self.objects().sorted().into_iter().filter_map(status).collect()
+        let mut statuses: Vec<ObjectStatus> = self.objects().sorted().into_iter().filter_map(status).collect();
+        self.tell_of_unreadable(&report, &mut statuses);
+        statuses
     }
 
     /// What Envoys refuse of an HTTPProxy: nothing else in its status would say so.
@@ -201,6 +204,11 @@ impl Engine {
     /// What the Envoys of a Gateway acknowledged and refused, of each build that has any.
     fn holds(&self, gateway: &str) -> Vec<&Hold> {
         speaking(self.lines.of(gateway)).map(|line| &line.hold).collect()
+    }
+
+    fn refused_listeners(&self, key: &ObjectKey, gateway: &str) -> RefusedListeners {
+        let lines = speaking(self.lines.of(gateway));
+        lines.flat_map(|line| self.translator.refused_listeners(key, &line.derived.overlay)).collect()
     }
 
     fn route_status(
@@ -240,8 +248,15 @@ fn attached_at(attached: &BTreeMap<ListenerId, i32>, gateway: &ObjectKey, listen
     attached.get(&id).copied().unwrap_or(0)
 }
 
+/// Why listeners are closed that Envoy refuses, by their names.
+type RefusedListeners = BTreeMap<Arc<str>, Arc<str>>;
+
 /// `Programmed` of a listener: true only after an ACK of what it should be.
-fn listener_programmed(listener: &ListenerPlan, holds: &[&Hold]) -> Condition {
+fn listener_programmed(listener: &ListenerPlan, holds: &[&Hold], refused: &RefusedListeners) -> Condition {
+    if let Some(message) = refused.get(&listener.name) {
+        let message = format!("Envoy refused it, and its connections are refused: {message}");
+        return Condition::new("Programmed", false, "Invalid", message);
+    }
     if listener.standing != ListenerStanding::Serving {
         return Condition::new("Programmed", false, "Invalid", "the listener is not served: see its other conditions");
     }
@@ -267,9 +282,9 @@ fn listener_programmed(listener: &ListenerPlan, holds: &[&Hold]) -> Condition {
     }
 }
 
-fn programmed(plan: &GatewayPlan, holds: &[&Hold]) -> Condition {
+fn programmed(plan: &GatewayPlan, holds: &[&Hold], refused: &RefusedListeners) -> Condition {
     let conditions: Vec<Condition> =
-        plan.listeners.iter().map(|listener| listener_programmed(listener, holds)).collect();
+        plan.listeners.iter().map(|listener| listener_programmed(listener, holds, refused)).collect();
     let any = |status: &str| conditions.iter().any(|condition| condition.status == status);
     if any("Unknown") {
         Condition::unknown("Programmed", "Pending", "Envoy has not acknowledged every listener yet")
@@ -290,12 +305,12 @@ impl Engine {
         fallback: Option<Condition>,
         generation: i64,
     ) -> Value {
-        let holds = &self.holds(&plan.name);
+        let (holds, refused) = (&self.holds(&plan.name), &self.refused_listeners(key, &plan.name));
         let listeners = plan.listeners.iter().map(|listener| {
         let conditions = [
             self.listener_closed(key, listener).unwrap_or_else(|| listener.accepted.clone()),
             listener.conflicted.clone(),
-            listener_programmed(listener, holds),
+            listener_programmed(listener, holds, refused),
             listener.resolved_refs.clone(),
         ];
         json!({
@@ -306,7 +321,7 @@ impl Engine {
         })
     });
         let accepted = self.gateway_closed(key, plan).unwrap_or_else(|| plan.accepted.clone());
-        let conditions = [accepted, programmed(plan, holds)].into_iter().chain(fallback);
+        let conditions = [accepted, programmed(plan, holds, refused)].into_iter().chain(fallback);
         // All addresses of a machine or pod are none that a client could be told.
         let addresses =
             (!plan.address.is_unspecified()).then(|| json!({"type": "IPAddress", "value": plan.address.to_string()}));

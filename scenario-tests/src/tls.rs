@@ -2,11 +2,13 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateRevocationListParams, CertifiedKey, DnType, IsCa, Issuer,
-    KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams, SanType, SerialNumber, generate_simple_self_signed,
+    KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams, SanType, SerialNumber, date_time_ymd,
+    generate_simple_self_signed,
 };
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -33,6 +35,16 @@ impl Certificate {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let CertifiedKey { cert, signing_key } = generate_simple_self_signed(names)?;
         Ok(Self { der: cert.der().clone(), pem: cert.pem(), key_pem: signing_key.serialize_pem() })
+    }
+
+    /// The same, valid until so many seconds after the hour at which stories of the fallback begin.
+    pub fn until(names: &[&str], seconds: u64) -> Result<Self> {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let mut params = CertificateParams::new(names)?;
+        params.not_after = date_time_ymd(2027, 1, 15) + Duration::from_secs(8 * 3600 + seconds);
+        let key = KeyPair::generate()?;
+        let cert = params.self_signed(&key)?;
+        Ok(Self { der: cert.der().clone(), pem: cert.pem(), key_pem: key.serialize_pem() })
     }
 
     /// What a client needs to ask for `server_name` and to accept this certificate only.

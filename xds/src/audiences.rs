@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::published::Published;
-use crate::{EnvoyId, Offers, Snapshot};
+use crate::{EnvoyId, Offers, Snapshot, Waiting};
 
 /// See the module.
 #[derive(Debug)]
@@ -19,6 +19,7 @@ pub(crate) struct Audiences {
     builds: BTreeMap<Arc<str>, Audience>,
     nodes: BTreeMap<Arc<str>, Audience>,
     fresh_only: bool,
+    waiting: Waiting,
 }
 
 #[derive(Debug)]
@@ -49,6 +50,7 @@ impl Audiences {
             builds: BTreeMap::new(),
             nodes: BTreeMap::new(),
             fresh_only: offers.fresh_only,
+            waiting: offers.waiting,
         };
         replace_all(&mut audiences.builds, offers.builds, &audiences.everyone, editions);
         replace_all(&mut audiences.nodes, offers.nodes, &audiences.everyone, editions);
@@ -57,8 +59,9 @@ impl Audiences {
 
     /// Takes the next offers; says whether any client may have to be told.
     pub(crate) fn replace(&mut self, offers: Offers, editions: &AtomicU64) -> bool {
-        let mut differs = self.fresh_only != offers.fresh_only;
+        let mut differs = self.fresh_only != offers.fresh_only || self.waiting != offers.waiting;
         self.fresh_only = offers.fresh_only;
+        self.waiting = offers.waiting;
         differs |= self.everyone.replace(offers.everyone, editions);
         differs |= replace_all(&mut self.builds, offers.builds, &self.everyone, editions);
         differs |= replace_all(&mut self.nodes, offers.nodes, &self.everyone, editions);
@@ -67,8 +70,14 @@ impl Audiences {
 
     /// What this Envoy is offered, unless it is what it has seen.
     pub(crate) fn offer(&self, envoy: &EnvoyId, seen: Option<Edition>) -> Option<Offer> {
-        let of_build = || self.builds.get(&envoy.build);
-        let audience = self.nodes.get(&envoy.node).or_else(of_build).unwrap_or(&self.everyone);
+        let (audience, waits) = match (self.nodes.get(&envoy.node), self.builds.get(&envoy.build)) {
+            (Some(of_node), _) => (of_node, false),
+            (None, Some(of_build)) => (of_build, self.waiting.builds.contains(&envoy.build)),
+            (None, None) => (&self.everyone, self.waiting.everyone),
+        };
+        if waits {
+            return None;
+        }
         let edition = Edition { number: audience.edition, fresh_only: self.fresh_only };
         (seen != Some(edition)).then(|| Offer { edition, snapshot: audience.published.snapshot().clone() })
     }

@@ -180,6 +180,17 @@ impl Cursor {
         }
     }
 
+    /// The client has taken all that it should have.
+    ///
+    /// That says nothing of Secrets: the repeat of one that was refused is acknowledged without being taken.
+    pub(crate) fn meet_all(&mut self) {
+        if self.kind != ResourceType::Secret {
+            let taken = self.seen.iter().filter(|(name, _)| self.wants(name));
+            let taken: Vec<_> = taken.map(|(name, resource)| (name.clone(), resource.version)).collect();
+            self.met.extend(taken);
+        }
+    }
+
     /// What the client turned out to have already since this was last asked.
     pub(crate) fn take_met(&mut self) -> Vec<(Arc<str>, Version)> {
         std::mem::take(&mut self.met)

@@ -49,7 +49,7 @@ pub use identity::EnvoyId;
 pub use json::to_json;
 pub use listen::{Address, Listen, ServeError};
 pub use notice::Notice;
-pub use offers::Offers;
+pub use offers::{Offers, Waiting};
 pub use resource::{Resource, ResourceType, Version};
 pub use scrub::scrub;
 pub use server::{Bound, bind, serve};

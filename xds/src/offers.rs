@@ -1,6 +1,6 @@
 //! What different Envoys of one fleet should have.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::Snapshot;
@@ -21,6 +21,17 @@ pub struct Offers {
     /// Only for Envoys that have nothing yet. One that comes with what another server gave it says so, and is sent
     /// nothing at all until something is published that is for all.
     pub fresh_only: bool,
+    /// Who is not named by its node waits: it is sent nothing until something is published that is for it.
+    pub waiting: Waiting,
+}
+
+/// Whose turn has not come yet. Nodes that are named never wait.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Waiting {
+    /// Do those wait whose build is not named?
+    pub everyone: bool,
+    /// Builds that are named, and wait.
+    pub builds: BTreeSet<Arc<str>>,
 }
 
 impl Offers {
@@ -32,6 +43,14 @@ impl Offers {
     /// What an Envoy should have: what its node is offered, else what its build is, else what everyone is.
     pub fn of(&self, build: &str, node: &str) -> &Snapshot {
         self.nodes.get(node).or_else(|| self.builds.get(build)).unwrap_or(&self.everyone)
+    }
+
+    /// Is an Envoy sent nothing at all for now?
+    pub fn waits(&self, build: &str, node: &str) -> bool {
+        let of_build = || {
+            if self.builds.contains_key(build) { self.waiting.builds.contains(build) } else { self.waiting.everyone }
+        };
+        !self.nodes.contains_key(node) && of_build()
     }
 
     /// Leaves out the entries beyond the limits, the last in the order of their names; says how many these are.

@@ -74,9 +74,11 @@ impl Cursor {
     pub(crate) fn settle_if_resumed(&mut self) {
         let Some(version) = self.resume.take() else { return };
         let target = self.seen.iter().filter(|(name, _)| self.wants(name));
+        // The version of a type is that of the last response that was taken: it stands for all of them.
         if version == version_of(target.map(|(name, resource)| (&**name, Some(resource.version)))) {
             self.changes.drain();
             self.owed = false;
+            self.meet_all();
         }
     }
 }

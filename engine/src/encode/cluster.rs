@@ -67,6 +67,8 @@ pub(crate) fn encode(backend: &Backend) -> Bytes {
     if let Some(upstream) = upstream {
         upstream.apply(&mut cluster);
     }
+    #[cfg(any(test, feature = "testing"))]
+    crate::testing::mistakes::spoil_cluster(&mut cluster);
     cluster.encode_to_vec().into()
 }
 

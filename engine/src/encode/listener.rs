@@ -28,7 +28,8 @@ use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::{
     CommonTlsContext, DownstreamTlsContext, SdsSecretConfig, TlsParameters, tls_parameters::TlsProtocol,
 };
 use envoy_types::pb::google::protobuf::{BoolValue, UInt32Value};
-use holdfast_graph::ObjectKey;
+use holdfast_graph::{Content, ObjectKey};
+use holdfast_xds::Version;
 use prost::{Message, Name};
 
 use super::cluster::{CONNECTION_BUFFER_BYTES, ads};
@@ -104,6 +105,11 @@ pub(crate) enum Chain {
         /// Name of the listener.
         name: Arc<str>,
     },
+    /// The same for every connection of a port without TLS.
+    RefuseAll {
+        /// Name of the listener.
+        name: Arc<str>,
+    },
 }
 
 /// TLS that ends here.
@@ -119,7 +125,7 @@ pub(crate) struct ChainTls {
 
 /// The listener of a port.
 pub(crate) fn encode(port: &Port) -> Bytes {
-    let tls = port.chains.iter().any(|chain| !matches!(chain, Chain::Http { .. }));
+    let tls = port.chains.iter().any(|chain| !matches!(chain, Chain::Http { .. } | Chain::RefuseAll { .. }));
     let inspector = ListenerFilter {
         name: "envoy.filters.listener.tls_inspector".into(),
         config_type: Some(ListenerFilterConfig::TypedConfig(any(&TlsInspector::default()))),
@@ -146,16 +152,20 @@ fn filter_chain(chain: &Chain) -> FilterChain {
         },
         Chain::Https { host, tls, table, proxies, filters } => {
             let told = tls.clients.as_ref().and_then(|clients| clients.told);
-            FilterChain {
+            #[cfg_attr(not(any(test, feature = "testing")), allow(unused_mut))]
+            let mut chain = FilterChain {
                 name: names::route_configuration(table),
                 filter_chain_match: server_names(host.as_deref()),
                 filters: vec![connection_manager(names::route_configuration(table), *proxies, filters, told)],
                 transport_socket: Some(tls.transport_socket(&HTTP)),
                 ..Default::default()
-            }
+            };
+            #[cfg(any(test, feature = "testing"))]
+            crate::testing::mistakes::spoil_chain(&mut chain);
+            chain
         }
         Chain::Stream { host, name, tls, to } => {
-            let name = format!("stream/{name}");
+            let name = names::stream(name);
             FilterChain {
                 filter_chain_match: server_names(host.as_deref()),
                 filters: to.filters(&name),
@@ -165,7 +175,8 @@ fn filter_chain(chain: &Chain) -> FilterChain {
                 ..Default::default()
             }
         }
-        Chain::Refuse { host, name } => refusal(format!("refuse/{name}"), server_names(host.as_deref())),
+        Chain::Refuse { host, name } => refusal(names::refusal(name), server_names(host.as_deref())),
+        Chain::RefuseAll { name } => refusal(names::refusal(name), None),
     }
 }
 
@@ -282,6 +293,75 @@ pub(super) fn connection_manager(name: String, proxies: bool, own: &[ChainFilter
         told.apply(&mut manager);
     }
     filter("envoy.filters.network.http_connection_manager", &manager)
+}
+
+/// What of a chain is its own, and the filters in it: each as a content that is proven or refused for itself.
+///
+/// A refusal is of the chain at this address; filters are the same wherever they stand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ChainParts {
+    /// The name of the chain.
+    pub name: String,
+    /// The chain without its filters, anywhere.
+    pub own: Content,
+    /// The chain without its filters, at this address.
+    pub placed: Content,
+    /// Its filters.
+    pub filters: Vec<Content>,
+}
+
+/// The chains of a listener that is encoded.
+pub(crate) fn parts(body: &[u8]) -> Vec<ChainParts> {
+    let Ok(mut listener) = Listener::decode(body) else { return Vec::new() };
+    let chains = std::mem::take(&mut listener.filter_chains);
+    let place = listener.encode_to_vec();
+    let part = |mut chain: FilterChain| {
+        let filters = http_filters(&mut chain, |_| false);
+        let own = chain.encode_to_vec();
+        let placed = [place.as_slice(), &own].concat();
+        ChainParts { name: chain.name, own: content(&own), placed: content(&placed), filters }
+    };
+    chains.into_iter().map(part).collect()
+}
+
+/// A listener without some of its chains, by what is their own at this address, and without some of their filters.
+pub(crate) fn without(body: &Bytes, left_out: impl Fn(&Content) -> bool) -> Bytes {
+    let placed: Vec<Content> = parts(body).into_iter().map(|parts| parts.placed).collect();
+    let Ok(mut listener) = Listener::decode(body.clone()) else { return body.clone() };
+    let mut placed = placed.iter();
+    listener.filter_chains.retain(|_| placed.next().is_some_and(|content| !left_out(content)));
+    for chain in &mut listener.filter_chains {
+        http_filters(chain, |content| !left_out(content));
+    }
+    listener.encode_to_vec().into()
+}
+
+/// The content of a filter that routes ask for.
+pub(crate) fn filter_content(filter: &ChainFilter) -> Content {
+    content(&own_filter(&filter).encode_to_vec())
+}
+
+/// The HTTP filters of a chain; only some stay in it.
+fn http_filters(chain: &mut FilterChain, stays: impl Fn(&Content) -> bool) -> Vec<Content> {
+    let mut all = Vec::new();
+    for filter in &mut chain.filters {
+        let Some(FilterConfig::TypedConfig(config)) = &mut filter.config_type else { continue };
+        if config.type_url != HttpConnectionManager::type_url() {
+            continue;
+        }
+        let Ok(mut manager) = HttpConnectionManager::decode(&*config.value) else { continue };
+        manager.http_filters.retain(|filter| {
+            let content = content(&filter.encode_to_vec());
+            all.push(content);
+            stays(&content)
+        });
+        *config = any(&manager);
+    }
+    all
+}
+
+fn content(bytes: &[u8]) -> Content {
+    Content(*Version::of(bytes).as_bytes())
 }
 
 /// A filter that policies have settings for, switched off where they have none.

@@ -66,6 +66,16 @@ pub(crate) fn route_configuration(table: &TableName) -> String {
     }
 }
 
+/// The filter chain of a listener that passes connections on.
+pub(crate) fn stream(listener: &str) -> String {
+    format!("stream/{listener}")
+}
+
+/// The filter chain of a listener that refuses connections.
+pub(crate) fn refusal(listener: &str) -> String {
+    format!("refuse/{listener}")
+}
+
 /// Is it the name of a route configuration for requests without TLS?
 pub(crate) fn is_plain(route_configuration: &str) -> bool {
     route_configuration.starts_with("http/")

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use holdfast_xds::Snapshot;
+use holdfast_graph::Detected;
+use holdfast_xds::{ResourceType, Snapshot};
 
 use super::around::Around;
 use super::line::Line;
@@ -53,7 +54,10 @@ impl Line {
         let mut waiting = Waiting::new();
         for kind in TRIED {
             let changed = changes(self.everyone.as_ref().unwrap_or(&nothing), &snapshot, kind);
-            waiting.extend(changed.map(|resource| ((kind, resource.name.clone()), resource.version)));
+            // A cluster that was taken is not asked for again: who has it says nothing more.
+            let unknown =
+                changed.filter(|resource| kind != ResourceType::Cluster || !self.is_known_good(kind, resource));
+            waiting.extend(unknown.map(|resource| ((kind, resource.name.clone()), resource.version)));
         }
         // With one half cleared, the other half makes what was refused as a whole.
         let known = waiting.iter().find_map(|((kind, name), version)| self.hold.refusal_of(*kind, name, *version));
@@ -100,7 +104,7 @@ impl Line {
         if let Finding::Convicted(subject) = readmission.refused() {
             match subject.units() {
                 units if units.len() > 1 => readmission.search_in(units),
-                _ => self.convict_subject(&subject, message, around),
+                _ => self.convict_subject(&subject, Detected::Nack, message, around),
             }
         }
         self.settle(around);

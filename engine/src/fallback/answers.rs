@@ -8,8 +8,10 @@ use holdfast_graph::{Content, Detected};
 use holdfast_xds::{Answer, Outcome, ResourceType, Version};
 
 use super::around::Around;
+use super::chains;
 use super::line::Line;
 use super::rollout::{Stage, Waiting};
+use super::shapes::shape;
 
 impl Line {
     /// An Envoy of the fleet has answered. True where the plan is to be derived anew.
@@ -79,9 +81,20 @@ impl Line {
             }
             ResourceType::Listener => {
                 self.note_acknowledged();
+                if let Some(resource) = self.hold.acknowledged(kind, name) {
+                    for content in chains::proven(&resource.body) {
+                        self.proof.prove(content);
+                    }
+                }
                 self.promote_anchors(around);
             }
-            ResourceType::Cluster => self.note_acknowledged(),
+            ResourceType::Cluster => {
+                self.note_acknowledged();
+                if let Some(resource) = self.hold.acknowledged(kind, name) {
+                    self.proof.prove(shape(&resource.body));
+                    self.proof.prove(Content(*version.as_bytes()));
+                }
+            }
         }
         self.promote(&proven, around);
     }
@@ -103,12 +116,12 @@ impl Line {
         if !self.hold.refuse(answer, name, version, message) {
             return;
         }
-        if answer.kind != ResourceType::Route {
-            self.convict_resource(answer.kind, name, version, Detected::Nack, message, around);
+        if answer.kind == ResourceType::Secret {
+            self.convict_certificate(name, version, Detected::Nack, message, around);
             self.stage = Stage::Settled;
             return self.settle(around);
         }
-        self.blame(name, version, message, around);
+        self.blame(answer.kind, name, version, message, around);
     }
 
     /// An Envoy is lost, or silent for too long, on what it was offered first.
@@ -123,10 +136,12 @@ impl Line {
         if !self.canary_lost(node) {
             return self.advance(around);
         }
-        let routes = waiting.into_iter().filter(|((kind, _), _)| *kind == ResourceType::Route);
-        for ((kind, name), version) in routes {
+        // What comes first on the wire is what it was lost on: nothing that names it was sent yet.
+        let others: Waiting = waiting.into_iter().filter(|((kind, _), _)| *kind != ResourceType::Secret).collect();
+        let first = others.keys().next().map(|(kind, _)| *kind);
+        for ((kind, name), version) in others.into_iter().filter(|((kind, _), _)| Some(*kind) == first) {
             self.hold.refuse_version(kind, &name, version, &self.build.clone(), message);
-            self.blame(&name, version, message, around);
+            self.blame(kind, &name, version, message, around);
         }
     }
 }

@@ -10,6 +10,8 @@ use holdfast_xds::{ResourceType, Version};
 
 use super::ROUNDS_MAX;
 use super::around::Around;
+use super::chains;
+use super::clusters;
 use super::line::Line;
 use super::readmission::{Readmission, Subject};
 use super::rollout::Stage;
@@ -17,6 +19,9 @@ use super::search::Search;
 use super::suspects::{self, Suspects};
 use crate::features::redirect::ListenerContext;
 use crate::translate::overlay::{Closing, Manner, Overlay};
+
+/// Types of which it is asked who is at fault where one is refused; a certificate is one object's.
+const BLAMED: [ResourceType; 3] = [ResourceType::Cluster, ResourceType::Listener, ResourceType::Route];
 
 impl Line {
     /// Who can be at fault for a version of a route configuration.
@@ -26,22 +31,41 @@ impl Line {
         Some((suspects::changed(before, &form.composition, &self.proof), form.context))
     }
 
-    /// A refused route configuration of the fleet: who can be at fault goes back to last valid, and is taken in again.
-    pub(crate) fn blame(&mut self, name: &Arc<str>, version: Version, message: &str, around: &mut Around<'_>) {
-        let suspects = self.suspects(name, &version).map_or_else(Suspects::new, |(suspects, _)| suspects);
-        let backfilled = &self.derived.overlay.objects;
-        let suspects = suspects::without_stand_ins(suspects, |key| backfilled.contains_key(key));
+    /// Who can be at fault for a refused resource, as they are taken in or left out together.
+    fn subjects(&self, kind: ResourceType, name: &Arc<str>, version: Version, around: &Around<'_>) -> Vec<Subject> {
+        match kind {
+            ResourceType::Route => {
+                let suspects = self.suspects(name, &version).map_or_else(Suspects::new, |(suspects, _)| suspects);
+                let backfilled = &self.derived.overlay.objects;
+                let suspects = suspects::without_stand_ins(suspects, |key| backfilled.contains_key(key));
+                let subjects = subjects(suspects, around.settings.fallback.use_last_valid);
+                // Of an object with several units it is asked which of them.
+                if let [only] = &subjects[..] { only.units() } else { subjects }
+            }
+            ResourceType::Cluster => self.cluster_suspects(name, around),
+            ResourceType::Listener => self.chain_suspects(name, version, around),
+            ResourceType::Endpoints | ResourceType::Secret => Vec::new(),
+        }
+    }
+
+    /// A resource was refused in the fleet: who can be at fault goes back to last valid, and is taken in again.
+    pub(crate) fn blame(
+        &mut self,
+        kind: ResourceType,
+        name: &Arc<str>,
+        version: Version,
+        message: &str,
+        around: &mut Around<'_>,
+    ) {
+        let subjects = self.subjects(kind, name, version, around);
         self.stage = Stage::Settled;
-        self.remember_refused(ResourceType::Route, name, version, around);
+        self.remember_refused(kind, name, version, around);
         if !around.settings.fallback.isolate {
             self.hold_as_a_whole(around);
         } else if self.rounds <= ROUNDS_MAX {
             self.attribution.begin(around.now_ms);
-            let subjects = subjects(suspects, around.settings.fallback.use_last_valid);
-            // Of an object with several units it is asked which of them.
-            let subjects = if let [only] = &subjects[..] { only.units() } else { subjects };
             match &subjects[..] {
-                [only] => self.convict_subject(only, message, around),
+                [only] => self.convict_subject(only, Detected::Nack, message, around),
                 [] => {}
                 _ => {
                     for subject in &subjects {
@@ -68,6 +92,8 @@ impl Line {
                 let made = around.translator.contents_under(gateway, key, overlay, around.objects);
                 desired.iter().chain(&made).any(|(content, _)| subject.contents.contains_key(content))
                     || stands_in(gateway, subject, around)
+                    || clusters::is_made(gateway, subject, overlay, around)
+                    || chains::is_desired(gateway, subject, around)
             });
             if readmission.testing().is_none() {
                 self.trial = None;
@@ -89,25 +115,25 @@ impl Line {
             return false;
         }
         let Some(snapshot) = around.translator.snapshot(&self.fleet).cloned() else { return false };
-        let known = |(name, resource): (&Arc<str>, &Arc<holdfast_xds::Resource>)| {
-            let refusal = self.hold.refusal_of(ResourceType::Route, name, resource.version)?;
-            Some((name.clone(), resource.version, refusal.message.clone()))
-        };
-        let Some((name, version, message)) = snapshot.of(ResourceType::Route).iter().find_map(known) else {
-            return false;
-        };
         self.note_forms(&self.fleet.clone(), &snapshot, around.translator);
-        let explained = self.suspects(&name, &version).is_none_or(|(suspects, _)| suspects.is_empty());
-        if explained || self.rounds > ROUNDS_MAX || !self.blamed.insert(version) {
+        let refused = BLAMED.into_iter().flat_map(|kind| snapshot.of(kind).values().map(move |known| (kind, known)));
+        let unexplained = refused.filter_map(|(kind, resource)| {
+            let refusal = self.hold.refusal_of(kind, &resource.name, resource.version)?;
+            let unexplained = !self.blamed.contains(&resource.version)
+                && !self.subjects(kind, &resource.name, resource.version, around).is_empty();
+            unexplained.then(|| (kind, resource.name.clone(), resource.version, refusal.message.clone()))
+        });
+        let Some((kind, name, version, message)) = unexplained.into_iter().next() else { return false };
+        if self.rounds > ROUNDS_MAX || !self.blamed.insert(version) {
             return false;
         }
         if self.is_probed(around) {
             let mut search = Search::of_what_is_known();
-            self.look_into(&mut search, ResourceType::Route, &name, version, &message, around);
+            self.look_into(&mut search, kind, &name, version, &message, around);
             self.stage = Stage::Probing;
             self.search_on(search, around);
         } else {
-            self.blame(&name, version, &message, around);
+            self.blame(kind, &name, version, &message, around);
         }
         true
     }

@@ -1,5 +1,7 @@
 //! Verdicts as they are made: by content, stored before anything that rests on them is published.
 
+use std::sync::Arc;
+
 use holdfast_graph::{Content, Detected, Node, ObjectKey, Verdict};
 use holdfast_store::{Change, StoredVerdict};
 use holdfast_xds::{ResourceType, Version};
@@ -9,31 +11,33 @@ use super::line::Line;
 use super::readmission::Subject;
 
 impl Line {
-    pub(super) fn convict_subject(&mut self, subject: &Subject, message: &str, around: &Around<'_>) {
+    pub(super) fn convict_subject(
+        &mut self,
+        subject: &Subject,
+        detected: Detected,
+        message: &str,
+        around: &Around<'_>,
+    ) {
         for (content, node) in &subject.contents {
-            self.convict(*content, node, Detected::Nack, message, Vec::new(), around);
+            self.convict(*content, node, detected, message, Vec::new(), around);
         }
     }
 
-    /// A resource that is made of one object, and refused: the object is at fault.
-    pub(super) fn convict_resource(
+    /// A certificate is made of one object: where it is refused, that is at fault.
+    pub(super) fn convict_certificate(
         &mut self,
-        kind: ResourceType,
-        name: &str,
+        name: &Arc<str>,
         version: Version,
         detected: Detected,
         message: &str,
         around: &Around<'_>,
     ) {
         if !around.settings.fallback.isolate {
-            self.remember_refused(kind, &name.into(), version, around);
+            self.remember_refused(ResourceType::Secret, name, version, around);
             return self.hold_as_a_whole(around);
         }
-        if kind != ResourceType::Secret {
-            // Held at what was acknowledged.
-            return self.remember_refused(kind, &name.into(), version, around);
-        }
-        let origin = self.wanted.get(kind, name).and_then(|resource| resource.origins.iter().next().cloned());
+        let origin =
+            self.wanted.get(ResourceType::Secret, name).and_then(|resource| resource.origins.iter().next().cloned());
         if let Some(key) = origin {
             self.convict(Content(*version.as_bytes()), &Node::whole(key), detected, message, Vec::new(), around);
         }
@@ -59,7 +63,8 @@ impl Line {
             witnesses,
         };
         self.record(Change::Convict(self.scope(), stored(content, &verdict)));
-        if detected != Detected::Suspected && self.counted.insert(node.key.clone()) {
+        let generation = verdict.generation;
+        if detected != Detected::Suspected && self.counted.insert(node.key.clone(), generation) != Some(generation) {
             self.quarantine.note_refusal(&node.key, around.now_ms);
         }
         self.quarantine.convict(content, verdict);

@@ -5,12 +5,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use holdfast_graph::{Detected, Gates, Graph, Node, ObjectKey, Plan, Step, Verdict};
+use holdfast_graph::{Detected, Gates, Graph, Node, ObjectKey, Plan, Step, Verdict, World as _};
 
 use super::checker::Objection;
 use super::claims;
+use super::shared;
 use super::world::World;
 use crate::fault::Class;
+use crate::model::Backend;
+use crate::translate::chain_units::HOST_UNIT;
 use crate::translate::overlay::{Closing, Manner, Overlay};
 use crate::translate::proxy::{HOST, is_proxy};
 
@@ -19,7 +22,7 @@ const STAND_INS_MAX: usize = 8;
 /// What is said of what changed while everything is held.
 const HELD: &str = "held together with everything that changed since the last valid configuration";
 /// What is said of an object that was refused again and again.
-const WAITS: &str = "refused three times within a minute: the next try waits for up to 30 seconds";
+pub(super) const WAITS: &str = "refused three times within a minute: the next try waits for up to 30 seconds";
 /// What is said of an object of which nothing can be read.
 const UNREADABLE: &str = "its content cannot be read";
 
@@ -74,24 +77,30 @@ pub(crate) fn derive(world: &World<'_>, graph: &Graph) -> Derived {
     let mut refused = refused(world, &mut derived.retry_at);
     refused.extend(world.held.map(|held| changed(held, world)).unwrap_or_default());
     derived.broken.extend(refused.iter().map(|(node, broken)| (node.clone(), broken.clone())));
+    let mut shared = shared::refused(world, &mut derived.retry_at);
     let claims = claims::found(world);
     derived.broken.extend(claims.stood_in_for.clone());
     for _ in 0..STAND_INS_MAX {
-        if derived.broken.is_empty() {
+        if derived.broken.is_empty() && shared.is_empty() {
             break;
         }
-        let nodes: BTreeSet<Node> = derived.broken.keys().cloned().collect();
+        let own = derived.broken.keys().cloned();
+        let nodes: BTreeSet<Node> = own.chain(shared.nodes(world, &gates)).collect();
         derived.plan = Plan::derive(&nodes, graph, world, &gates);
         derived.overlay = Overlay::default();
         derived.served.clear();
-        lay_over(&mut derived, &refused, world);
+        let mut closed = refused.clone();
+        closed.extend(shared.closings(world, &gates));
+        lay_over(&mut derived, &closed, world);
         let more = refused_with_stand_ins(world, &derived);
-        if more.is_empty() {
+        let more_shared = shared.add(shared::refused_under(world, &derived.overlay));
+        if more.is_empty() && !more_shared {
             break;
         }
         derived.broken.extend(more.iter().map(|(node, broken)| (node.clone(), broken.clone())));
         refused.extend(more);
     }
+    shared.tell(&mut derived, world, &gates);
     claims.tell(&mut derived, world);
     derived
 }
@@ -171,14 +180,24 @@ fn changed(held: &BTreeSet<ObjectKey>, world: &World<'_>) -> BTreeMap<Node, Brok
     for key in held {
         let Some(plan) = world.translator.route(key) else { continue };
         let contents = world.translator.contents(world.gateway, plan);
-        for (_, node) in contents.into_iter().filter(|(content, _)| !world.proof.is_proven(content)) {
+        let unproven = contents.into_iter().filter(|(content, _)| !world.proof.is_proven(content));
+        let nodes: BTreeSet<Node> = unproven.map(|(_, node)| node).collect();
+        if nodes.is_empty() {
+            continue;
+        }
+        // A route that is as it was is another because of what it uses.
+        let origins = plan.backends.iter().flat_map(Backend::origins);
+        let others: BTreeSet<Node> =
+            origins.filter(|key| world.differs_from_last_valid(key)).cloned().map(Node::whole).collect();
+        let itself = others.is_empty() || world.has_no_or_another_last_valid(key);
+        for node in others.into_iter().chain(nodes.into_iter().filter(|_| itself)) {
             broken.insert(node.clone(), suspected(&node, HELD));
         }
     }
     broken
 }
 
-fn suspected(node: &Node, message: &str) -> Broken {
+pub(super) fn suspected(node: &Node, message: &str) -> Broken {
     let field = if node.section.is_empty() { String::new() } else { format!("spec.{}", node.section) };
     Broken { detected: Detected::Suspected, field: field.into(), message: message.into(), since: None }
 }
@@ -203,6 +222,12 @@ fn refused(world: &World<'_>, retry_at: &mut Option<u64>) -> BTreeMap<Node, Brok
             }
         }
     }
+    if world.quarantine.iter().any(|(_, verdict)| is_chain(&verdict.node)) {
+        for (content, node) in world.translator.chains(world.gateway) {
+            let verdict = world.quarantine.get(&content).filter(|_| world.refuses(&content));
+            broken.extend(verdict.map(|verdict| (node, of(verdict))));
+        }
+    }
     if !world.quarantine.is_empty() {
         for (key, content) in world.translator.certificates(world.gateway) {
             let verdict = world.quarantine.get(&content).filter(|_| world.refuses(&content));
@@ -212,7 +237,12 @@ fn refused(world: &World<'_>, retry_at: &mut Option<u64>) -> BTreeMap<Node, Brok
     broken
 }
 
-fn of(verdict: &Verdict) -> Broken {
+/// Is it the unit of a filter chain?
+pub(super) fn is_chain(node: &Node) -> bool {
+    node.section.starts_with("listeners[") || *node.section == *HOST_UNIT
+}
+
+pub(super) fn of(verdict: &Verdict) -> Broken {
     Broken {
         detected: verdict.detected,
         field: verdict.field.clone(),
@@ -226,7 +256,7 @@ fn lay_over(derived: &mut Derived, refused: &BTreeMap<Node, Broken>, world: &Wor
         match decision.step {
             Step::Backfilled => {
                 let Some(version) = world.candidate(&node.key) else { continue };
-                if let Some(until) = world.backfill_ends(&node.key) {
+                if let Some(until) = world.stand_in_ends(&node.key, &version.object) {
                     derived.retry_at = Some(derived.retry_at.map_or(until, |other| other.min(until)));
                 }
                 derived.served.insert(node.key.clone(), (generation(world, &node.key, &version.object), version.since));

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use holdfast_graph::ObjectKey;
-use holdfast_xds::{ResourceType, Snapshot, Version};
+use holdfast_xds::{Resource, ResourceType, Snapshot, Version};
 use imbl::ordmap::DiffItem;
 
 use super::line::Line;
@@ -41,6 +41,13 @@ impl Line {
                 forms.remove(0);
             }
         }
+    }
+
+    /// A version of a resource that is wanted, or that is on its way to somebody.
+    pub(super) fn form_of(&self, kind: ResourceType, name: &str, version: Version) -> Option<&Arc<Resource>> {
+        let on_trial = self.trial.as_ref().and_then(|trial| trial.snapshot.get(kind, name));
+        let known = [self.hold.desired(kind, name), self.wanted.get(kind, name), on_trial];
+        known.into_iter().flatten().find(|resource| resource.version == version)
     }
 
     /// What a version of a route configuration was made of.

@@ -76,6 +76,7 @@ impl Lines {
                 line.last_valid.promote(&version.object, version.since);
             }
             line.envoys.insert(envoy.node.clone(), 0);
+            line.fresh.extend((!resumes).then(|| envoy.node.clone()));
             let routes = around.translator.route_keys();
             line.edited(&routes, around.translator);
             line.settle(around);
@@ -87,17 +88,21 @@ impl Lines {
             if !resumes {
                 line.fresh.insert(envoy.node.clone());
             }
+            if line.everyone.is_none() {
+                line.advance(around);
+            }
             line.start_trial(around);
         }
     }
 
     fn disconnected(&mut self, envoy: &EnvoyId, around: &mut Around<'_>) {
         if let Some(early) = self.early.get_mut(&envoy.fleet) {
-            if let Some(at) = early.iter().position(|(known, _)| known == envoy) {
+            if let Some(at) = early.iter().position(|(known, _)| known.node == envoy.node) {
                 early.swap_remove(at);
             }
             if early.is_empty() {
                 self.early.remove(&envoy.fleet);
+                self.left.remove(&envoy.fleet);
             }
         }
         let Some(line) = self.line(&envoy.fleet, &envoy.build) else { return };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use holdfast_graph::{Content, ObjectKey, Quarantine};
 use holdfast_store::{Batch, Change};
-use holdfast_xds::{Snapshot, Version};
+use holdfast_xds::{EnvoyId, Snapshot, Version};
 
 use super::admission::TrialRun;
 use super::around::Around;
@@ -45,8 +45,8 @@ pub(crate) struct Line {
     pub(super) unpromoted: BTreeSet<ObjectKey>,
     /// Those of them that were edited, or are current again, just now.
     pub(super) edited: BTreeSet<ObjectKey>,
-    /// Objects of which a refusal was counted since they were edited last.
-    pub(crate) counted: BTreeSet<ObjectKey>,
+    /// Objects of which a refusal was counted since they were edited last, with the generation that it was of.
+    pub(crate) counted: BTreeMap<ObjectKey, i64>,
     /// By resource: the acknowledged form, then the newer ones.
     pub(super) forms: BTreeMap<Arc<str>, Vec<Form>>,
     pub(super) acknowledged: BTreeMap<Arc<str>, Form>,
@@ -104,7 +104,7 @@ impl Line {
             since: BTreeMap::new(),
             unpromoted: BTreeSet::new(),
             edited: BTreeSet::new(),
-            counted: BTreeSet::new(),
+            counted: BTreeMap::new(),
             forms: BTreeMap::new(),
             acknowledged: BTreeMap::new(),
             envoys: BTreeMap::new(),
@@ -129,6 +129,14 @@ impl Line {
             convictions: Batch::default(),
             configuration_changed: false,
         }
+    }
+
+    /// Its Envoys, each as often as it has streams.
+    pub(crate) fn streams(&self) -> impl Iterator<Item = EnvoyId> {
+        self.envoys.iter().flat_map(|(node, streams)| {
+            let envoy = EnvoyId { fleet: self.name.clone(), node: node.clone(), build: self.build.clone() };
+            std::iter::repeat_n(envoy, *streams)
+        })
     }
 
     /// Has no Envoy ever been known to it?
@@ -202,6 +210,9 @@ impl Line {
         self.keep_unread_endpoints(&mut snapshot, around);
         self.note_forms(&self.fleet.clone(), &snapshot, around.translator);
         let mut wanted = self.hold.desire(snapshot);
+        if let Some(everyone) = &self.everyone {
+            self.hold.keep(everyone, |version| self.proof.was_acknowledged(version));
+        }
         self.close_in_hold(&mut wanted, around);
         self.close_in_strays(around);
         self.wanted = wanted;

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use holdfast_graph::ObjectKey;
 use holdfast_store::{Batch, Change};
-use holdfast_xds::{EnvoyId, Offers, ResourceType, Snapshot};
+use holdfast_xds::{EnvoyId, Offers, ResourceType, Snapshot, Waiting};
 
 use super::around::Around;
 use super::attribution::Attributed;
 use super::line::Line;
 use super::restored::{Restored, RestoredLine};
+use super::rollout::Offered;
 use crate::engine::Action;
 use crate::hold::Refusal;
 use crate::object::Object;
@@ -29,6 +30,8 @@ pub(crate) struct Lines {
     pub(super) offered: BTreeMap<Arc<str>, Offers>,
     /// Envoys that came before their Gateway was known, and whether they have what they were given before.
     pub(super) early: BTreeMap<Arc<str>, Vec<(EnvoyId, bool)>>,
+    /// What Envoys have that stayed when their Gateway went.
+    pub(super) left: BTreeMap<Arc<str>, Vec<RestoredLine>>,
     /// How often something was published, by Gateway.
     pub(super) generations: BTreeMap<Arc<str>, u64>,
     pub(super) touched: BTreeSet<Arc<str>>,
@@ -177,7 +180,8 @@ impl Lines {
             return;
         }
         let mut lines = Vec::new();
-        for restored in self.restored.remove(name).unwrap_or_default().into_iter().take(BUILDS_MAX) {
+        let left = self.left.remove(name);
+        for restored in self.restored.remove(name).or(left).unwrap_or_default().into_iter().take(BUILDS_MAX) {
             let fleet = match lines.is_empty() {
                 true => FleetId::main(key),
                 false => FleetId { gateway: key.clone(), label: restored.build.clone() },
@@ -204,12 +208,15 @@ impl Lines {
             let Some(lines) = self.gateways.get(&gateway) else { continue };
             let mut offers: Option<Offers> = None;
             for line in lines {
-                let (everyone, nodes) = line.offers();
-                let Some(everyone) = everyone else { continue };
+                let Some(Offered { everyone, waits, nodes }) = line.offers() else { continue };
                 match &mut offers {
-                    None => offers = Some(Offers { everyone, nodes, ..Offers::default() }),
+                    None => {
+                        let waiting = Waiting { everyone: waits, ..Waiting::default() };
+                        offers = Some(Offers { everyone, nodes, waiting, ..Offers::default() });
+                    }
                     Some(offers) => {
                         offers.builds.insert(line.build.clone(), everyone);
+                        offers.waiting.builds.extend(waits.then(|| line.build.clone()));
                         offers.nodes.extend(nodes);
                     }
                 }
@@ -257,7 +264,7 @@ impl Lines {
 
 fn differ(before: &Offers, after: &Offers) -> bool {
     let keys = |offers: &Offers| offers.builds.keys().chain(offers.nodes.keys()).cloned().collect::<Vec<_>>();
-    before.fresh_only != after.fresh_only
+    (before.fresh_only, &before.waiting) != (after.fresh_only, &after.waiting)
         || keys(before) != keys(after)
         || differs(&before.everyone, &after.everyone)
         || before.builds.iter().any(|(build, old)| after.builds.get(build).is_none_or(|new| differs(old, new)))

@@ -11,7 +11,9 @@ use super::around::Around;
 use super::line::Line;
 use crate::encode::names;
 use crate::fault::Fault;
+use crate::features::remote::Remote;
 use crate::hold::Standing;
+use crate::model::Backend;
 use crate::translate::Translator;
 use crate::translate::gateway::class_key;
 
@@ -41,9 +43,11 @@ impl Line {
             }
             self.unpromoted.remove(&key);
             let plan = around.translator.route(&key).cloned();
-            let services = plan.iter().flat_map(|plan| plan.backends.iter().map(|backend| &backend.service.key));
-            let services: BTreeSet<ObjectKey> = services.cloned().collect();
-            for key in services.iter().chain([&key]) {
+            let remotes = plan.iter().flat_map(|plan| plan.remotes()).collect::<Vec<_>>();
+            let asked = remotes.iter().flat_map(Remote::origins);
+            let own = plan.iter().flat_map(|plan| plan.backends.iter().flat_map(Backend::origins));
+            let origins: BTreeSet<ObjectKey> = own.chain(asked).cloned().collect();
+            for key in origins.iter().chain([&key]) {
                 self.promote_one(key, around);
             }
         }
@@ -69,7 +73,8 @@ impl Line {
             self.hold.standing(ResourceType::Listener, name) != Some(Standing::Acknowledged)
         };
         let plan = around.translator.gateway(&self.gateway);
-        let wrong = plan.is_none_or(|plan| plan.faults.iter().any(crate::fault::Fault::is_error));
+        let wrong = plan.is_none_or(|plan| plan.faults.iter().any(Fault::is_error))
+            || self.derived.plan.of(&self.gateway).next().is_some();
         if wrong || self.wanted.of(ResourceType::Listener).iter().any(pending) {
             return;
         }
@@ -106,11 +111,9 @@ impl Line {
                 || desired.is_some_and(|resource| self.proof.is_proven_cluster(&resource.version))
         });
         // Filters that its routes ask for stand in listeners.
-        let listeners = plan.routes.iter().all(|rendered| rendered.route.guards.is_empty())
-            || self.wanted.of(ResourceType::Listener).keys().all(|name| acknowledged(ResourceType::Listener, name));
+        let filters = around.translator.filters_of(plan);
         !contents.is_empty()
             && clusters
-            && listeners
-            && contents.iter().all(|(content, _)| self.proof.is_proven(content))
+            && contents.iter().map(|(content, _)| content).chain(&filters).all(|content| self.proof.is_proven(content))
     }
 }

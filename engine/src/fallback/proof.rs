@@ -37,6 +37,11 @@ impl Proof {
         self.versions.contains(version)
     }
 
+    /// Was a resource acknowledged in this version?
+    pub(crate) fn was_acknowledged(&self, version: &Version) -> bool {
+        self.proven.contains(&Content(*version.as_bytes()))
+    }
+
     /// An Envoy of the fleet acknowledged this content.
     pub(crate) fn prove(&mut self, content: Content) -> bool {
         self.tried.remove(&content);

@@ -10,8 +10,10 @@ use holdfast_xds::{Resource, ResourceType, Snapshot, Version};
 use prost::Message;
 
 use super::around::Around;
+use super::chains;
 use super::last_valid::{LastValid, Version as ObjectVersion};
 use super::line::Line;
+use super::shapes::shape;
 use crate::object::Object;
 
 /// All that was stored and could be read.
@@ -74,6 +76,18 @@ fn verdict(stored: StoredVerdict) -> Option<(Content, Verdict)> {
 }
 
 impl RestoredLine {
+    /// What the Envoys of a line have, of a Gateway that is gone. No more than that: what was good of it, and what was
+    /// refused, is gone with it.
+    pub(super) fn left_by(line: &Line) -> Self {
+        Self {
+            gateway: line.name.clone(),
+            build: line.build.clone(),
+            snapshot: line.hold.acknowledged_snapshot(),
+            versions: Vec::new(),
+            verdicts: Vec::new(),
+        }
+    }
+
     /// An object was deleted.
     pub(crate) fn forget(&mut self, key: &ObjectKey) {
         self.versions.retain(|version| version.object.key != *key);
@@ -112,14 +126,24 @@ impl RestoredLine {
                 line.hold.restore(kind, resource.clone());
             }
         }
-        for resource in self.snapshot.of(ResourceType::Route).values() {
-            contents(&resource.body).into_iter().for_each(|content| {
+        for kind in ResourceType::ALL {
+            for content in self.snapshot.of(kind).values().flat_map(|resource| proven(kind, resource)) {
                 line.proof.prove(content);
-            });
+            }
         }
         if !self.snapshot.is_empty() {
             line.everyone = Some(self.snapshot);
         }
+    }
+}
+
+/// What is proven by a resource that was acknowledged.
+fn proven(kind: ResourceType, resource: &Resource) -> Vec<Content> {
+    match kind {
+        ResourceType::Route => contents(&resource.body),
+        ResourceType::Cluster => vec![shape(&resource.body), Content(*resource.version.as_bytes())],
+        ResourceType::Listener => chains::proven(&resource.body),
+        ResourceType::Endpoints | ResourceType::Secret => Vec::new(),
     }
 }
 

@@ -1,10 +1,9 @@
 //! How a configuration reaches the Envoys of a line: what is unproven goes to the probe first; without a probe to one
 //! Envoy, then to the rest.
 //!
-//! Endpoints are no part of it: they go to everybody at once. Clusters are not tried: nothing that users write stands in
-//! them but names and numbers that are checked.
+//! Endpoints are no part of it: they go to everybody at once. Of clusters that differ in their names only one is tried.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use holdfast_xds::{Resource, ResourceType, Snapshot, Version};
@@ -13,11 +12,13 @@ use imbl::ordmap::DiffItem;
 use super::around::Around;
 use super::line::Line;
 use super::search::Search;
+use super::shapes::shape;
 use super::suspects;
 use crate::trial::Trial;
 
 /// Types whose content is tried before all Envoys have it.
-pub(super) const TRIED: [ResourceType; 3] = [ResourceType::Secret, ResourceType::Listener, ResourceType::Route];
+pub(super) const TRIED: [ResourceType; 4] =
+    [ResourceType::Cluster, ResourceType::Secret, ResourceType::Listener, ResourceType::Route];
 /// How often an Envoy may be lost on a content before the content counts as refused.
 pub(super) const STRIKES_MAX: u32 = 2;
 
@@ -46,6 +47,16 @@ pub(crate) enum Stage {
     },
 }
 
+/// What the Envoys of a line are to have.
+pub(crate) struct Offered {
+    /// All of them.
+    pub(crate) everyone: Snapshot,
+    /// Are they not to have it yet?
+    pub(crate) waits: bool,
+    /// Single ones, by their node.
+    pub(crate) nodes: BTreeMap<Arc<str>, Snapshot>,
+}
+
 impl Line {
     /// Takes what is wanted a step further on its way.
     pub(crate) fn advance(&mut self, around: &mut Around<'_>) {
@@ -60,18 +71,27 @@ impl Line {
             self.trial = None;
             return self.probe(&unproven, around);
         }
+        // Nobody has anything yet: the first that comes tries it, and the others wait for that one.
+        let is_first = self.everyone.is_none();
         let Some(node) = self.trier() else {
+            if is_first {
+                self.stage = Stage::Settled;
+                return;
+            }
             return self.release(around);
         };
-        if self.everyone.is_none() {
-            // Nobody has anything that could be kept.
+        // One that comes with something was served already, and keeps that meanwhile.
+        if is_first && matches!(self.stage, Stage::Settled) && !self.fresh.contains(&node) {
             return self.release(around);
         }
+        let others_speak = !self.silent.contains(&node);
         let fresh = around.now_ms.saturating_add(around.settings.fallback.ack_timeout_ms);
         let (strikes, node, empty, deadline) = match &self.stage {
             // One that is away has its time to come back: others need not be risked.
+            // Not so where others have nothing meanwhile.
             Stage::Canary { node, strikes, empty, deadline, .. }
-                if self.envoys.contains_key(node) || *deadline > around.now_ms =>
+                if (self.envoys.contains_key(node) && !(is_first && others_speak && self.silent.contains(node)))
+                    || (*deadline > around.now_ms && !is_first) =>
             {
                 let again = if *deadline > around.now_ms { *deadline } else { fresh };
                 (*strikes, node.clone(), *empty, again)
@@ -110,9 +130,11 @@ impl Line {
         let nothing = Snapshot::default();
         let before = self.everyone.as_ref().unwrap_or(&nothing);
         let mut unproven = Waiting::new();
+        let mut shapes = BTreeSet::new();
         for kind in TRIED {
             for resource in changes(before, &self.wanted, kind) {
-                if !self.is_known_good(kind, &resource) {
+                let mut is_new = || kind != ResourceType::Cluster || shapes.insert(shape(&resource.body));
+                if !self.is_known_good(kind, &resource) && is_new() {
                     unproven.insert((kind, resource.name.clone()), resource.version);
                 }
             }
@@ -120,9 +142,12 @@ impl Line {
         unproven
     }
 
-    fn is_known_good(&self, kind: ResourceType, resource: &Resource) -> bool {
+    pub(super) fn is_known_good(&self, kind: ResourceType, resource: &Resource) -> bool {
         if self.hold.is_acknowledged(kind, resource) || self.proof.was_tried(&resource.version) {
             return true;
+        }
+        if kind == ResourceType::Cluster {
+            return self.is_good_cluster(&resource.name, resource.version, &resource.body);
         }
         let (ResourceType::Route, Some(form)) = (kind, self.form(&resource.name, &resource.version)) else {
             return false;
@@ -185,11 +210,13 @@ impl Line {
     }
 
     /// What each of the line's Envoys is to have: all of them, and single ones by their node.
-    pub(crate) fn offers(&self) -> (Option<Snapshot>, BTreeMap<Arc<str>, Snapshot>) {
+    ///
+    /// Of what nobody has tried, nobody but who tries it is given anything.
+    pub(crate) fn offers(&self) -> Option<Offered> {
         let current = |snapshot: &Snapshot| with_current_endpoints(snapshot, &self.wanted);
         let mut nodes = BTreeMap::new();
         match (&self.stage, &self.trial) {
-            (Stage::Canary { node, empty: false, .. }, _) => {
+            (Stage::Canary { node, empty, .. }, _) if !empty || self.everyone.is_none() => {
                 nodes.insert(node.clone(), self.wanted.clone());
             }
             (_, Some(trial)) => {
@@ -203,7 +230,11 @@ impl Line {
                 nodes.entry(node.clone()).or_insert_with(|| current(&snapshot));
             }
         }
-        (self.everyone.as_ref().map(current), nodes)
+        match everyone {
+            Some(everyone) => Some(Offered { everyone: current(everyone), waits: false, nodes }),
+            None if self.stage == Stage::Probing => None,
+            None => Some(Offered { everyone: self.wanted.clone(), waits: true, nodes }),
+        }
     }
 }
 

@@ -1,18 +1,21 @@
 //! The search on the probe: what is unproven is tried there as a whole; of what is refused each part alone, and parts that
 //! are taken alone and refused together by their pairs.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use holdfast_graph::{Content, Detected, Node};
+use bytes::Bytes;
+use holdfast_graph::Detected;
 use holdfast_xds::{ResourceType, Version};
 
 use super::around::Around;
-use super::interaction::{Found, Interaction, in_order};
+use super::clusters::Known;
 use super::line::Line;
-use super::rollout::{Stage, next};
-use super::suspects::Suspects;
-use super::trials::{self, Item};
+use super::readmission::Subject;
+use super::rollout::{Stage, changes, next};
+use super::shapes::shape;
+use super::together::Together;
+use super::{chains, trials};
 use crate::trial::{Outcome, Trial, Tried};
 
 /// Parts of one refused resource that are tried alone, at most; of more the first by object.
@@ -26,7 +29,7 @@ pub(crate) struct Search {
     expected: BTreeMap<u64, Expected>,
     refused: Vec<(ResourceType, Arc<str>, Version, String)>,
     culprits: usize,
-    interaction: Option<(Arc<str>, Version, Interaction)>,
+    together: Option<Together>,
     rounds: u32,
 }
 
@@ -34,7 +37,7 @@ pub(crate) struct Search {
 #[derive(Clone, Debug)]
 enum Expected {
     Whole(ResourceType, Arc<str>, Version),
-    Part(Node, Content),
+    Part(Subject),
     Together,
 }
 
@@ -52,6 +55,19 @@ impl Search {
     /// Is this trial one of ours?
     pub(crate) fn expects(&self, id: u64) -> bool {
         self.expected.contains_key(&id)
+    }
+
+    fn try_part(&mut self, subject: Subject, kind: ResourceType, name: Arc<str>, body: Bytes, around: &mut Around<'_>) {
+        let id = next(around);
+        around.trials.push(Trial { id, kind, name, body });
+        self.expected.insert(id, Expected::Part(subject));
+    }
+
+    /// Parts are tried together.
+    pub(super) fn try_together(&mut self, kind: ResourceType, name: Arc<str>, body: Bytes, around: &mut Around<'_>) {
+        let id = next(around);
+        around.trials.push(Trial { id, kind, name, body });
+        self.expected.insert(id, Expected::Together);
     }
 }
 
@@ -78,17 +94,22 @@ impl Line {
                     self.note_tried(kind, &name, &version);
                 }
             }
+            (Expected::Whole(ResourceType::Cluster, name, version), Some(message)) => {
+                for (name, version) in self.alike(&name, version) {
+                    search.refused.push((ResourceType::Cluster, name, version, message.clone()));
+                }
+            }
             (Expected::Whole(kind, name, version), Some(message)) => {
                 search.refused.push((kind, name, version, message))
             }
-            (Expected::Part(node, content), Some(message)) => {
+            (Expected::Part(subject), Some(message)) => {
                 search.culprits += 1;
-                self.convict(content, &node, Detected::Probe, &message, Vec::new(), around);
+                self.convict_subject(&subject, Detected::Probe, &message, around);
             }
             (Expected::Part(..), None) => {}
             (Expected::Together, refused) => {
-                if let Some((_, _, interaction)) = &mut search.interaction {
-                    if refused.is_some() { interaction.refused() } else { interaction.accepted() }
+                if let Some(together) = &mut search.together {
+                    if refused.is_some() { together.refused() } else { together.accepted() }
                 }
             }
         }
@@ -101,31 +122,12 @@ impl Line {
             self.search = Some(search);
             return;
         }
-        if let Some((name, version, mut interaction)) = search.interaction.take() {
-            match interaction.next() {
-                Some(Found::Try(items)) => {
-                    let Some(context) = self.form(&name, &version).map(|form| form.context) else {
-                        return self.searched(around);
-                    };
-                    let body = trials::together(items.iter(), context);
-                    let id = next(around);
-                    around.trials.push(Trial { id, kind: ResourceType::Route, name: name.clone(), body });
-                    search.expected.insert(id, Expected::Together);
-                    self.attribution.round();
-                    search.interaction = Some((name, version, interaction));
-                    self.search = Some(search);
-                    return;
-                }
-                Some(Found::Blamed(culprit, witness)) => {
-                    let message = match &witness {
-                        Some(witness) => format!("refused together with {}", witness.rendered.route.key),
-                        None => "refused together with what is served".to_owned(),
-                    };
-                    let witnesses = witness.iter().map(|witness| witness.content).collect();
-                    let node = culprit.rendered.node();
-                    self.convict(culprit.content, &node, Detected::Probe, &message, witnesses, around);
-                }
-                None => {}
+        if let Some(together) = search.together.take() {
+            if let Some(together) = self.try_on(together, &mut search, around) {
+                self.attribution.round();
+                search.together = Some(together);
+                self.search = Some(search);
+                return;
             }
             return self.searched(around);
         }
@@ -133,9 +135,9 @@ impl Line {
         if refused.is_empty() {
             if search.culprits == 0
                 && search.rounds > 0
-                && let Some(interaction) = self.together(around)
+                && let Some(together) = self.together(around)
             {
-                search.interaction = Some(interaction);
+                search.together = Some(together);
                 return self.search_on(search, around);
             }
             return self.searched(around);
@@ -159,49 +161,80 @@ impl Line {
     ) {
         self.hold.refuse_version(kind, name, version, &self.build.clone(), message);
         self.attribution.begin(around.now_ms);
-        if kind != ResourceType::Route {
+        if kind == ResourceType::Secret {
             search.culprits += 1;
-            return self.convict_resource(kind, name, version, Detected::Probe, message, around);
+            return self.convict_certificate(name, version, Detected::Probe, message, around);
         }
-        let Some((suspects, context)) = self.suspects(name, &version) else { return };
+        if kind != ResourceType::Route {
+            self.remember_refused(kind, name, version, around);
+        }
+        if !around.settings.fallback.isolate && kind != ResourceType::Route {
+            search.culprits += 1;
+            return self.hold_as_a_whole(around);
+        }
         self.attribution.round();
+        match kind {
+            ResourceType::Cluster => self.look_into_cluster(search, name, message, around),
+            ResourceType::Listener => self.look_into_listener(search, name, version, message, around),
+            _ => self.look_into_routes(search, name, &version, around),
+        }
+    }
+
+    fn look_into_routes(&mut self, search: &mut Search, name: &Arc<str>, version: &Version, around: &mut Around<'_>) {
+        let Some((suspects, context)) = self.suspects(name, version) else { return };
         let parts = suspects.into_iter().flat_map(|(node, parts)| {
             parts.into_iter().map(move |(content, suspect)| (node.clone(), content, suspect))
         });
         for (node, content, suspect) in parts.take(SUSPECTS_MAX) {
-            let id = next(around);
-            let body = trials::alone(&suspect.rendered, context);
-            around.trials.push(Trial { id, kind, name: suspect.rendered.route.name.clone(), body });
-            search.expected.insert(id, Expected::Part(node, content));
+            let subject = Subject { node: node.clone(), contents: BTreeMap::from([(content, node)]) };
+            let name = suspect.rendered.route.name.clone();
+            search.try_part(subject, ResourceType::Route, name, trials::alone(&suspect.rendered, context), around);
         }
     }
 
-    /// The search for parts that do not go together, of the first route configuration that the probe refuses whole.
-    fn together(&self, _: &Around<'_>) -> Option<(Arc<str>, Version, Interaction)> {
-        let routes = self.wanted_or_refused();
-        routes.into_iter().find_map(|(name, version)| {
-            let form = self.form(&name, &version)?;
-            let nothing = Suspects::new();
-            let changed = self.suspects(&name, &version).map_or(nothing, |(suspects, _)| suspects);
-            let changed: BTreeSet<Content> = changed.values().flat_map(|parts| parts.keys().copied()).collect();
-            let items = form.composition.iter().flat_map(|(host, parts)| {
-                parts.iter().map(|(content, rendered)| Item {
-                    host: host.clone(),
-                    content: *content,
-                    rendered: rendered.clone(),
-                })
-            });
-            let (items, unchanged) = in_order(
-                items,
-                |item| changed.contains(&item.content),
-                |item| (item.rendered.route.precedence.age.clone(), item.host.clone()),
-            );
-            Some((name, version, Interaction::new(items, unchanged)?))
-        })
+    /// Each of those who changed is tried with the others as they were.
+    fn look_into_cluster(&mut self, search: &mut Search, name: &Arc<str>, message: &str, around: &mut Around<'_>) {
+        let suspects = self.cluster_suspects(name, around);
+        if let [only] = &suspects[..] {
+            search.culprits += 1;
+            return self.convict_subject(only, Detected::Probe, message, around);
+        }
+        for subject in suspects.iter().take(SUSPECTS_MAX) {
+            match self.known_with(name, std::slice::from_ref(subject), &suspects, around) {
+                Known::Good => {}
+                Known::Refused => {
+                    search.culprits += 1;
+                    self.convict_subject(subject, Detected::Probe, message, around);
+                }
+                Known::Nothing(bodies) => {
+                    for body in bodies {
+                        search.try_part(subject.clone(), ResourceType::Cluster, name.clone(), body, around);
+                    }
+                }
+            }
+        }
     }
 
-    fn wanted_or_refused(&self) -> Vec<(Arc<str>, Version)> {
-        self.hold.refused_now(ResourceType::Route)
+    /// Each filter chain that changed is tried alone.
+    fn look_into_listener(
+        &mut self,
+        search: &mut Search,
+        name: &Arc<str>,
+        version: Version,
+        message: &str,
+        around: &mut Around<'_>,
+    ) {
+        let suspects = self.chain_suspects(name, version, around);
+        if let [only] = &suspects[..] {
+            search.culprits += 1;
+            return self.convict_subject(only, Detected::Probe, message, around);
+        }
+        let Some(resource) = self.form_of(ResourceType::Listener, name, version) else { return };
+        let body = resource.body.clone();
+        for subject in suspects.iter().take(SUSPECTS_MAX) {
+            let body = chains::only(&body, std::slice::from_ref(subject), &suspects);
+            search.try_part(subject.clone(), ResourceType::Listener, name.clone(), body, around);
+        }
     }
 
     /// The probe has told all that it can: what is known now is put into force.
@@ -213,12 +246,37 @@ impl Line {
 
     /// The probe took a resource as a whole.
     fn note_tried(&mut self, kind: ResourceType, name: &Arc<str>, version: &Version) {
-        if kind != ResourceType::Route {
-            return;
+        match kind {
+            ResourceType::Route => {
+                let Some((suspects, _)) = self.suspects(name, version) else { return };
+                for content in suspects.values().flat_map(|parts| parts.keys()) {
+                    self.proof.note_tried(*content);
+                }
+            }
+            ResourceType::Cluster => {
+                if let Some(resource) = self.form_of(kind, name, *version) {
+                    self.proof.note_tried(shape(&resource.body));
+                }
+            }
+            ResourceType::Listener => {
+                if let Some(resource) = self.form_of(kind, name, *version) {
+                    chains::proven(&resource.body).into_iter().for_each(|content| self.proof.note_tried(content));
+                }
+            }
+            ResourceType::Endpoints | ResourceType::Secret => {}
         }
-        let Some((suspects, _)) = self.suspects(name, version) else { return };
-        for content in suspects.values().flat_map(|parts| parts.keys()) {
-            self.proof.note_tried(*content);
-        }
+    }
+
+    /// The clusters on their way to the Envoys that differ from this one in their names only, itself among them.
+    fn alike(&self, name: &Arc<str>, version: Version) -> Vec<(Arc<str>, Version)> {
+        let Some(refused) = self.form_of(ResourceType::Cluster, name, version) else {
+            return vec![(name.clone(), version)];
+        };
+        let refused = shape(&refused.body);
+        let nothing = holdfast_xds::Snapshot::default();
+        let before = self.everyone.as_ref().unwrap_or(&nothing);
+        let new = changes(before, &self.wanted, ResourceType::Cluster);
+        let alike = new.filter(|resource| shape(&resource.body) == refused);
+        alike.map(|resource| (resource.name.clone(), resource.version)).collect()
     }
 }

@@ -67,6 +67,7 @@ impl Line {
         let others = self.envoys.len() - refused;
         let pending = match &self.stage {
             Stage::Settled if self.hold.awaits_answers() => others,
+            _ if self.everyone.is_none() => others,
             Stage::Canary { .. } => others.min(1),
             _ => 0,
         };

@@ -7,6 +7,7 @@ use holdfast_store::{Change, StoredVerdict};
 use holdfast_xds::{ResourceType, Version};
 
 use super::around::Around;
+use super::derive::is_chain;
 use super::line::Line;
 
 /// Refused resources of one line that are remembered beyond a run; beyond it the oldest may be tried again.
@@ -62,7 +63,7 @@ impl Line {
 
     /// Takes in what an earlier run remembered so; false where it is a verdict about something else.
     pub(crate) fn restore_refused(&mut self, content: &Content, verdict: &Verdict) -> bool {
-        if verdict.node.key != self.gateway {
+        if verdict.node.key != self.gateway || is_chain(&verdict.node) {
             return false;
         }
         let known = |kind: &ResourceType| {

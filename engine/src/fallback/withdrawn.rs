@@ -6,24 +6,23 @@
 use std::sync::Arc;
 
 use holdfast_store::Change;
-use holdfast_xds::{EnvoyId, Offers};
+use holdfast_xds::Offers;
 
+use super::line::Line;
 use super::lines::Lines;
+use super::restored::RestoredLine;
 use crate::engine::Action;
 use crate::translate::proxy::listeners;
 
 impl Lines {
-    /// A Gateway is gone; its Envoys may be there still.
+    /// A Gateway is gone; its Envoys may be there still, and have what they had should it come again.
     pub(super) fn withdraw(&mut self, gateway: Arc<str>, actions: &mut Vec<Action>) {
-        for line in self.gateways.remove(&gateway).unwrap_or_default() {
-            let early = self.early.entry(gateway.clone()).or_default();
-            for (node, streams) in &line.envoys {
-                let id = EnvoyId { fleet: gateway.clone(), node: node.clone(), build: line.build.clone() };
-                early.extend(std::iter::repeat_n((id, true), *streams));
-            }
-            if early.is_empty() {
-                self.early.remove(&gateway);
-            }
+        let lines = self.gateways.remove(&gateway).unwrap_or_default();
+        let early: Vec<_> = lines.iter().flat_map(Line::streams).map(|envoy| (envoy, true)).collect();
+        if !early.is_empty() {
+            self.early.insert(gateway.clone(), early);
+            let there = lines.iter().filter(|line| !line.envoys.is_empty());
+            self.left.insert(gateway.clone(), there.map(RestoredLine::left_by).collect());
         }
         self.generations.remove(&gateway);
         self.touched.remove(&gateway);

@@ -68,9 +68,17 @@ impl World<'_> {
             && self.quarantine.refuses(content, |witness| self.is_desired(witness)).is_some()
     }
 
-    /// Does a route that is desired have this content? Asked of witnesses only, which are few.
+    /// Does a route or a filter chain that is desired have this content? Asked of witnesses only, which are few.
     fn is_desired(&self, content: &Content) -> bool {
         self.translator.has_content(self.gateway, content)
+            || self.translator.chains(self.gateway).iter().any(|(known, _)| known == content)
+            || self.translator.filters(self.gateway).iter().any(|(known, _, _)| known == content)
+    }
+
+    /// Is the desired version another than the last valid one, or is there none?
+    pub(crate) fn has_no_or_another_last_valid(&self, key: &ObjectKey) -> bool {
+        let uid = self.objects.get(key).map(|object| &*object.metadata.uid);
+        self.last_valid.of(key, uid).next().is_none() || holdfast_graph::World::differs_from_last_valid(self, key)
     }
 
     /// When a last valid version of an object may stand in no more, in milliseconds of Unix time.
@@ -78,6 +86,21 @@ impl World<'_> {
         let age = self.settings.fallback.max_backfill_age?;
         let began = self.since.get(key).copied().unwrap_or(self.now());
         u64::try_from(began.saturating_add(age).saturating_add(1)).ok()?.checked_mul(1000)
+    }
+
+    /// When this version of an object may stand in no more, in milliseconds of Unix time: a certificate that expires is
+    /// none any longer.
+    pub(crate) fn stand_in_ends(&self, key: &ObjectKey, version: &Object) -> Option<u64> {
+        let expires = match &version.body {
+            Body::Secret(secret) => {
+                secret.data.get("tls.crt").zip(secret.data.get("tls.key")).and_then(|(chain, key)| {
+                    let not_after = check::certificate::check_pair(chain, key).ok()?.not_after;
+                    u64::try_from(not_after).ok()?.checked_mul(1000)
+                })
+            }
+            _ => None,
+        };
+        self.backfill_ends(key).into_iter().chain(expires).min()
     }
 
     /// The version that can stand in for an object: the newest proven one that may be served today.

@@ -111,6 +111,29 @@ impl DnsHost {
 }
 
 impl Remote {
+    /// The objects that its cluster is made of, beside those who ask it.
+    pub fn origins(&self) -> Vec<&ObjectKey> {
+        let tls = match self {
+            Remote::Backend(backend) => return backend.origins().collect(),
+            Remote::Group(group) => group.upstream.tls.as_ref(),
+            Remote::Host(host) => host.tls.as_ref(),
+        };
+        let secret = tls.and_then(|tls| tls.validation.as_ref()).map(|validation| &validation.secret);
+        let owner = if let Remote::Group(group) = self { Some(&group.owner) } else { None };
+        let services = self.services().into_iter().map(|service| &service.key);
+        services.chain(secret).chain(owner).collect()
+    }
+
+    /// Is it the same one, whatever is said of it?
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Remote::Backend(one), Remote::Backend(other)) => one.service.key == other.service.key,
+            (Remote::Group(one), Remote::Group(other)) => one.owner == other.owner,
+            (Remote::Host(one), Remote::Host(other)) => (&one.host, one.port) == (&other.host, other.port),
+            _ => false,
+        }
+    }
+
     /// The ports of Services whose endpoints it needs.
     pub fn services(&self) -> Vec<&ServicePort> {
         match self {

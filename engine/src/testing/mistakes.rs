@@ -1,11 +1,14 @@
 //! Mistakes that translation takes and Envoy refuses: what blame is tested with, now that translation knows most of them.
 //!
 //! A route is spoilt where its answers are to have the header [`HEADER`], a certificate where the text [`KEY`] stands before
-//! it. The mistake is part of the content, so that it comes and goes with an edit as those of people do. It is put in while
+//! it, a cluster and a filter chain where [`NAME`] stands in a name. The mistake is part of the content, so that it comes and goes with an edit as those of people do. It is put in while
 //! the resource is encoded, after everything was checked.
 
 use bytes::Bytes;
+use envoy_types::pb::envoy::config::cluster::v3::Cluster;
+use envoy_types::pb::envoy::config::cluster::v3::cluster::LbPolicy;
 use envoy_types::pb::envoy::config::core::v3::{HeaderValue, HeaderValueOption};
+use envoy_types::pb::envoy::config::listener::v3::FilterChain;
 use envoy_types::pb::envoy::config::route::v3::route::Action;
 use envoy_types::pb::envoy::config::route::v3::route_action::ClusterSpecifier;
 use envoy_types::pb::envoy::config::route::v3::route_match::PathSpecifier;
@@ -24,6 +27,10 @@ pub const ALONE: [&str; 5] = ["regex", "duration", "header", "rewrite", "weights
 pub const PAIR: &str = "pair";
 /// Text before a certificate that gets a key that is not its own.
 pub const KEY: &str = "holdfast-testing-mistake: key";
+
+/// In the name of a Service: its cluster is refused where it is spoken to in HTTP/2. In the name of a listener with TLS:
+/// its filter chain is refused.
+pub const NAME: &str = "testing-mistake";
 
 /// How the bytes of a route end that is one of a pair.
 const PAIR_END: &str = "holdfast-testing-pair";
@@ -64,4 +71,19 @@ pub(crate) fn spoilt_key(chain: &Bytes, key: &Bytes) -> Bytes {
         return Bytes::from_static(OTHER_KEY);
     }
     key.clone()
+}
+
+/// Puts a cluster's mistake in: two ways to choose an endpoint that exclude each other.
+pub(crate) fn spoil_cluster(cluster: &mut Cluster) {
+    if cluster.name.contains(NAME) && cluster.name.contains("/h2c") {
+        cluster.lb_policy = LbPolicy::ClusterProvided.into();
+    }
+}
+
+/// Puts a filter chain's mistake in: a name of which only a part is open.
+pub(crate) fn spoil_chain(chain: &mut FilterChain) {
+    let spoilt = chain.name.starts_with("https/") && chain.name.contains(NAME);
+    if let Some(matches) = chain.filter_chain_match.as_mut().filter(|_| spoilt) {
+        matches.server_names.push("part*.example".into());
+    }
 }

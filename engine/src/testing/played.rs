@@ -37,6 +37,9 @@ impl PlayedEnvoy {
     /// What it answers to what it has not been offered yet, resource by resource.
     pub fn answers(&mut self, offers: &Offers) -> Vec<Event> {
         let mut answers = Vec::new();
+        if offers.waits(&self.id.build, &self.id.node) {
+            return answers;
+        }
         let offered = offers.of(&self.id.build, &self.id.node);
         for kind in ResourceType::ALL {
             for (name, resource) in offered.of(kind) {

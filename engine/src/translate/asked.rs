@@ -23,7 +23,10 @@ impl Translator {
     /// What a Gateway would be under an overlay, without putting it into force.
     pub(crate) fn try_gateway(&self, key: &ObjectKey, over: &Overlay, objects: &ObjectSnapshot) -> Option<GatewayPlan> {
         match gateway::plan(key, &self.settings, &mut self.reader(Some(over), objects)) {
-            Outcome::Served(plan) => Some(plan),
+            Outcome::Served(mut plan) => {
+                self.close_listeners(key, &mut plan, over);
+                Some(plan)
+            }
             Outcome::Stray(_) | Outcome::None => None,
         }
     }

@@ -19,9 +19,9 @@ use super::chains;
 use super::gateway::GatewayPlan;
 use super::listener::{ListenerPlan, Standing};
 use super::policy::level::{Level, LevelPlan};
+use super::ports;
 use super::route::{Rendered, RoutePlan};
 use super::table::{Host, TableName};
-use crate::encode::listener::{Chain, Port};
 use crate::encode::{self, names};
 use crate::features::chain::{ChainFilter, Guards};
 use crate::features::filters::{self, Filters, Guarding};
@@ -176,8 +176,13 @@ impl Fleet {
 
     /// The parts of a route object wherever it stands.
     pub(super) fn contents(&self, plan: &RoutePlan) -> Vec<(Content, Node)> {
+        self.contents_of(plan, |_| true)
+    }
+
+    /// Those of its parts that are of some sort.
+    fn contents_of(&self, plan: &RoutePlan, wanted: impl Fn(&Rendered) -> bool) -> Vec<(Content, Node)> {
         let mut contents = Vec::new();
-        for rendered in &plan.routes {
+        for rendered in plan.routes.iter().filter(|rendered| wanted(rendered)) {
             for (_, table, host) in plan.places.iter().filter(|(gateway, _, _)| *gateway == self.key) {
                 let Some(context) = self.tables.get(table).map(|table| table.context) else { continue };
                 let served = told(rendered, &self.levels_at(table, host)).unwrap_or_else(|| rendered.clone());
@@ -187,6 +192,15 @@ impl Fleet {
         contents.sort_unstable();
         contents.dedup();
         contents
+    }
+
+    /// Who is behind a cluster, and the parts of routes that use it. Looks at all routes: for questions that are rare.
+    pub(super) fn users(&self, cluster: &str) -> Option<(Remote, Vec<(Content, Node)>)> {
+        let backends = self.backends.keys().cloned().map(Remote::Backend);
+        let remote = backends.chain(self.remotes.keys().cloned()).find(|remote| names::remote(remote) == cluster)?;
+        let uses = |rendered: &Rendered| rendered.route.uses().contains(&remote);
+        let users = self.routes.values().flat_map(|plan| self.contents_of(plan, uses)).collect();
+        Some((remote, users))
     }
 
     /// Does a route have this content?
@@ -248,6 +262,8 @@ impl Fleet {
             self.snapshot.remove(ResourceType::Route, &names::route_configuration(&name));
             self.changed = true;
         }
+        let fresh: BTreeSet<TableName> =
+            wanted.keys().filter(|name| !self.tables.contains_key(*name)).cloned().collect();
         for (name, (context, bases)) in wanted {
             let table = self.tables.entry(name.clone()).or_insert_with(|| Table::new(context));
             if table.context != context {
@@ -274,6 +290,11 @@ impl Fleet {
         let trusts = serving.filter_map(|listener| listener.clients.as_ref()).map(|clients| clients.trust.resource());
         self.trusts = trusts.map(|resource| (resource.name.clone(), Arc::new(resource))).collect();
         self.plan = plan;
+        // Of a table that comes again the routes may be what they were.
+        if !fresh.is_empty() {
+            let routes: Vec<Arc<RoutePlan>> = self.routes.values().cloned().collect();
+            routes.iter().for_each(|plan| self.put_routes(plan, |table| fresh.contains(table)));
+        }
     }
 
     /// What policies say to the Gateway changed.
@@ -344,23 +365,21 @@ impl Fleet {
             None => self.routes.remove(route),
         };
         if let Some(old) = &old {
-            self.each_place(old, |state, lent| {
-                for rendered in &old.routes {
-                    state.routes.remove(&Precedence { lent, ..rendered.route.precedence.clone() });
-                }
-                if old.host != HostSettings::default() {
-                    state.settings = HostSettings::default();
-                }
-            });
+            self.each_place(
+                old,
+                |_| true,
+                |state, lent| {
+                    for rendered in &old.routes {
+                        state.routes.remove(&Precedence { lent, ..rendered.route.precedence.clone() });
+                    }
+                    if old.host != HostSettings::default() {
+                        state.settings = HostSettings::default();
+                    }
+                },
+            );
         }
         if let Some(new) = &new {
-            self.each_place(new, |state, lent| {
-                let precedence = |rendered: &Arc<Rendered>| Precedence { lent, ..rendered.route.precedence.clone() };
-                state.routes.extend(new.routes.iter().map(|rendered| (precedence(rendered), rendered.clone())));
-                if new.host != HostSettings::default() {
-                    state.settings.clone_from(&new.host);
-                }
-            });
+            self.put_routes(new, |_| true);
         }
         let remotes = |plan: Option<&Arc<RoutePlan>>| plan.map(|plan| plan.remotes()).unwrap_or_default();
         let (before, after) = (remotes(old.as_ref()), remotes(new.as_ref()));
@@ -383,8 +402,19 @@ impl Fleet {
         self.routes.get(route).is_some_and(same)
     }
 
-    fn each_place(&mut self, plan: &RoutePlan, change: impl Fn(&mut HostState, bool)) {
-        for place in plan.places.iter().filter(|(gateway, _, _)| *gateway == self.key) {
+    fn put_routes(&mut self, new: &RoutePlan, at: impl Fn(&TableName) -> bool) {
+        self.each_place(new, at, |state, lent| {
+            let precedence = |rendered: &Arc<Rendered>| Precedence { lent, ..rendered.route.precedence.clone() };
+            state.routes.extend(new.routes.iter().map(|rendered| (precedence(rendered), rendered.clone())));
+            if new.host != HostSettings::default() {
+                state.settings.clone_from(&new.host);
+            }
+        });
+    }
+
+    /// Changes the hosts that a route object stands in, of the tables that are meant.
+    fn each_place(&mut self, plan: &RoutePlan, at: impl Fn(&TableName) -> bool, change: impl Fn(&mut HostState, bool)) {
+        for place in plan.places.iter().filter(|(gateway, table, _)| *gateway == self.key && at(table)) {
             let (_, table_name, host) = place;
             let Some(table) = self.tables.get_mut(table_name) else { continue };
             change(table.hosts.entry(host.clone()).or_default(), plan.lent.contains(place));
@@ -396,9 +426,7 @@ impl Fleet {
         let users = self.backends.entry(backend.clone()).or_insert(0);
         *users += 1;
         if *users == 1 {
-            let validation = backend.tuned.iter().filter_map(|tuned| tuned.upstream.tls.as_ref()?.validation.as_ref());
-            let secrets = validation.map(|validation| validation.secret.clone());
-            let origins: Origins = secrets.chain([backend.service.key.clone()]).collect();
+            let origins: Origins = backend.origins().cloned().collect();
             let resource = Resource::new(names::cluster(backend), encode::cluster::encode(backend), origins);
             self.put(ResourceType::Cluster, Arc::new(resource));
             *self.services.entry(backend.service.clone()).or_insert(0) += 1;
@@ -570,40 +598,17 @@ impl Fleet {
 
     fn finish_listeners(&mut self) {
         let plan = self.plan.clone();
-        let ports: BTreeSet<u16> = plan.all().filter(|l| l.standing != Standing::Out).map(|l| l.port).collect();
-        let names: BTreeSet<String> = ports.iter().map(|port| names::listener(*port)).collect();
+        let ports = ports::ports(&self.key, &plan, |table| self.filters(table));
+        let names: BTreeSet<String> = ports.iter().map(|(port, _)| names::listener(port.address.port())).collect();
         let gone: Vec<_> =
             self.snapshot.of(ResourceType::Listener).keys().filter(|name| !names.contains(&***name)).cloned().collect();
         for name in gone {
             self.snapshot.remove(ResourceType::Listener, &name);
             self.changed = true;
         }
-        for number in ports {
-            let mut chains: Vec<Chain> = Vec::new();
-            let mut origins = Origins::one(self.key.clone());
-            for listener in plan.all().filter(|l| l.port == number && l.standing != Standing::Out) {
-                let host = listener.hostname.clone();
-                match (listener.https, listener.standing) {
-                    (false, _) if chains.is_empty() => {
-                        let (table, proxies) = (listener.table(), listener.proxies);
-                        let filters = self.filters(&table, &mut origins);
-                        chains.push(Chain::Http { table, proxies, filters });
-                    }
-                    (false, _) => {}
-                    (true, Standing::Serving) => {
-                        let stream = listener.stream.iter().flat_map(|stream| &stream.origins);
-                        let own: Origins = listener.certificates.iter().chain(stream).cloned().collect();
-                        origins = Origins::union([&origins, &own]);
-                        let filters = self.filters(&listener.table(), &mut origins);
-                        chains.push(chains::chain(listener, filters));
-                    }
-                    (true, _) if chains::refuses(&chains, host.as_ref()) => {}
-                    (true, _) => chains.push(Chain::Refuse { host, name: listener.name.clone() }),
-                }
-            }
-            let port = Port { address: plan.socket(number), chains };
-            let body = encode::listener::encode(&port);
-            self.put(ResourceType::Listener, Arc::new(Resource::new(names::listener(number), body, origins)));
+        for (port, origins) in ports {
+            let (name, body) = (names::listener(port.address.port()), encode::listener::encode(&port));
+            self.put(ResourceType::Listener, Arc::new(Resource::new(name, body, origins)));
         }
     }
 }

@@ -40,6 +40,8 @@ pub(crate) enum Standing {
     /// It owns its port and host and answers nobody: a TLS listener without a usable certificate, a host that two
     /// listeners claim. A broader listener must not answer in its place.
     Closed,
+    /// Envoys refuse it: it owns its port and host, and connections are refused.
+    Refused,
     /// It takes no part at all.
     Out,
 }

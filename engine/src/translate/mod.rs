@@ -9,6 +9,7 @@
 
 mod asked;
 mod backend;
+pub(crate) mod chain_units;
 mod chains;
 pub(crate) mod claims;
 mod conditions;
@@ -24,12 +25,14 @@ pub(crate) mod listener;
 mod narrow;
 pub(crate) mod overlay;
 pub(crate) mod policy;
+mod ports;
 pub(crate) mod proxy;
 pub(crate) mod reader;
 pub(crate) mod route;
 pub(crate) mod rule;
 pub(crate) mod table;
 mod update;
+mod uses;
 mod variant;
 mod view;
 mod weighted;

@@ -200,21 +200,25 @@ impl Translator {
             secrets.map(|object| &object.key).chain(hidden).cloned().collect::<Vec<_>>()
         };
         let held = overlay.as_deref().map(secrets).unwrap_or_default();
+        let closes = overlay.as_deref().is_some_and(|overlay| !self.refused_listeners(&id.gateway, overlay).is_empty());
         let (plan, certificates) = match &overlay {
-            Some(overlay) if !held.is_empty() => {
+            Some(overlay) if !held.is_empty() || closes => {
                 let read = self.read_over(unit, Some(overlay), objects, |settings, reader| {
                     let certificates: BTreeMap<_, _> = held
                         .iter()
                         .filter_map(|key| Some((key.clone(), Arc::new(endpoints::secret(key, reader)?))))
                         .collect();
                     match gateway::plan(&id.gateway, settings, reader) {
-                        Outcome::Served(plan) => Some((Arc::new(plan), certificates)),
+                        Outcome::Served(plan) => Some((plan, certificates)),
                         Outcome::Stray(_) | Outcome::None => None,
                     }
                 });
                 self.variants.gateways.insert(id.clone());
                 match read.0.flatten() {
-                    Some((plan, certificates)) => (Some(plan), certificates),
+                    Some((mut plan, certificates)) => {
+                        self.close_listeners(&id.gateway, &mut plan, overlay);
+                        (Some(Arc::new(plan)), certificates)
+                    }
                     None => (None, BTreeMap::new()),
                 }
             }

@@ -121,6 +121,13 @@ impl Envoy {
         self.answer(push, Outcome::Refused { message })
     }
 
+    /// What is left of a push without the resources that are bad, and a push of these.
+    pub fn split(push: Push, bad: impl Fn(&Resource) -> bool) -> (Push, Push) {
+        let (refused, good): (Vec<_>, Vec<_>) = push.resources.into_iter().partition(|resource| bad(resource));
+        let rest = Push { kind: push.kind, resources: good, removed: push.removed };
+        (rest, Push { kind: push.kind, resources: refused, removed: vec![] })
+    }
+
     fn answer(&self, push: &Push, outcome: Outcome) -> Answer {
         let news = push.resources.iter().map(|resource| (resource.name.clone(), Some(resource.version)));
         Answer {

@@ -114,7 +114,7 @@ pub enum Step {
     /// The content of these objects cannot be read any more.
     Unusable(Vec<String>),
     /// From now on Envoys refuse something.
-    Refuse(Refuse),
+    Refuse(Box<Refuse>),
     /// Envoys take it again.
     Accept(String),
     /// Envoys connect, with what they had.
@@ -195,6 +195,8 @@ pub struct Refuse {
     pub certificate: Option<String>,
     /// A listener with this text.
     pub listener: Option<String>,
+    /// A cluster with each of these texts.
+    pub cluster: Vec<String>,
     /// What is said.
     pub message: Option<String>,
     /// How it is refused.

@@ -46,7 +46,11 @@ pub fn judge(
         ResourceType::Listener => {
             oracle.listener.as_ref().is_some_and(|text| String::from_utf8_lossy(body).contains(text))
         }
-        ResourceType::Cluster | ResourceType::Endpoints => false,
+        ResourceType::Cluster => {
+            let written = String::from_utf8_lossy(body);
+            !oracle.cluster.is_empty() && oracle.cluster.iter().all(|text| written.contains(text.as_str()))
+        }
+        ResourceType::Endpoints => false,
     };
     concerned.into_iter().find(refuses).map(|oracle| Refusal {
         how: oracle.how,

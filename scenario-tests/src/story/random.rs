@@ -61,7 +61,7 @@ fn play(stage: &mut Stage, dice: &mut Dice, told: &mut String) -> Result<()> {
     }
     // What a build refuses it refuses from the beginning.
     for oracle in oracles() {
-        step(stage, Step::Refuse(oracle), told)?;
+        step(stage, Step::Refuse(Box::new(oracle)), told)?;
     }
     let good = dice.one_in(2);
     let first =

@@ -85,7 +85,8 @@ impl Writer {
             return Ok(vec![object(API, "Gateway", name, &document, spec)]);
         }
         if let Some(name) = text("secret") {
-            let certificate = self.certificate(text("certificate").unwrap_or(name))?;
+            let expires = document.get("expires").and_then(Value::as_u64);
+            let certificate = self.certificate(text("certificate").unwrap_or(name), expires)?;
             let encoded = |text: &str| base64::engine::general_purpose::STANDARD.encode(text);
             let data = json!({ "tls.crt": encoded(&certificate.pem), "tls.key": encoded(&certificate.key_pem) });
             let mut secret = object("v1", "Secret", name, &document, json!({}));
@@ -106,11 +107,15 @@ impl Writer {
         anyhow::bail!("neither an object nor the short form of one: {document}")
     }
 
-    fn certificate(&mut self, name: &str) -> Result<Certificate> {
+    fn certificate(&mut self, name: &str, expires: Option<u64>) -> Result<Certificate> {
         if let Some(known) = self.certificates.get(name) {
             return Ok(known.clone());
         }
-        let made = Certificate::of(&["shop.test"]).context("no certificate")?;
+        let made = match expires {
+            None => Certificate::of(&["shop.test"]),
+            Some(seconds) => Certificate::until(&["shop.test"], seconds),
+        };
+        let made = made.context("no certificate")?;
         self.certificates.insert(name.to_owned(), made.clone());
         Ok(made)
     }

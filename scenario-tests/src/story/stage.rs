@@ -11,9 +11,9 @@ use holdfast_engine::settings::Settings;
 use holdfast_engine::trial::{Outcome as TrialOutcome, Tried};
 use holdfast_graph::ObjectKey;
 use holdfast_store::{LastValidStore, MemoryStore};
-use holdfast_xds::{EnvoyId, Offers, ResourceType, Version};
+use holdfast_xds::{EnvoyId, Offers, Resource, ResourceType, Version};
 
-use super::envoy::Envoy;
+use super::envoy::{Envoy, Push};
 use super::language::{How, Refuse};
 use super::oracle::{self, Asked};
 use super::short::Writer;
@@ -193,7 +193,8 @@ impl Stage {
 
     fn deliver(&mut self, envoy: &mut Envoy, events: &mut Vec<Event>) {
         let Some(offers) = self.offers.get(&envoy.id.fleet) else { return };
-        if offers.fresh_only && !envoy.taken.is_empty() {
+        let waits = offers.waits(&envoy.id.build, &envoy.id.node);
+        if waits || (offers.fresh_only && !envoy.taken.is_empty()) {
             return;
         }
         let snapshot = offers.of(&envoy.id.build, &envoy.id.node).clone();
@@ -217,6 +218,11 @@ impl Stage {
                 events.push(Event::Answered(envoy.take(&push)));
                 continue;
             };
+            let push = if push.kind == ResourceType::Cluster && refusal.how == How::Nack {
+                self.take_good(envoy, push, events)
+            } else {
+                push
+            };
             match refusal.how {
                 How::Nack => {
                     *self.counts.nacks.entry(node.clone()).or_insert(0) += 1;
@@ -237,6 +243,18 @@ impl Stage {
                 }
             }
         }
+    }
+
+    /// Of several clusters all good ones are taken; gives back the others.
+    fn take_good(&self, envoy: &mut Envoy, push: Push, events: &mut Vec<Event>) -> Push {
+        let (build, node) = (envoy.id.build.clone(), envoy.id.node.clone());
+        let asked = Asked { build: &build, node: Some(&node) };
+        let judge = |resource: &Resource| oracle::judge(&self.oracles, asked, push.kind, &resource.body, |_| None);
+        let (good, bad) = Envoy::split(push.clone(), |resource| judge(resource).is_some());
+        if !good.resources.is_empty() || !good.removed.is_empty() {
+            events.push(Event::Answered(envoy.take(&good)));
+        }
+        bad
     }
 
     fn note_refused(&mut self, envoy: &Envoy, push: &super::envoy::Push) {

@@ -55,7 +55,7 @@ pub fn take(stage: &mut Stage, step: &Step) -> Result<()> {
         }
         Step::Unusable(names) => stage.spoil(names),
         Step::Refuse(oracle) => {
-            stage.oracles.push(oracle.clone());
+            stage.oracles.push(*oracle.clone());
             Ok(())
         }
         Step::Accept(name) => {

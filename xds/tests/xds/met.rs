@@ -1,7 +1,8 @@
 //! What a client has already when it comes back is not sent, and counts as acknowledged all the same.
 
-use envoy_types::pb::envoy::service::discovery::v3::DeltaDiscoveryRequest;
+use envoy_types::pb::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DiscoveryRequest};
 use holdfast_xds::connection::{Connection, Protocol};
+use holdfast_xds::response::Form;
 use holdfast_xds::{Outcome, ResourceType, Snapshot};
 
 use crate::words::resource;
@@ -78,5 +79,62 @@ fn of_secrets_nothing_is_believed() {
     let mut connection = Connection::new(Protocol::Delta);
     connection.on_snapshot(snapshot(ResourceType::Secret, &[("a", "1")]));
     comes_with(&mut connection, ResourceType::Secret, &[("a", "1")]);
+    assert_eq!(met(&mut connection), [""; 0]);
+}
+
+/// With the state of the world it says the version of the last response of the type that it took.
+fn comes_with_version(connection: &mut Connection, kind: ResourceType, names: &[&str], version: &str) {
+    let request = DiscoveryRequest {
+        type_url: kind.url().to_owned(),
+        resource_names: names.iter().map(|name| (*name).to_owned()).collect(),
+        version_info: version.to_owned(),
+        ..Default::default()
+    };
+    assert_eq!(connection.on_sotw_request(&request), Ok(Vec::new()));
+}
+
+fn sent_version(kind: ResourceType, names: &[&str], offered: &Snapshot) -> String {
+    let mut connection = Connection::new(Protocol::Sotw);
+    connection.on_snapshot(offered.clone());
+    comes_with_version(&mut connection, kind, names, "");
+    match connection.next_response().unwrap().form {
+        Form::Sotw { version } => version,
+        form => panic!("{form:?}"),
+    }
+}
+
+#[test]
+fn a_version_of_the_state_of_the_world_stands_for_all_of_it() {
+    for (kind, names, all) in [(ResourceType::Route, &["a"][..], &["a"][..]), (ResourceType::Cluster, &[], &["a", "b"])]
+    {
+        let offered = snapshot(kind, &[("a", "1"), ("b", "2")]);
+        let version = sent_version(kind, names, &offered);
+        for snapshot_first in [true, false] {
+            let mut connection = Connection::new(Protocol::Sotw);
+            if snapshot_first {
+                connection.on_snapshot(offered.clone());
+            }
+            comes_with_version(&mut connection, kind, names, &version);
+            if !snapshot_first {
+                assert_eq!(met(&mut connection), [""; 0]);
+                connection.on_snapshot(offered.clone());
+            }
+            assert!(connection.next_response().is_none());
+            assert_eq!(met(&mut connection), *all);
+        }
+        let mut connection = Connection::new(Protocol::Sotw);
+        connection.on_snapshot(snapshot(kind, &[("a", "3"), ("b", "2")]));
+        comes_with_version(&mut connection, kind, names, &version);
+        assert_eq!(met(&mut connection), [""; 0]);
+    }
+}
+
+#[test]
+fn of_secrets_no_version_is_believed() {
+    let offered = snapshot(ResourceType::Secret, &[("a", "1")]);
+    let version = sent_version(ResourceType::Secret, &["a"], &offered);
+    let mut connection = Connection::new(Protocol::Sotw);
+    connection.on_snapshot(offered);
+    comes_with_version(&mut connection, ResourceType::Secret, &["a"], &version);
     assert_eq!(met(&mut connection), [""; 0]);
 }

@@ -13,7 +13,7 @@ const NODE: &str = "envoy-1";
 impl Play {
     /// The audience that it is of is offered the target.
     pub(super) fn offer_target(&mut self) {
-        let Offers { everyone, builds, nodes, fresh_only } = &mut self.offers;
+        let Offers { everyone, builds, nodes, fresh_only, .. } = &mut self.offers;
         *fresh_only = false;
         let audience = nodes.get_mut(NODE).or_else(|| builds.get_mut(BUILD)).unwrap_or(everyone);
         *audience = self.target.clone();
@@ -24,7 +24,7 @@ impl Play {
         if !self.is_published {
             return;
         }
-        let Offers { everyone, builds, nodes, fresh_only } = &mut self.offers;
+        let Offers { everyone, builds, nodes, fresh_only, .. } = &mut self.offers;
         *fresh_only = false;
         let now = self.target.clone();
         match choose(8) {

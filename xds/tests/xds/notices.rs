@@ -10,7 +10,7 @@ use envoy_types::pb::envoy::r#type::v3::SemanticVersion;
 use envoy_types::pb::google::protobuf::value::Kind;
 use envoy_types::pb::google::protobuf::{Struct, Value};
 use holdfast_xds::identity::FLAGS_FIELD;
-use holdfast_xds::{EnvoyId, Listen, Notice, Offers, ResourceType, Snapshot, bind};
+use holdfast_xds::{EnvoyId, Listen, Notice, Offers, ResourceType, Snapshot, Waiting, bind};
 
 use crate::client::{DeltaClient, Server, node, snapshot, until};
 
@@ -182,6 +182,28 @@ async fn what_is_for_fresh_envoys_is_kept_from_who_has_something_until_it_is_for
     let response = back.take().await;
     assert_eq!(response.resources.len(), 1, "what it had was not sent again");
     assert_eq!(response.resources[0].resource.as_ref().unwrap().value, b"newest");
+}
+
+#[tokio::test]
+async fn who_waits_is_sent_nothing_until_its_turn_comes() {
+    let server = Server::start();
+    let mut offers = Offers::everyone(clusters("first"));
+    offers.waiting.everyone = true;
+    offers.nodes.insert("envoy-1".into(), clusters("first"));
+    server.fleets.publish(FLEET, offers.clone());
+    let mut waiting = server.delta("envoy-2").await;
+    waiting.subscribe(CLUSTER, &[]).await;
+    let mut first = server.delta("envoy-1").await;
+    first.subscribe(CLUSTER, &[]).await;
+    assert_eq!(first.take().await.resources.len(), 2);
+    until(|| server.fleets.envoys().iter().all(|envoy| envoy.types.contains_key("CDS"))).await;
+    assert_eq!(server.fleets.pushes().of(FLEET, CLUSTER).responses, 1);
+    // The same content, and now it is for all.
+    offers.waiting = Waiting::default();
+    offers.nodes.clear();
+    server.fleets.publish(FLEET, offers);
+    assert_eq!(waiting.take().await.resources.len(), 2);
+    assert_eq!(server.fleets.pushes().of(FLEET, CLUSTER).responses, 2);
 }
 
 #[tokio::test]

@@ -106,7 +106,7 @@ impl Talk {
 
     fn publish(&mut self, audience: &str, words: &str) {
         let snapshot = self.snapshot(words);
-        let Offers { everyone, builds, nodes, fresh_only } = &mut self.offers;
+        let Offers { everyone, builds, nodes, fresh_only, .. } = &mut self.offers;
         *fresh_only = audience == "fresh";
         match audience {
             "" | "fresh" => *everyone = snapshot,

@@ -61,7 +61,7 @@ pub(super) fn check(
             (Standing::Serving | Standing::Closed, Standing::Out) => {
                 object(wanted, "it would give up what it owns, for a broader listener to answer".into());
             }
-            (Standing::Out, Standing::Serving | Standing::Closed) => {
+            (Standing::Out, Standing::Serving | Standing::Closed | Standing::Refused) => {
                 object(wanted, "it takes no part as desired, and would".into());
             }
             (Standing::Closed, Standing::Serving) => {

@@ -71,8 +71,8 @@ fn tables(gateway: &GatewayPlan) -> BTreeSet<TableName> {
     let mut tables = BTreeSet::new();
     for listener in &gateway.listeners {
         match (listener.standing, listener.https) {
-            (Standing::Serving, _) | (Standing::Closed, false) => tables.insert(table(listener)),
-            (Standing::Closed, true) | (Standing::Out, _) => false,
+            (Standing::Serving, _) | (Standing::Closed | Standing::Refused, false) => tables.insert(table(listener)),
+            (Standing::Closed | Standing::Refused, true) | (Standing::Out, _) => false,
         };
     }
     tables

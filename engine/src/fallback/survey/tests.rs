@@ -257,8 +257,8 @@ fn a_refused_listener_is_its_gateways_trouble() {
     scene.apply(&BASE.replace("- {name: http,", "- {name: more, port: 8081, protocol: HTTP}\n  - {name: http,"));
     let report = scene.report();
     let broken = &report["brokenObjects"][0];
-    assert_eq!((&broken["kind"], &broken["field"]), (&json!("Gateway"), &json!("spec.listeners")));
-    assert_eq!(broken["message"], "LDS listener/8081: cannot bind");
+    assert_eq!((&broken["kind"], &broken["field"]), (&json!("Gateway"), &json!("spec.listeners[more]")));
+    assert_eq!(broken["message"], "cannot bind");
     assert_eq!(report["gateways"][0]["state"], "held");
     assert_eq!(report["gateways"][0]["envoys"]["refused"], 1);
     assert!(broken["since"].as_str().unwrap().starts_with("2026-11-20T10:"), "{broken}");
@@ -280,6 +280,27 @@ fn what_cannot_be_read_is_told() {
     let report = scene.engine.fallback();
     assert_eq!(report.excluded_objects.len(), 1, "{report:?}");
     assert_eq!(&*report.excluded_objects[0].object.name, "lost");
+
+    let statuses = scene.engine.statuses();
+    let status = |name: &str| statuses.iter().find(|status| *status.object.name == *name).unwrap().status.clone();
+    // Of the one whose last valid version stands in, it is known whom it is told for.
+    let parent = &status("cart")["parents"][0];
+    assert_eq!(parent["parentRef"]["name"], "public");
+    let conditions = parent["conditions"].as_array().unwrap();
+    assert_eq!((&conditions[0]["type"], &conditions[0]["status"]), (&json!("Accepted"), &json!("False")));
+    assert!(conditions[0]["message"].as_str().unwrap().starts_with("the object cannot be read"), "{conditions:?}");
+    assert_eq!(
+        (&conditions[1]["type"], &conditions[1]["reason"]),
+        (&json!("holdfast.dev/Fallback"), &json!("Backfilled"))
+    );
+    assert_eq!(status("lost")["parents"], json!([]));
+    assert_eq!(status("lost")["conditions"][0]["status"], "False");
+
+    scene.apply(&BASE.replace("listeners:", "listenerz:"));
+    let statuses = scene.engine.statuses();
+    let gateway = statuses.iter().find(|status| &*status.object.kind == "Gateway").unwrap();
+    let accepted = &gateway.status["conditions"][0];
+    assert_eq!((&accepted["type"], &accepted["status"]), (&json!("Accepted"), &json!("False")), "{gateway:?}");
 }
 
 /// The names of all fields, with one entry of each array.

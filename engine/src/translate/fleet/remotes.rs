@@ -57,7 +57,7 @@ impl Fleet {
     }
 
     fn put_remote(&mut self, remote: &Remote) {
-        let mut origins = origins(remote);
+        let mut origins: Origins = remote.origins().into_iter().cloned().collect();
         // A host outside is nobody's object: it is there for those who ask it.
         if matches!(remote, Remote::Host(_)) {
             let users: Origins = self.remotes.get(remote).into_iter().flatten().cloned().collect();
@@ -82,15 +82,10 @@ impl Fleet {
         }
     }
 
-    /// The filters that the routes of a table ask for; those who say what they do are added to the origins.
-    pub(super) fn filters(&self, table: &TableName, origins: &mut Origins) -> Vec<ChainFilter> {
+    /// The filters that the routes of a table ask for.
+    pub(super) fn filters(&self, table: &TableName) -> Vec<ChainFilter> {
         let hosts = self.tables.get(table).into_iter().flat_map(|table| table.hosts.values());
-        let filters = chain::agreed(hosts.flat_map(|state| &state.filters));
-        if !filters.is_empty() {
-            let owners: Origins = filters.iter().flat_map(ChainFilter::owners).cloned().collect();
-            *origins = Origins::union([&*origins, &owners]);
-        }
-        filters
+        chain::agreed(hosts.flat_map(|state| &state.filters))
     }
 }
 
@@ -99,20 +94,4 @@ fn several(remote: &Remote) -> Option<&Arc<Group>> {
         Remote::Group(group) if group.services.len() > 1 => Some(group),
         _ => None,
     }
-}
-
-/// The objects that the cluster of somebody whom Envoy asks is made of.
-fn origins(remote: &Remote) -> Origins {
-    let tls = match remote {
-        Remote::Backend(backend) => backend.tuned.as_ref().and_then(|tuned| tuned.upstream.tls.as_ref()),
-        Remote::Group(group) => group.upstream.tls.as_ref(),
-        Remote::Host(host) => host.tls.as_ref(),
-    };
-    let secret = tls.and_then(|tls| tls.validation.as_ref()).map(|validation| validation.secret.clone());
-    let owner = match remote {
-        Remote::Group(group) => Some(group.owner.clone()),
-        Remote::Backend(_) | Remote::Host(_) => None,
-    };
-    let services = remote.services().into_iter().map(|service| service.key.clone());
-    services.chain(secret).chain(owner).collect()
 }

@@ -9,7 +9,6 @@ use super::host::HostClaim;
 use super::{ClosedUnits, is_ours, listeners};
 use crate::apis::Body;
 use crate::fault::{Class, Fault};
-use crate::model::Action;
 use crate::object::Object;
 use crate::proxies::finding::Finding;
 use crate::proxies::status::ORPHANED;
@@ -203,10 +202,7 @@ fn shares(plan: &RoutePlan) -> BTreeMap<ObjectKey, RoutePlan> {
     for rendered in &plan.routes {
         let Some(share) = shares.get_mut(&rendered.route.key) else { continue };
         share.routes.push(rendered.clone());
-        if let Action::Forward(forward) = &rendered.route.action {
-            let named = forward.backends.iter().filter_map(|backend| backend.backend.as_ref());
-            share.backends.extend(named.chain(forward.mirrors.iter().map(|mirror| &mirror.backend)).cloned());
-        }
+        share.backends.extend(rendered.route.backends().cloned());
     }
     for fault in &plan.faults {
         if let Some(share) = shares.get_mut(&fault.object) {

@@ -10,6 +10,7 @@ mod fleet;
 mod held;
 mod hosts;
 mod kills;
+mod parts;
 mod pods;
 mod probed;
 mod refused;
@@ -30,6 +31,7 @@ pub(crate) fn stories() -> Vec<Story> {
         held::stories(),
         hosts::stories(),
         kills::stories(),
+        parts::stories(),
         pods::stories(),
         probed::stories(),
         refused::stories(),

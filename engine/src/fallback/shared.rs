@@ -1,0 +1,137 @@
+//! Objects that are refused for their share in clusters, or for filters of chains: they go back to their last valid version,
+//! or the units that use these are closed on their account, and nobody else.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use holdfast_graph::{Decision, Gates, Node, ObjectKey, Step, World as _};
+use holdfast_xds::Version;
+
+use super::clusters::share;
+use super::derive::{Broken, Derived, WAITS, of, suspected};
+use super::world::World;
+use crate::translate::overlay::Overlay;
+
+/// The objects, each with why and with the units that use what it made.
+#[derive(Debug, Default)]
+pub(super) struct Shared {
+    objects: BTreeMap<ObjectKey, (Broken, BTreeSet<Node>)>,
+}
+
+/// Those that are refused as they are desired, or that wait before they are tried again.
+pub(super) fn refused(world: &World<'_>, retry_at: &mut Option<u64>) -> Shared {
+    let mut shared = Shared::default();
+    for key in keys(world) {
+        let clusters = world.translator.clusters_through(world.gateway, key);
+        shared.note(key, &clusters, world);
+        let Some(until) = world.quarantine.wait_until(key, world.now_ms) else { continue };
+        let waits = clusters.into_iter().filter(|(cluster, _)| {
+            let content = share(*cluster, key);
+            !world.refuses(&content) && !world.on_trial.contains(&content) && !world.proof.was_acknowledged(cluster)
+        });
+        for (_, unit) in waits {
+            *retry_at = Some(retry_at.map_or(until, |other| other.min(until)));
+            let why = || (suspected(&Node::whole(key.clone()), WAITS), BTreeSet::new());
+            shared.objects.entry(key.clone()).or_insert_with(why).1.insert(unit);
+        }
+    }
+    if world.quarantine.is_empty() {
+        return shared;
+    }
+    for (content, _, unit) in world.translator.filters(world.gateway) {
+        if let Some(verdict) = world.quarantine.get(&content).filter(|_| world.refuses(&content)) {
+            let why = || (of(verdict), BTreeSet::new());
+            shared.objects.entry(verdict.node.key.clone()).or_insert_with(why).1.insert(unit);
+        }
+    }
+    shared
+}
+
+/// Those that are refused with what stands in for routes that use them.
+pub(super) fn refused_under(world: &World<'_>, over: &Overlay) -> Shared {
+    let mut shared = Shared::default();
+    for key in keys(world).into_iter().filter(|key| !over.alters(key)) {
+        let clusters = world.translator.clusters_through_under(world.gateway, key, over, world.objects);
+        shared.note(key, &clusters, world);
+    }
+    shared
+}
+
+/// The objects that something is known of and that are no routes.
+fn keys<'a>(world: &World<'a>) -> BTreeSet<&'a ObjectKey> {
+    let keys = world.quarantine.iter().map(|(_, verdict)| &verdict.node.key);
+    keys.filter(|key| world.translator.route(key).is_none()).collect()
+}
+
+impl Shared {
+    fn note(&mut self, key: &ObjectKey, clusters: &[(Version, Node)], world: &World<'_>) {
+        for (cluster, unit) in clusters {
+            let content = share(*cluster, key);
+            if let Some(verdict) = world.quarantine.get(&content).filter(|_| world.refuses(&content)) {
+                let why = || (of(verdict), BTreeSet::new());
+                self.objects.entry(key.clone()).or_insert_with(why).1.insert(unit.clone());
+            }
+        }
+    }
+
+    /// Is nobody refused?
+    pub(super) fn is_empty(&self) -> bool {
+        self.objects.is_empty()
+    }
+
+    /// Takes in others; true where there were any.
+    pub(super) fn add(&mut self, others: Shared) -> bool {
+        let mut any = false;
+        for (key, (why, units)) in others.objects {
+            let known = self.objects.entry(key).or_insert_with(|| (why, BTreeSet::new()));
+            let before = known.1.len();
+            known.1.extend(units);
+            any |= known.1.len() > before;
+        }
+        any
+    }
+
+    fn goes_back(key: &ObjectKey, world: &World<'_>, gates: &Gates) -> bool {
+        // The filters of a host are the desired version's.
+        gates.isolate && gates.use_last_valid && world.last_valid(key) && world.translator.route(key).is_none()
+    }
+
+    /// What the plan is to be derived from.
+    pub(super) fn nodes(&self, world: &World<'_>, gates: &Gates) -> BTreeSet<Node> {
+        let nodes = self.objects.iter().flat_map(|(key, (_, units))| match Self::goes_back(key, world, gates) {
+            true => BTreeSet::from([Node::whole(key.clone())]),
+            false => units.clone(),
+        });
+        nodes.collect()
+    }
+
+    /// The units that are closed on account of others, and why.
+    pub(super) fn closings(&self, world: &World<'_>, gates: &Gates) -> BTreeMap<Node, Broken> {
+        let closed = self.objects.iter().filter(|(key, _)| !Self::goes_back(key, world, gates));
+        let closed = closed.flat_map(|(key, (why, units))| {
+            let message = format!("{} {}: {}", key.kind, key.namespaced_name(), why.message);
+            units.iter().map(move |unit| (unit.clone(), Broken { message: message.as_str().into(), ..why.clone() }))
+        });
+        closed.collect()
+    }
+
+    /// Says who is broken, and on whose account others are closed.
+    pub(super) fn tell(self, derived: &mut Derived, world: &World<'_>, gates: &Gates) {
+        let own: BTreeSet<ObjectKey> = derived.broken.keys().map(|node| node.key.clone()).collect();
+        for (key, (why, units)) in self.objects {
+            let node = Node::whole(key.clone());
+            if !Self::goes_back(&key, world, gates) {
+                let users: BTreeSet<&ObjectKey> = units.iter().map(|unit| &unit.key).collect();
+                for decision in derived.plan.decisions.values_mut() {
+                    if !decision.causes.iter().any(|cause| users.contains(cause)) {
+                        continue;
+                    }
+                    decision.causes.retain(|cause| own.contains(cause) || !users.contains(cause));
+                    decision.causes.insert(key.clone());
+                }
+                let causes = BTreeSet::from([key]);
+                derived.plan.decisions.insert(node.clone(), Decision { step: Step::Excluded, causes });
+            }
+            derived.broken.insert(node, why);
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Parts that are each taken alone and refused together: what they are for each type of resource, and what is tried next.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use holdfast_graph::{Content, Detected};
+use holdfast_xds::{ResourceType, Version};
+
+use super::around::Around;
+use super::chains;
+use super::clusters::Known;
+use super::interaction::{Found, Interaction, in_order};
+use super::line::Line;
+use super::readmission::Subject;
+use super::search::Search;
+use super::suspects::Suspects;
+use super::trials::{self, Item};
+
+/// A search among the parts of one refused resource.
+#[derive(Debug)]
+pub(super) enum Together {
+    /// Routes of a route configuration.
+    Routes(Arc<str>, Version, Interaction<Item>),
+    /// Objects that a cluster is made of: those that changed, and the search among them.
+    Objects(Arc<str>, Vec<Subject>, Interaction<Subject>),
+    /// Chains and filters of a listener: those that changed, and the search among them.
+    Chains(Arc<str>, Version, Vec<Subject>, Interaction<Subject>),
+}
+
+impl Together {
+    /// The set was taken.
+    pub(super) fn accepted(&mut self) {
+        match self {
+            Together::Routes(_, _, search) => search.accepted(),
+            Together::Objects(_, _, search) => search.accepted(),
+            Together::Chains(_, _, _, search) => search.accepted(),
+        }
+    }
+
+    /// The set was refused.
+    pub(super) fn refused(&mut self) {
+        match self {
+            Together::Routes(_, _, search) => search.refused(),
+            Together::Objects(_, _, search) => search.refused(),
+            Together::Chains(_, _, _, search) => search.refused(),
+        }
+    }
+}
+
+impl Line {
+    /// The search for parts that do not go together, of the first resource that the probe refuses whole.
+    pub(super) fn together(&self, around: &Around<'_>) -> Option<Together> {
+        let of = |kind| self.hold.refused_now(kind).into_iter();
+        let clusters = of(ResourceType::Cluster).find_map(|(name, _)| self.objects_together(name, around));
+        let listeners =
+            || of(ResourceType::Listener).find_map(|(name, version)| self.chains_together(name, version, around));
+        let routes = || of(ResourceType::Route).find_map(|(name, version)| self.routes_together(name, version));
+        clusters.or_else(listeners).or_else(routes)
+    }
+
+    fn routes_together(&self, name: Arc<str>, version: Version) -> Option<Together> {
+        let form = self.form(&name, &version)?;
+        let changed = self.suspects(&name, &version).map_or_else(Suspects::new, |(suspects, _)| suspects);
+        let changed: BTreeSet<Content> = changed.values().flat_map(|parts| parts.keys().copied()).collect();
+        let items = form.composition.iter().flat_map(|(host, parts)| {
+            parts.iter().map(|(content, rendered)| Item {
+                host: host.clone(),
+                content: *content,
+                rendered: rendered.clone(),
+            })
+        });
+        let (items, unchanged) = in_order(
+            items,
+            |item| changed.contains(&item.content),
+            |item| (item.rendered.route.precedence.age.clone(), item.host.clone()),
+        );
+        Some(Together::Routes(name, version, Interaction::new(items, unchanged)?))
+    }
+
+    fn objects_together(&self, name: Arc<str>, around: &Around<'_>) -> Option<Together> {
+        let suspects = self.cluster_suspects(&name, around);
+        let search = Interaction::new(suspects.clone(), 0)?;
+        (suspects.len() > 1).then_some(Together::Objects(name, suspects, search))
+    }
+
+    fn chains_together(&self, name: Arc<str>, version: Version, around: &Around<'_>) -> Option<Together> {
+        let suspects = self.chain_suspects(&name, version, around);
+        let search = Interaction::new(suspects.clone(), 0)?;
+        (suspects.len() > 1).then_some(Together::Chains(name, version, suspects, search))
+    }
+
+    /// Goes on with a search: it comes back where something is tried for it; otherwise somebody is convicted, or nobody.
+    pub(super) fn try_on(
+        &mut self,
+        together: Together,
+        search: &mut Search,
+        around: &mut Around<'_>,
+    ) -> Option<Together> {
+        match together {
+            Together::Routes(name, version, mut interaction) => {
+                let (culprit, witness) = match interaction.next()? {
+                    Found::Try(items) => {
+                        let context = self.form(&name, &version)?.context;
+                        let body = trials::together(items.iter(), context);
+                        search.try_together(ResourceType::Route, name.clone(), body, around);
+                        return Some(Together::Routes(name, version, interaction));
+                    }
+                    Found::Blamed(culprit, witness) => (culprit, witness),
+                };
+                let message = refused_with(witness.as_ref().map(|witness| witness.rendered.route.key.to_string()));
+                let witnesses = witness.iter().map(|witness| witness.content).collect();
+                let node = culprit.rendered.node();
+                self.convict(culprit.content, &node, Detected::Probe, &message, witnesses, around);
+            }
+            Together::Objects(name, all, mut interaction) => loop {
+                match interaction.next()? {
+                    Found::Try(today) => match self.known_with(&name, &today, &all, around) {
+                        Known::Good => interaction.accepted(),
+                        Known::Refused => interaction.refused(),
+                        Known::Nothing(bodies) => {
+                            for body in bodies.into_iter().take(1) {
+                                search.try_together(ResourceType::Cluster, name.clone(), body, around);
+                            }
+                            return Some(Together::Objects(name, all, interaction));
+                        }
+                    },
+                    Found::Blamed(culprit, witness) => {
+                        // An edit of the other changes the cluster, and with it what is refused here.
+                        let message = refused_with(witness.map(|witness| witness.node.key.to_string()));
+                        self.convict_subject(&culprit, Detected::Probe, &message, around);
+                        break;
+                    }
+                }
+            },
+            Together::Chains(name, version, all, mut interaction) => match interaction.next()? {
+                Found::Try(these) => {
+                    let resource = self.form_of(ResourceType::Listener, &name, version)?;
+                    let body = chains::only(&resource.body, &these, &all);
+                    search.try_together(ResourceType::Listener, name.clone(), body, around);
+                    return Some(Together::Chains(name, version, all, interaction));
+                }
+                Found::Blamed(culprit, witness) => {
+                    let message = refused_with(witness.as_ref().map(|witness| witness.node.key.to_string()));
+                    let witnesses: Vec<Content> =
+                        witness.iter().flat_map(|witness| witness.contents.keys().copied()).collect();
+                    for (content, node) in &culprit.contents {
+                        self.convict(*content, node, Detected::Probe, &message, witnesses.clone(), around);
+                    }
+                }
+            },
+        }
+        None
+    }
+}
+
+fn refused_with(witness: Option<String>) -> String {
+    witness
+        .map_or_else(|| "refused together with what is served".into(), |with| format!("refused together with {with}"))
+}

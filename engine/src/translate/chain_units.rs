@@ -1,0 +1,86 @@
+//! Which filter chain is whose: the unit of each, and the content that it has as it is desired.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use holdfast_graph::{Content, Node, ObjectKey};
+
+use super::gateway::GatewayPlan;
+use super::listener::{ListenerPlan, Standing};
+use super::overlay::Overlay;
+use super::{Translator, ports};
+use crate::encode;
+
+/// The unit of a root HTTPProxy that its filter chain is made of.
+pub(crate) const HOST_UNIT: &str = "virtualhost";
+
+impl Translator {
+    /// The unit whose filter chain a listener's is. The port without TLS of HTTPProxies is nobody's.
+    fn unit_of(&self, gateway: &ObjectKey, listener: &ListenerPlan) -> Option<Node> {
+        // What is written in the Gateway has a place there.
+        if !listener.field.is_empty() {
+            return Some(Node::section(gateway.clone(), format!("listeners[{}]", listener.name)));
+        }
+        let host = listener.hostname.as_ref().filter(|_| listener.https)?;
+        let roots = self.hosts.iter().filter(|(_, claim)| claim.tls.is_some());
+        let mut roots = roots.filter(|(_, claim)| claim.host.as_ref().is_some_and(|own| *own.domain() == **host));
+        roots.next().map(|(root, _)| Node::section(root.clone(), HOST_UNIT))
+    }
+
+    /// The units of a Gateway's filter chains by the names of these, whether they serve or refuse.
+    pub(crate) fn chain_units(&self, gateway: &ObjectKey) -> BTreeMap<String, Node> {
+        let Some(plan) = self.plans.get(gateway) else { return BTreeMap::new() };
+        let mut units = BTreeMap::new();
+        for listener in plan.all().filter(|listener| listener.standing != Standing::Out) {
+            if let Some(unit) = self.unit_of(gateway, listener) {
+                units.entry(encode::names::route_configuration(&listener.table())).or_insert_with(|| unit.clone());
+                units.entry(encode::names::stream(&listener.name)).or_insert_with(|| unit.clone());
+                units.entry(encode::names::refusal(&listener.name)).or_insert(unit);
+            }
+        }
+        units
+    }
+
+    /// The filter chains of a Gateway as they are desired, for each unit that they are made of.
+    pub(crate) fn chains(&self, gateway: &ObjectKey) -> Vec<(Content, Node)> {
+        let Some(plan) = self.plans.get(gateway) else { return Vec::new() };
+        let mut chains = BTreeMap::new();
+        // What is a chain's own has nothing to do with what routes ask for.
+        for (port, _) in ports::ports(gateway, plan, |_| Vec::new()) {
+            let parts = encode::listener::parts(&encode::listener::encode(&port));
+            chains.extend(parts.into_iter().map(|parts| (parts.name, parts.placed)));
+        }
+        let serving = plan.all().filter(|listener| listener.standing == Standing::Serving);
+        let contents = serving.filter_map(|listener| {
+            let http = chains.get(&encode::names::route_configuration(&listener.table()));
+            let content = http.or_else(|| chains.get(&encode::names::stream(&listener.name)))?;
+            Some((*content, self.unit_of(gateway, listener)?))
+        });
+        contents.collect()
+    }
+
+    /// The listeners that an overlay closes, by name, and why.
+    pub(crate) fn refused_listeners(&self, gateway: &ObjectKey, overlay: &Overlay) -> BTreeMap<Arc<str>, Arc<str>> {
+        let plan = self.plans.get(gateway).filter(|_| !overlay.closed.is_empty());
+        let listeners = plan.iter().flat_map(|plan| plan.all());
+        let serving = listeners.filter(|listener| listener.standing == Standing::Serving);
+        let refused = serving.filter_map(|listener| {
+            let unit = self.unit_of(gateway, listener)?;
+            let closing = overlay.closed.get(&unit.key)?.get(&unit.section)?;
+            Some((listener.name.clone(), closing.message.clone()))
+        });
+        refused.collect()
+    }
+
+    /// Closes the listeners that an overlay closes.
+    pub(super) fn close_listeners(&self, gateway: &ObjectKey, plan: &mut GatewayPlan, overlay: &Overlay) {
+        let refused = self.refused_listeners(gateway, overlay);
+        for listener in
+            plan.listeners.iter_mut().chain(&mut plan.proxies).filter(|listener| listener.standing == Standing::Serving)
+        {
+            if let Some(message) = refused.get(&listener.name) {
+                listener.reject(Standing::Refused, "Invalid", message);
+            }
+        }
+    }
+}

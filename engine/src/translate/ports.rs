@@ -1,0 +1,63 @@
+//! What stands behind each port of a Gateway: the filter chains of its listeners.
+
+use std::collections::BTreeSet;
+
+use holdfast_graph::{ObjectKey, Origins};
+
+use super::gateway::GatewayPlan;
+use super::listener::Standing;
+use super::table::TableName;
+use crate::encode::listener::{Chain, Port};
+use crate::features::chain::ChainFilter;
+
+/// The ports that are bound, each with the objects it is made of.
+pub(super) fn ports(
+    key: &ObjectKey,
+    plan: &GatewayPlan,
+    filters: impl Fn(&TableName) -> Vec<ChainFilter>,
+) -> Vec<(Port, Origins)> {
+    let numbers: BTreeSet<u16> = plan.all().filter(|l| l.standing != Standing::Out).map(|l| l.port).collect();
+    numbers.into_iter().map(|number| port(key, number, plan, &filters)).collect()
+}
+
+fn port(
+    key: &ObjectKey,
+    number: u16,
+    plan: &GatewayPlan,
+    filters: impl Fn(&TableName) -> Vec<ChainFilter>,
+) -> (Port, Origins) {
+    let mut chains: Vec<Chain> = Vec::new();
+    let mut origins = Origins::one(key.clone());
+    let listeners = plan.all().filter(|l| l.port == number && l.standing != Standing::Out);
+    let filters = |table: &TableName, origins: &mut Origins| {
+        let filters = filters(table);
+        if !filters.is_empty() {
+            let owners: Origins = filters.iter().flat_map(ChainFilter::owners).cloned().collect();
+            *origins = Origins::union([&*origins, &owners]);
+        }
+        filters
+    };
+    let all_refused = listeners.clone().all(|listener| listener.standing == Standing::Refused);
+    for listener in listeners {
+        let host = listener.hostname.clone();
+        match (listener.https, listener.standing) {
+            (false, _) if !chains.is_empty() => {}
+            (false, _) if all_refused => chains.push(Chain::RefuseAll { name: listener.name.clone() }),
+            (false, _) => {
+                let (table, proxies) = (listener.table(), listener.proxies);
+                let filters = filters(&table, &mut origins);
+                chains.push(Chain::Http { table, proxies, filters });
+            }
+            (true, Standing::Serving) => {
+                let stream = listener.stream.iter().flat_map(|stream| &stream.origins);
+                let own: Origins = listener.certificates.iter().chain(stream).cloned().collect();
+                origins = Origins::union([&origins, &own]);
+                let filters = filters(&listener.table(), &mut origins);
+                chains.push(super::chains::chain(listener, filters));
+            }
+            (true, _) if super::chains::refuses(&chains, host.as_ref()) => {}
+            (true, _) => chains.push(Chain::Refuse { host, name: listener.name.clone() }),
+        }
+    }
+    (Port { address: plan.socket(number), chains }, origins)
+}
