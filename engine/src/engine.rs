@@ -7,7 +7,6 @@ use holdfast_graph::{Graph, ObjectKey};
 use holdfast_store::Batch;
 use holdfast_xds::{Answer, EnvoyId, Offers, Snapshot};
 
-use crate::apis::Body;
 use crate::fallback::around::Around;
 use crate::fallback::attribution::Attributed;
 use crate::fallback::checker::Objection;
@@ -214,10 +213,7 @@ impl Engine {
         self.unread.remove(key);
         self.unusable.insert(key.clone());
         self.unusable_since.entry(key.clone()).or_insert((self.now_ms / 1000).cast_signed());
-        let is_anchor = |object: &Arc<Object>| {
-            // What hangs on a policy must not be opened by a slip of the pen.
-            matches!(object.body, Body::Gateway(_) | Body::GatewayClass(_)) || object.body.is_policy()
-        };
+        let is_anchor = |object: &Arc<Object>| object.body.is_anchor();
         match self.objects.get(key).cloned() {
             Some(old) if is_anchor(&old) => {}
             Some(old) => {

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use holdfast_graph::ObjectKey;
+use holdfast_graph::{Detected, ObjectKey};
 use holdfast_xds::ResourceType;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -20,10 +20,11 @@ use crate::encode::names;
 use crate::engine::Engine;
 use crate::fallback::conditions::{self, Told};
 use crate::fallback::line::Line;
-use crate::fallback::survey::speaking;
+use crate::fallback::survey::{field, scope, speaking};
 use crate::fallback::view::FallbackReport;
 use crate::fault::Class;
 use crate::hold::{Hold, Standing};
+use crate::proxies::finding::Finding;
 use crate::status::{Condition, FALLBACK_CONDITION, ObjectStatus};
 use crate::translate::claims::ListenerId;
 use crate::translate::gateway::GatewayPlan;
@@ -121,7 +122,7 @@ impl Engine {
                     gateway: gateway.namespaced_name(),
                     object: replaced.object.clone(),
                     section: replaced.section.clone(),
-                    scope: "rule",
+                    scope: scope(&replaced.section).name(),
                     cause: replaced.class,
                     response: replaced.response,
                     message: replaced.message.clone(),
@@ -166,8 +167,9 @@ impl Engine {
                     self.route_status(&report, &object.key, plan, generation)?
                 }
                 Body::HttpProxy(_) => {
-                    let findings = self.translator.proxy_findings(&object.key)?;
+                    let mut findings = self.translator.proxy_findings(&object.key)?;
                     let gateway = crate::translate::proxy::listeners::gateway(self.settings()).namespaced_name();
+                    findings.extend(self.refused(&object.key, &gateway));
                     let fallback = conditions::condition(&report, &object.key, &gateway);
                     let fallback = fallback.map(|condition| condition.of_generation(generation));
                     crate::proxies::status::status(findings.iter(), fallback.as_ref(), generation)
@@ -180,6 +182,19 @@ impl Engine {
         let mut statuses: Vec<ObjectStatus> = self.objects().sorted().into_iter().filter_map(status).collect();
         self.tell_of_unreadable(&report, &mut statuses);
         statuses
+    }
+
+    /// What Envoys refuse of an HTTPProxy: nothing else in its status would say so.
+    fn refused(&self, key: &ObjectKey, gateway: &str) -> BTreeSet<Finding> {
+        let broken = speaking(self.lines.of(gateway)).flat_map(|line| &line.derived.broken);
+        let is_verdict = |detected| matches!(detected, Detected::Nack | Detected::Probe);
+        let own = broken.filter(|(node, broken)| node.key == *key && is_verdict(broken.detected));
+        let found = own.map(|(node, broken)| {
+            let kind = if node.section.starts_with("includes") { "IncludeError" } else { "RouteError" };
+            let field = field(node, broken);
+            Finding::error(key, &field, kind, "RefusedByEnvoy", format!("{field}: {}", broken.message))
+        });
+        found.collect()
     }
 
     /// What the Envoys of a Gateway acknowledged and refused, of each build that has any.

@@ -71,7 +71,7 @@ impl Plan {
         let backfill = gates.isolate && gates.use_last_valid;
         let there = broken.iter().filter(|node| world.exists(&node.key));
         let (restored, closed): (Vec<&Node>, Vec<&Node>) =
-            there.partition(|node| backfill && world.last_valid(&node.key));
+            there.partition(|node| backfill && world.comes_from_versions(node) && world.last_valid(&node.key));
         plan.restore(&restored.into_iter().map(|node| &node.key).collect(), graph, world, gates);
         plan.close(&closed, graph, world, gates);
         plan

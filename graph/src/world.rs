@@ -23,6 +23,12 @@ pub trait World {
     /// Is there an admissible last valid version: of the same UID, not refused, not forbidden by annotation?
     fn last_valid(&self, key: &ObjectKey) -> bool;
 
+    /// Is the node a part that a last valid version supplies? What claims and attaches is the desired version's always, so
+    /// that going back to another version would not heal it.
+    fn comes_from_versions(&self, _: &Node) -> bool {
+        true
+    }
+
     /// Would its last valid version name something deleted since, or lack a section that a policy targets? Then a
     /// dependant stays current.
     fn last_valid_is_worse(&self, key: &ObjectKey) -> bool;

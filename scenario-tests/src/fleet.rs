@@ -1,4 +1,4 @@
-//! Envoys of `default/public` that a story starts itself, from a bootstrap that `holdfast bootstrap` prints: with a limit
+//! Envoys of `default/public`, or of another Gateway, that a story starts itself, from a bootstrap that `holdfast bootstrap` prints: with a limit
 //! of expressions of their own, so that they refuse what translation takes, and with an admin interface that tells how
 //! often they did.
 
@@ -32,12 +32,14 @@ pub struct FleetEnvoy {
     pub says_re2: u32,
     /// State of the world instead of delta.
     pub sotw: bool,
+    /// Whose it is, `namespace/name`.
+    pub gateway: &'static str,
 }
 
 impl FleetEnvoy {
     /// One that has Envoy's own limit and says so.
     pub fn small(node: &str) -> Self {
-        Self { node: node.to_owned(), re2: RE2_ENVOY, says_re2: RE2_ENVOY, sotw: false }
+        Self { node: node.to_owned(), re2: RE2_ENVOY, says_re2: RE2_ENVOY, sotw: false, gateway: "default/public" }
     }
 
     /// One as the generated bootstrap makes it.
@@ -55,7 +57,7 @@ impl FleetEnvoy {
         let admin = world.port()?;
         let admin_address = format!("127.0.0.1:{admin}");
         let mode = if self.sotw { "sotw" } else { "delta" };
-        let args = ["bootstrap", "--gateway", "default/public", "--node-id", &self.node, "--xds", &options.xds];
+        let args = ["bootstrap", "--gateway", self.gateway, "--node-id", &self.node, "--xds", &options.xds];
         let printed = world.command(&[&args[..], &["--admin", &admin_address, "--xds-mode", mode]].concat()).await?;
         let text = printed.expect_code(0)?.stdout.clone();
         ensure!(text.contains("re2=10000") && text.contains("error_level: 10000"), "another bootstrap:\n{text}");

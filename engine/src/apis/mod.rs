@@ -59,6 +59,16 @@ pub enum Body {
 }
 
 impl Body {
+    /// Do others hang on it, so that it stays as it was read last where nothing can be read of it?
+    pub fn is_anchor(&self) -> bool {
+        match self {
+            Body::Gateway(_) | Body::GatewayClass(_) => true,
+            Body::HttpProxy(proxy) => proxy.virtual_host.is_some(),
+            // What hangs on a policy must not be opened by a slip of the pen.
+            _ => self.is_policy(),
+        }
+    }
+
     /// Is it a policy that is attached to others?
     pub(crate) fn is_policy(&self) -> bool {
         matches!(self, Body::TrafficPolicy(_) | Body::ListenerPolicy(_) | Body::BackendConfigPolicy(_))

@@ -35,6 +35,9 @@ impl Line {
 
     fn acknowledge(&mut self, answer: &Answer, name: &Arc<str>, version: Version, around: &mut Around<'_>) {
         self.came_back(&answer.node, answer.kind, name, version);
+        if answer.kind == ResourceType::Cluster {
+            self.proof.prove_cluster(version);
+        }
         if self.hold.acknowledge((answer.kind, name.clone()), version) {
             self.learn(answer.kind, name, version, around);
         }

@@ -131,9 +131,7 @@ fn stands_in(gateway: &ObjectKey, subject: &Subject, around: &Around<'_>) -> boo
 fn subjects(suspects: Suspects, by_object: bool) -> Vec<Subject> {
     let mut subjects: BTreeMap<Node, BTreeMap<Content, Node>> = BTreeMap::new();
     for (node, parts) in suspects {
-        // No other version of an HTTPProxy ever stands in, so that each of its routes is judged apart.
-        let together = by_object && !crate::translate::proxy::is_proxy(&node.key);
-        let whose = if together { Node::whole(node.key.clone()) } else { node.clone() };
+        let whose = if by_object { Node::whole(node.key.clone()) } else { node.clone() };
         subjects.entry(whose).or_default().extend(parts.into_keys().map(|content| (content, node.clone())));
     }
     subjects.into_iter().map(|(node, contents)| Subject { node, contents }).collect()

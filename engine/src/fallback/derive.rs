@@ -12,6 +12,7 @@ use super::claims;
 use super::world::World;
 use crate::fault::Class;
 use crate::translate::overlay::{Closing, Manner, Overlay};
+use crate::translate::proxy::{HOST, is_proxy};
 
 /// How often a plan is derived anew because what is made with stand-ins is refused too.
 const STAND_INS_MAX: usize = 8;
@@ -128,15 +129,36 @@ fn found_by_translation(world: &World<'_>) -> BTreeMap<Node, Broken> {
             broken.insert(node, by_translation(field, message));
         }
     }
+    let certificates = broken_certificates(world);
+    broken.retain(|node, _| !is_healed_by_certificates(node, &certificates, world));
     // What others hang on is served as it was read last.
     let unusable = world.unusable.iter().filter(|key| world.objects.get(key).is_none());
     for key in unusable.filter(|key| world.last_valid.of(key, None).next().is_some()) {
         broken.insert(Node::whole(key.clone()), by_translation(String::new(), UNREADABLE.into()));
     }
-    for (key, message) in world.translator.broken_certificates(world.gateway) {
-        broken.insert(Node::whole(key), by_translation("data".into(), message));
-    }
+    broken.extend(certificates);
     broken
+}
+
+/// Certificates that cannot be used.
+fn broken_certificates(world: &World<'_>) -> BTreeMap<Node, Broken> {
+    let found = world.translator.broken_certificates(world.gateway).into_iter();
+    found.map(|(key, message)| (Node::whole(key), by_translation("data".into(), message))).collect()
+}
+
+/// Is it a host that is closed for want of a certificate only, of which an earlier version stands in? Then it is the
+/// certificate that is broken.
+fn is_healed_by_certificates(node: &Node, certificates: &BTreeMap<Node, Broken>, world: &World<'_>) -> bool {
+    let settings = &world.settings.fallback;
+    if *node.section != *HOST || !is_proxy(&node.key) || !settings.isolate || !settings.use_last_valid {
+        return false;
+    }
+    let unread = world.unusable.iter().filter(|key| &*key.kind == "Secret");
+    let secrets = certificates.keys().map(|node| &node.key).chain(unread);
+    let objects = secrets.filter_map(|key| Some((key.clone(), world.candidate(key)?.object))).collect();
+    let over = Overlay { objects, ..Overlay::default() };
+    let then = || world.translator.try_route(&node.key, &over, world.objects);
+    !over.is_empty() && then().is_some_and(|plan| plan.replaced.iter().all(|replaced| replaced.section != HOST))
 }
 
 pub(super) fn by_translation(field: String, message: String) -> Broken {

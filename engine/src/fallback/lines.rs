@@ -16,6 +16,7 @@ use crate::engine::Action;
 use crate::hold::Refusal;
 use crate::object::Object;
 use crate::translate::fleet::FleetId;
+use crate::translate::proxy::listeners;
 
 /// Builds of Envoy in one fleet that are told apart; an Envoy of one more is served like the first.
 pub(crate) const BUILDS_MAX: usize = 8;
@@ -26,18 +27,20 @@ pub(crate) struct Lines {
     pub(super) gateways: BTreeMap<Arc<str>, Vec<Line>>,
     /// What an earlier run stored of Gateways that are not there yet.
     restored: BTreeMap<Arc<str>, Vec<RestoredLine>>,
-    offered: BTreeMap<Arc<str>, Offers>,
+    pub(super) offered: BTreeMap<Arc<str>, Offers>,
     /// Envoys that came before their Gateway was known, and whether they have what they were given before.
     pub(super) early: BTreeMap<Arc<str>, Vec<(EnvoyId, bool)>>,
     /// What Envoys have that stayed when their Gateway went.
     pub(super) left: BTreeMap<Arc<str>, Vec<RestoredLine>>,
     /// How often something was published, by Gateway.
-    generations: BTreeMap<Arc<str>, u64>,
+    pub(super) generations: BTreeMap<Arc<str>, u64>,
     pub(super) touched: BTreeSet<Arc<str>>,
     /// What is to be stored of objects and Gateways that are gone.
-    gone: Batch,
+    pub(super) gone: Batch,
     /// Is every Gateway to be looked at with the next change?
     look_again: bool,
+    /// Were all objects known once?
+    pub(super) listed: bool,
 }
 
 impl Lines {
@@ -113,21 +116,9 @@ impl Lines {
             changes.add(around.translator.translate(around.objects, around.graph));
         }
         for key in changes.withdrawn {
-            let gateway: Arc<str> = key.namespaced_name().into();
-            // Their streams stay, and so does what they have: should the Gateway come again, they are there already.
-            let lines = self.gateways.remove(&gateway).unwrap_or_default();
-            let early: Vec<_> = lines.iter().flat_map(Line::streams).map(|envoy| (envoy, true)).collect();
-            if !early.is_empty() {
-                self.early.insert(gateway.clone(), early);
-                let there = lines.iter().filter(|line| !line.envoys.is_empty());
-                self.left.insert(gateway.clone(), there.map(RestoredLine::left_by).collect());
-            }
-            self.offered.remove(&gateway);
-            self.generations.remove(&gateway);
-            self.touched.remove(&gateway);
-            self.gone.push(Change::ForgetGateway(gateway.clone()));
-            actions.push(Action::Withdraw { gateway });
+            self.withdraw(key.namespaced_name().into(), actions);
         }
+        self.listed = true;
         self.drop_what_is_gone(around, actions);
         let mut touched: BTreeSet<ObjectKey> = changes.fleets.into_iter().map(|(id, _)| id.gateway).collect();
         let mut replan: BTreeSet<ObjectKey> = changes.gateways;
@@ -171,16 +162,15 @@ impl Lines {
     fn drop_what_is_gone(&mut self, around: &Around<'_>, actions: &mut Vec<Action>) {
         let is_there = |gateway: &str| {
             let Some((namespace, name)) = gateway.split_once('/') else { return false };
-            let key = ObjectKey::new(crate::apis::gateway::GROUP, "Gateway", namespace, name);
+            let proxies = Some(listeners::key()).filter(|key| key.namespaced_name() == gateway);
+            let written = || ObjectKey::new(crate::apis::gateway::GROUP, "Gateway", namespace, name);
+            let key = proxies.unwrap_or_else(written);
             around.translator.snapshot(&FleetId::main(&key)).is_some()
         };
         let gone: Vec<Arc<str>> = self.restored.keys().filter(|gateway| !is_there(gateway)).cloned().collect();
         for gateway in gone {
             self.restored.remove(&gateway);
-            self.gone.push(Change::ForgetGateway(gateway.clone()));
-            if self.offered.remove(&gateway).is_some() {
-                actions.push(Action::Withdraw { gateway });
-            }
+            self.withdraw(gateway, actions);
         }
     }
 
@@ -238,6 +228,7 @@ impl Lines {
                 actions.push(Action::Publish { gateway, offers });
             }
         }
+        self.offer_nothing(&mut actions);
         actions
     }
 

@@ -27,6 +27,7 @@ pub(crate) mod lines;
 mod promotion;
 pub(crate) mod proof;
 pub(crate) mod protection;
+mod proxy_protection;
 pub(crate) mod readmission;
 mod records;
 pub mod restored;
@@ -39,6 +40,7 @@ pub(crate) mod trials;
 mod unread;
 pub mod view;
 pub(crate) mod whole;
+mod withdrawn;
 pub(crate) mod world;
 
 /// Published fallbacks for one edit, at most; then what is refused is held.

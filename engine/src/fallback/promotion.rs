@@ -100,7 +100,11 @@ impl Line {
         let remotes = plan.remotes();
         let mut names = plan.backends.iter().map(names::cluster).chain(remotes.iter().map(names::remote));
         let acknowledged = |kind, name: &str| self.hold.standing(kind, name) == Some(Standing::Acknowledged);
-        let clusters = names.all(|name| acknowledged(ResourceType::Cluster, &name));
+        let clusters = names.all(|name| {
+            let desired = self.hold.desired(ResourceType::Cluster, &name);
+            acknowledged(ResourceType::Cluster, &name)
+                || desired.is_some_and(|resource| self.proof.is_proven_cluster(&resource.version))
+        });
         // Filters that its routes ask for stand in listeners.
         let listeners = plan.routes.iter().all(|rendered| rendered.route.guards.is_empty())
             || self.wanted.of(ResourceType::Listener).keys().all(|name| acknowledged(ResourceType::Listener, name));

@@ -17,6 +17,8 @@ pub(crate) struct Proof {
     tried: HashSet<Content>,
     /// Resources as a whole that the probe took.
     versions: HashSet<Version>,
+    /// Clusters that an Envoy of the fleet took, perhaps on trial: it is not sent them again.
+    clusters: HashSet<Version>,
 }
 
 impl Proof {
@@ -39,6 +41,19 @@ impl Proof {
     pub(crate) fn prove(&mut self, content: Content) -> bool {
         self.tried.remove(&content);
         self.proven.insert(content)
+    }
+
+    /// An Envoy of the fleet acknowledged this cluster.
+    pub(crate) fn prove_cluster(&mut self, version: Version) {
+        if self.clusters.len() >= CONTENTS_MAX {
+            self.clusters.clear();
+        }
+        self.clusters.insert(version);
+    }
+
+    /// Was this cluster acknowledged by an Envoy of the fleet?
+    pub(crate) fn is_proven_cluster(&self, version: &Version) -> bool {
+        self.clusters.contains(version)
     }
 
     /// The probe took this content.

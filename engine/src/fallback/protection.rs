@@ -8,16 +8,18 @@ use std::collections::BTreeSet;
 
 use gateway_api::httproutes::{HttpRouteRulesFilters as Filter, HttpRouteRulesFiltersRequestRedirectScheme as Scheme};
 
+use super::proxy_protection;
 use crate::apis::Body;
 use crate::apis::gateway::grpc_route::GrpcRule;
 use crate::apis::gateway::http_route::HttpRule;
 use crate::apis::gateway::route::{Route, RuleEntry};
 
-/// See the module.
-pub(crate) fn is_kept(desired: &Body, last: &Body) -> bool {
+/// See the module. `host_is_filtered`: has a host of an HTTPProxy a filter of addresses?
+pub(crate) fn is_kept(desired: &Body, last: &Body, host_is_filtered: bool) -> bool {
     match (desired, last) {
         (Body::HttpRoute(desired), Body::HttpRoute(last)) => kept(&http(desired), &http(last)),
         (Body::GrpcRoute(desired), Body::GrpcRoute(last)) => kept(&grpc(desired), &grpc(last)),
+        (Body::HttpProxy(desired), Body::HttpProxy(last)) => proxy_protection::is_kept(desired, last, host_is_filtered),
         _ => true,
     }
 }

@@ -213,8 +213,8 @@ impl<'a> Survey<'a> {
                 let Some((served_generation, since)) = line.derived.served.get(&node.key).copied() else { continue };
                 deviations.steps.insert(node.clone(), (Step::Backfilled, served_generation));
                 state.oldest = state.oldest.into_iter().chain([Moment(since)]).min();
-                let served = self.engine.translator.served_route(&line.fleet, &node.key);
-                let message = served.map(|plan| untranslated(plan)).unwrap_or_default();
+                let served = self.engine.translator.served_share(&line.fleet, &node.key);
+                let message = served.map(|plan| untranslated(&plan)).unwrap_or_default();
                 if !message.is_empty() {
                     state.untranslated.insert(object.clone(), message);
                 }
@@ -233,8 +233,8 @@ impl<'a> Survey<'a> {
             }
             // What is hidden is served in no form.
             let is_hidden = line.derived.overlay.hidden.contains(&node.key);
-            let plan = self.engine.translator.served_route(&line.fleet, &node.key).filter(|_| !is_hidden);
-            let answers = answers(node, plan.map(|plan| &**plan));
+            let plan = self.engine.translator.served_share(&line.fleet, &node.key).filter(|_| !is_hidden);
+            let answers = answers(node, plan.as_deref());
             for (section, response) in &answers {
                 let own = Node::section(node.key.clone(), section.clone());
                 deviations.steps.insert(own, (Step::Replaced, i64::from(*response)));
@@ -345,11 +345,14 @@ fn untranslated(plan: &RoutePlan) -> String {
     replaced.collect::<Vec<_>>().join("; ")
 }
 
-fn scope(section: &str) -> Scope {
+/// What of an object a section is.
+pub(crate) fn scope(section: &str) -> Scope {
     match section {
         "" => Scope::Object,
         section if section.starts_with("listeners") => Scope::Listener,
         section if section.starts_with("hostnames") => Scope::Hostname,
+        section if section.starts_with("includes") => Scope::Include,
+        "virtualhost" | "tcpproxy" => Scope::Host,
         _ => Scope::Rule,
     }
 }

@@ -131,8 +131,12 @@ pub struct ReplacedObject {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
-    /// A rule of a route.
+    /// A rule of a route, or a route of an HTTPProxy.
     Rule,
+    /// An include of an HTTPProxy.
+    Include,
+    /// The host of an HTTPProxy.
+    Host,
     /// A listener of a Gateway.
     Listener,
     /// A hostname of a route.
@@ -140,6 +144,20 @@ pub enum Scope {
     /// All of it.
     #[default]
     Object,
+}
+
+impl Scope {
+    /// As it is serialized.
+    pub fn name(self) -> &'static str {
+        match self {
+            Scope::Rule => "rule",
+            Scope::Include => "include",
+            Scope::Host => "host",
+            Scope::Listener => "listener",
+            Scope::Hostname => "hostname",
+            Scope::Object => "object",
+        }
+    }
 }
 
 /// An object that is left out, or of which something is.

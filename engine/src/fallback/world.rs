@@ -17,9 +17,10 @@ use crate::object::Object;
 use crate::settings::Settings;
 use crate::snapshot::ObjectSnapshot;
 use crate::translate::Translator;
-use crate::translate::listener::ListenerPlan;
 use crate::translate::overlay::{Closing, Manner, Overlay};
+use crate::translate::proxy::is_proxy;
 use crate::translate::route::RoutePlan;
+use crate::translate::rule::Replaced;
 
 /// On an object: how it may be served when it is broken. `never` keeps it from being backfilled.
 pub(crate) const FALLBACK_ANNOTATION: &str = "holdfast.dev/fallback";
@@ -105,20 +106,14 @@ impl World<'_> {
     }
 
     fn find(&self, key: &ObjectKey) -> Option<Version> {
-        let of_proxies = |listener: &ListenerPlan| listener.proxies && listener.certificates.contains(key);
-        if &*key.kind == "Secret"
-            && (*self.gateway == crate::translate::proxy::listeners::key()
-                || self.translator.gateway(self.gateway).is_some_and(|plan| plan.proxies.iter().any(of_proxies)))
-        {
-            // Whether a host of an HTTPProxy may have a certificate is asked of today's only.
-            return None;
-        }
         let desired = self.objects.get(key).map(|object| &**object);
         if desired.is_none() && !self.unusable.contains(key) {
             return None;
         }
-        // No last valid version names one: what has one is not whole.
-        let guarded = self.is_guarded(key) || desired.is_some_and(|desired| desired.body.names_guard(None));
+        // No last valid version of a Gateway API route names one: what has one is not whole. Those of HTTPProxies are
+        // served, and compared below.
+        let guarded =
+            self.is_guarded(key) || desired.is_some_and(|desired| !is_proxy(key) && desired.body.names_guard(None));
         let began = self.since.get(key).copied().unwrap_or(self.now());
         let max_age = self.settings.fallback.max_backfill_age;
         if guarded
@@ -129,12 +124,25 @@ impl World<'_> {
             return None;
         }
         let uid = desired.map(|object| &*object.metadata.uid);
-        let protects = |last: &Object| desired.is_none_or(|desired| protection::is_kept(&desired.body, &last.body));
-        let admissible = |version: &&Version| may_stand_in(&version.object) && protects(&version.object);
+        let protects = |last: &Object| {
+            desired.is_none_or(|desired| protection::is_kept(&desired.body, &last.body, self.host_is_filtered(key)))
+        };
+        let admissible = |version: &&Version| {
+            may_stand_in(&version.object) && says_something(&version.object) && protects(&version.object)
+        };
         self.last_valid.of(key, uid).filter(admissible).find_map(|version| {
             let object = hybrid(desired, &version.object);
             let same = desired.is_some_and(|desired| desired.body == object.body);
             (!same && self.may_be_served(&object)).then_some(Version { object, since: version.since })
+        })
+    }
+
+    /// Has a host that an HTTPProxy takes part in a filter of addresses?
+    fn host_is_filtered(&self, key: &ObjectKey) -> bool {
+        let roots = self.translator.roots_of(key).filter_map(|root| self.objects.get(root));
+        roots.into_iter().any(|root| match &root.body {
+            Body::HttpProxy(proxy) => proxy.filters_addresses(),
+            _ => false,
         })
     }
 
@@ -154,6 +162,17 @@ impl World<'_> {
                     Overlay { objects: BTreeMap::from([(object.key.clone(), object.clone())]), ..Overlay::default() };
                 let Some(plan) = self.translator.try_route(&object.key, &over, self.objects) else { return false };
                 !plan.replaced.iter().any(|replaced| replaced.class == Class::Invalid) && !self.is_refused(&plan, None)
+            }
+            Body::HttpProxy(_) => {
+                let over =
+                    Overlay { objects: BTreeMap::from([(object.key.clone(), object.clone())]), ..Overlay::default() };
+                let Some(plan) = self.translator.try_route(&object.key, &over, self.objects) else { return false };
+                // Its includes are those of today, whatever becomes of them.
+                let is_supplied = |section: &str| !section.starts_with("includes");
+                let invalid = |replaced: &Replaced| replaced.class == Class::Invalid && is_supplied(&replaced.section);
+                let contents = self.translator.contents(self.gateway, &plan);
+                let refused = |(content, node): &(Content, Node)| is_supplied(&node.section) && self.refuses(content);
+                !plan.replaced.iter().any(invalid) && !contents.iter().any(refused)
             }
             Body::Secret(secret) => {
                 let (Some(chain), Some(key)) = (secret.data.get("tls.crt"), secret.data.get("tls.key")) else {
@@ -198,6 +217,16 @@ impl World<'_> {
     }
 }
 
+/// Is it an HTTPProxy that has a host, so that others hang on it?
+fn is_root(object: &Object) -> bool {
+    matches!(&object.body, Body::HttpProxy(proxy) if proxy.virtual_host.is_some())
+}
+
+/// Without a route an HTTPProxy has nothing that could stand in.
+fn says_something(object: &Object) -> bool {
+    !matches!(&object.body, Body::HttpProxy(proxy) if proxy.routes.is_empty())
+}
+
 impl holdfast_graph::World for World<'_> {
     fn exists(&self, key: &ObjectKey) -> bool {
         self.objects.get(key).is_some() || self.unusable.contains(key)
@@ -217,7 +246,11 @@ impl holdfast_graph::World for World<'_> {
     }
 
     fn keeps_its_version(&self, key: &ObjectKey) -> bool {
-        matches!(&*key.kind, "Gateway" | "GatewayClass")
+        matches!(&*key.kind, "Gateway" | "GatewayClass") || self.objects.get(key).is_some_and(|object| is_root(object))
+    }
+
+    fn comes_from_versions(&self, node: &Node) -> bool {
+        !is_proxy(&node.key) || node.section.is_empty() || node.section.starts_with("routes[")
     }
 
     fn differs_from_last_valid(&self, key: &ObjectKey) -> bool {
@@ -229,7 +262,11 @@ impl holdfast_graph::World for World<'_> {
     fn must_replace(&self, node: &Node) -> bool {
         let rule = node.section.strip_prefix("rules[").and_then(|rest| rest.strip_suffix(']'));
         let rule = rule.and_then(|index| index.parse().ok());
-        self.is_guarded(&node.key) || self.objects.get(&node.key).is_some_and(|object| object.body.names_guard(rule))
+        // Of an HTTPProxy the guard may stand in a root.
+        let roots = self.translator.roots_of(&node.key).filter_map(|root| self.objects.get(root));
+        self.is_guarded(&node.key)
+            || self.objects.get(&node.key).is_some_and(|object| object.body.names_guard(rule))
+            || roots.into_iter().any(|root| root.body.names_guard(None))
     }
 
     fn can_replace(&self, node: &Node) -> bool {

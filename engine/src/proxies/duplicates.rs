@@ -10,15 +10,22 @@ use super::tree::{Leaf, What};
 use crate::fault::Class;
 
 /// The routes that are served, in the order in which they were read, and what is told of the others.
-pub(crate) fn judge(leaves: Vec<Leaf>) -> (Vec<Leaf>, Vec<Finding>) {
+///
+/// `is_claimed` says of a route whether its conditions are claimed today: those of a proxy that is served in an earlier
+/// version need not be, and lose to all that are.
+pub(crate) fn judge(leaves: Vec<Leaf>, is_claimed: impl Fn(&Leaf) -> bool) -> (Vec<Leaf>, Vec<Finding>) {
     let mut findings = Vec::new();
     let mut first = HashMap::new();
     // Whoever wrote conditions has them; what stands for something broken takes what is left.
-    for written in [true, false] {
-        for (index, leaf) in leaves.iter().enumerate() {
-            if (leaf.standing == Standing::Written) == written {
-                first.entry(&leaf.conditions).or_insert(index);
-            }
+    let standing = |leaf: &Leaf| match (leaf.standing == Standing::Written, is_claimed(leaf)) {
+        (true, true) => 0,
+        (true, false) => 1,
+        (false, _) => 2,
+    };
+    let standings: Vec<u8> = leaves.iter().map(standing).collect();
+    for wanted in 0..=2 {
+        for (index, leaf) in leaves.iter().enumerate().filter(|(index, _)| standings.get(*index) == Some(&wanted)) {
+            first.entry(&leaf.conditions).or_insert(index);
         }
     }
     let kept: Vec<bool> =

@@ -137,7 +137,7 @@ impl Walk<'_> {
     ) -> (Conditions, Standing, Option<Arc<str>>) {
         let (written, why) = match entry {
             Entry::Decoded(route) => (route.conditions.as_deref().unwrap_or_default(), None),
-            Entry::Broken { conditions, why } => (conditions.as_slice(), Some(why.clone())),
+            Entry::Broken { conditions, why, .. } => (conditions.as_slice(), Some(why.clone())),
         };
         let read = inherited.route(written, self.limits);
         let (unusable, why) = match (read, why) {
@@ -172,7 +172,7 @@ impl Walk<'_> {
         let field = format!("spec.includes[{index}]");
         let include = match proxy.includes.get(index) {
             Some(Entry::Decoded(include)) => include,
-            Some(Entry::Broken { conditions, why }) => {
+            Some(Entry::Broken { conditions, why, .. }) => {
                 let (conditions, why) = (conditions.clone(), why.clone());
                 self.tree.findings.push(Finding::error(key, field, "IncludeError", NOT_READABLE, &*why));
                 return self.nowhere(key, index, &inherited.narrowed(&conditions), why, Class::Invalid, instance);

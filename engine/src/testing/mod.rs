@@ -82,6 +82,8 @@ pub fn untold(engine: &Engine) -> Vec<String> {
         // A list that is none.
         let list = field.split('[').next().unwrap_or_default();
         let whole = whole || faults.iter().any(|fault| fault.object == replaced.object && fault.field == list);
+        // Of a root that was read before, and cannot be any more, that alone is told.
+        let whole = whole || engine.is_unreadable(&replaced.object);
         if !whole && !told(&replaced.object, &field) && !told(&replaced.object, "spec.rules") {
             untold.push(format!("{} {field} is replaced", replaced.object));
         }

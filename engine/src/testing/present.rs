@@ -20,9 +20,7 @@ impl Present {
             Event::Unusable(key, _) => {
                 let events = self.0.entry(key.clone()).or_default();
                 // What others hang on is served as it was read last.
-                let policy = matches!(&*key.kind, "TrafficPolicy" | "ListenerPolicy" | "BackendConfigPolicy");
-                let kept = policy || matches!(&*key.kind, "Gateway" | "GatewayClass");
-                events.retain(|event| kept && matches!(event, Event::Applied(..)));
+                events.retain(|event| matches!(event, Event::Applied(object, _) if object.body.is_anchor()));
                 events.push(event.clone());
             }
             Event::Unread(key, _) => self.0.entry(key.clone()).or_default().push(event.clone()),

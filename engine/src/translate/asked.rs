@@ -72,4 +72,14 @@ impl Translator {
     pub(crate) fn grants_in(&self, namespace: &str) -> impl Iterator<Item = &ObjectKey> {
         self.indexes.grants_in(namespace)
     }
+
+    /// The TLSCertificateDelegations of a namespace: where to look, not what they allow.
+    pub(crate) fn delegations_in(&self, namespace: &str) -> impl Iterator<Item = &ObjectKey> {
+        self.indexes.delegations_in(namespace)
+    }
+
+    /// The HTTPProxies that name a host: where to look, not which of them has it.
+    pub(crate) fn roots_of_host(&self, fqdn: &str) -> impl Iterator<Item = &ObjectKey> {
+        self.indexes.roots_of_host(fqdn)
+    }
 }

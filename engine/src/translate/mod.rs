@@ -27,7 +27,7 @@ pub(crate) mod policy;
 pub(crate) mod proxy;
 pub(crate) mod reader;
 pub(crate) mod route;
-mod rule;
+pub(crate) mod rule;
 pub(crate) mod table;
 mod update;
 mod variant;
@@ -252,6 +252,8 @@ impl Translator {
                     Some(claim) => claim.map(|claim| HostClaim { edges, ..claim }),
                     None => proxy::host::failed(key, self.hosts.get(key).map(|claim| &**claim)),
                 };
+                // What it says of its certificate is a matter of the listeners, also where the claim is the same.
+                changes.gateways.insert(proxy::listeners::gateway(&self.settings));
                 self.set_host(key, claim);
             }
             Unit::Gateway(key) => {

@@ -151,6 +151,16 @@ impl Indexes {
     pub(super) fn grants_in(&self, namespace: &str) -> impl Iterator<Item = &ObjectKey> {
         self.grants.get(namespace).into_iter().flatten()
     }
+
+    /// The TLSCertificateDelegations of a namespace.
+    pub(super) fn delegations_in(&self, namespace: &str) -> impl Iterator<Item = &ObjectKey> {
+        self.delegations.get(namespace).into_iter().flatten()
+    }
+
+    /// The HTTPProxies that name a host.
+    pub(super) fn roots_of_host(&self, fqdn: &str) -> impl Iterator<Item = &ObjectKey> {
+        self.roots.get(fqdn).into_iter().flatten()
+    }
 }
 
 /// What a policy is attached to; `None` for other kinds.

@@ -252,8 +252,12 @@ impl Translator {
         overlay: &Overlay,
         objects: &ObjectSnapshot,
     ) -> Vec<(Content, Node)> {
-        let reads = [Unit::Claims(key.clone()), Unit::Route(key.clone())];
-        let mut reads = reads.iter().filter_map(|unit| self.reads.get(unit)).flatten();
+        let units = match proxy::is_proxy(key) {
+            // A unit is the root with all that it includes.
+            true => self.roots_reading(key).into_iter().map(Unit::Route).collect(),
+            false => vec![Unit::Claims(key.clone()), Unit::Route(key.clone())],
+        };
+        let mut reads = units.iter().filter_map(|unit| self.reads.get(unit)).flatten();
         let altered = |input: &Input| matches!(input, Input::Object(key) if overlay.alters(key));
         if !reads.any(altered) {
             return Vec::new();
@@ -319,6 +323,15 @@ impl Translator {
     /// The plan of a route as a fleet is served it.
     pub(crate) fn served_route(&self, id: &FleetId, key: &ObjectKey) -> Option<&Arc<RoutePlan>> {
         self.variants.routes.get(&(id.clone(), key.clone())).or_else(|| self.routes.get(key))
+    }
+
+    /// What is a route object's own in what a fleet is served: of an HTTPProxy its part in the plans of its roots.
+    pub(crate) fn served_share(&self, id: &FleetId, key: &ObjectKey) -> Option<Arc<RoutePlan>> {
+        if !proxy::is_proxy(key) {
+            return self.served_route(id, key).cloned();
+        }
+        let roots = self.roots_reading(key);
+        self.share_of(key, roots.iter().filter_map(|root| self.served_route(id, root))).map(Arc::new)
     }
 
     /// What a fleet's route configuration of this name is made of.

@@ -14,6 +14,9 @@ use prost::Message;
 
 use super::envoy::Envoy;
 
+/// The Gateway that stands for the listeners of HTTPProxies.
+const PROXIES: &str = "holdfast/httpproxy";
+
 /// A request: `[METHOD ]host/path[ header=value…][ on=table][ at=node]`.
 #[derive(Clone, Debug)]
 pub struct Request {
@@ -21,7 +24,8 @@ pub struct Request {
     host: String,
     path: String,
     headers: Vec<(String, String)>,
-    table: String,
+    /// The route configuration; that of plain HTTP where unset.
+    table: Option<String>,
     /// The node that is asked; all where unset.
     pub node: Option<String>,
 }
@@ -34,7 +38,7 @@ impl Request {
             host: String::new(),
             path: String::new(),
             headers: vec![],
-            table: "http/80".into(),
+            table: None,
             node: None,
         };
         for word in text.split_whitespace() {
@@ -45,7 +49,7 @@ impl Request {
                 (request.host, request.path) = (host.into(), format!("/{path}"));
             } else {
                 match word.split_once('=').with_context(|| format!("{text}: {word} has no ="))? {
-                    ("on", table) => request.table = table.into(),
+                    ("on", table) => request.table = Some(table.into()),
                     ("at", node) => request.node = Some(node.into()),
                     (name, value) => request.headers.push((name.into(), value.into())),
                 }
@@ -67,7 +71,9 @@ impl Request {
 
 /// What an Envoy answers: a back end as `namespace/name`, a status, `redirect`, or `nothing`.
 pub fn answer(envoy: &Envoy, request: &Request) -> String {
-    let found = envoy.taken.get(&(ResourceType::Route, request.table.as_str().into()));
+    let plain = if &*envoy.id.fleet == PROXIES { "http/8080" } else { "http/80" };
+    let table = request.table.as_deref().unwrap_or(plain);
+    let found = envoy.taken.get(&(ResourceType::Route, table.into()));
     let Some(resource) = found else { return "no configuration".into() };
     let Ok(configuration) = RouteConfiguration::decode(&*resource.body) else { return "undecodable".into() };
     let Some(host) = virtual_host(&configuration, &request.host) else { return "nothing".into() };

@@ -14,6 +14,7 @@ use prost::Message;
 use super::envoy::Envoy;
 use super::expect::{name, state};
 use super::never;
+use super::never_proxies;
 use super::stage::Stage;
 
 /// What an engine wants that reads the same objects anew, and of which nothing is refused.
@@ -68,6 +69,7 @@ pub fn check(stage: &Stage) -> Result<()> {
         accounted(envoy, line, wanted, &mut wrong);
         if !line.busy {
             never::served(stage, envoy, wanted, &mut wrong);
+            never_proxies::served(stage, envoy, wanted, &mut wrong);
         }
     }
     for line in &all {

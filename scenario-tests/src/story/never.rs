@@ -77,7 +77,8 @@ fn one(stage: &Stage, envoy: &Envoy, domains: &[String], route: &Route, wrong: &
     }
 }
 
-fn clusters(route: &Route) -> Vec<&str> {
+/// The clusters that a route names.
+pub(super) fn clusters(route: &Route) -> Vec<&str> {
     let Some(Action::Route(action)) = &route.action else { return Vec::new() };
     match &action.cluster_specifier {
         Some(ClusterSpecifier::Cluster(name)) => vec![name],

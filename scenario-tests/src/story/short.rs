@@ -49,6 +49,12 @@ impl Writer {
         if let Some(name) = text("route") {
             return Ok(vec![route("HTTPRoute", name, &document)]);
         }
+        if let Some(name) = text("proxy") {
+            return Ok(vec![super::short_proxies::proxy(name, &document)]);
+        }
+        if let Some(name) = text("delegation") {
+            return Ok(vec![super::short_proxies::delegation(name, &document)]);
+        }
         if let Some(name) = text("service") {
             return Ok(service(name, &document));
         }
@@ -146,7 +152,7 @@ pub fn name_of(object: &Value) -> String {
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/")
 }
 
-fn object(version: &str, kind: &str, name: &str, document: &Value, spec: Value) -> Value {
+pub(super) fn object(version: &str, kind: &str, name: &str, document: &Value, spec: Value) -> Value {
     let (namespace, name) = name.split_once('/').unwrap_or(("", name));
     let mut metadata = json!({ "name": name });
     if let Some(fields) = metadata.as_object_mut() {

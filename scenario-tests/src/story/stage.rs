@@ -40,6 +40,8 @@ pub struct Stage {
     pub engine: Option<Engine>,
     /// The objects as they are, whether or not Holdfast knows.
     pub objects: BTreeMap<ObjectKey, Event>,
+    /// Hosts of HTTPProxies of which nothing can be read any more.
+    pub claimed: BTreeSet<String>,
     /// Every hostname that an object has named since it was created.
     pub named: BTreeMap<ObjectKey, BTreeSet<Arc<str>>>,
     /// The Envoys, by node.
@@ -69,6 +71,7 @@ impl Stage {
             engine: None,
             settings,
             objects: BTreeMap::new(),
+            claimed: BTreeSet::new(),
             named: BTreeMap::new(),
             envoys: BTreeMap::new(),
             oracles: Vec::new(),
@@ -300,7 +303,11 @@ impl Stage {
                 "made unusable by the story",
             );
             let event = Event::Unusable(key.clone(), vec![fault]);
-            self.objects.insert(key, event.clone());
+            if let Some(Event::Applied(object, _)) = self.objects.insert(key, event.clone())
+                && let Body::HttpProxy(proxy) = &object.body
+            {
+                self.claimed.extend(proxy.virtual_host.iter().map(|host| host.fqdn.to_string()));
+            }
             events.push(event);
         }
         self.happen(events)

@@ -40,28 +40,31 @@ pub struct HttpProxy {
 }
 
 impl HttpProxy {
+    /// Does its host let in some addresses only?
+    pub(crate) fn filters_addresses(&self) -> bool {
+        let host = self.virtual_host.as_ref().and_then(|host| host.written.as_ref());
+        host.is_some_and(|host| {
+            [&host.ip_allow_policy, &host.ip_deny_policy].into_iter().flatten().any(|list| !list.is_empty())
+        })
+    }
+
     /// Does it say who may come in, for its host or one of its routes?
     pub(crate) fn names_guard(&self) -> bool {
+        self.host_names_guard() || self.routes.iter().any(Entry::names_guard)
+    }
+
+    /// Does it say who may come in to its host?
+    pub(crate) fn host_names_guard(&self) -> bool {
         let some = |list: &Option<Vec<IpFilterPolicy>>| list.as_ref().is_some_and(|list| !list.is_empty());
         let host = self.virtual_host.as_ref().and_then(|host| host.written.as_ref());
-        let of_host = host.is_some_and(|host| {
+        host.is_some_and(|host| {
             some(&host.ip_allow_policy)
                 || some(&host.ip_deny_policy)
                 || host.authorization.is_some()
                 || host.jwt_providers.is_some()
                 || host.rate_limit_policy.is_some()
                 || host.tls.as_ref().is_some_and(|tls| tls.client_validation.is_some())
-        });
-        of_host
-            || self.routes.iter().any(|entry| match entry {
-                Entry::Decoded(route) => {
-                    some(&route.ip_allow_policy)
-                        || some(&route.ip_deny_policy)
-                        || route.rate_limit_policy.is_some()
-                        || route.jwt_verification_policy.is_some()
-                }
-                Entry::Broken { .. } => false,
-            })
+        })
     }
 }
 
@@ -88,7 +91,30 @@ pub enum Entry<T> {
         conditions: Vec<MatchCondition>,
         /// What is wrong with it, in a sentence.
         why: Arc<str>,
+        /// Of a route: what guards it, and nothing else of it; unset where that cannot be told either.
+        guards: Option<Box<Route>>,
     },
+}
+
+impl Entry<Route> {
+    /// What says who may come in; nothing where that cannot be told.
+    pub(crate) fn guards(&self) -> Option<&Route> {
+        match self {
+            Entry::Decoded(route) => Some(route),
+            Entry::Broken { guards, .. } => guards.as_deref(),
+        }
+    }
+
+    /// Does it say who may come in? What cannot be told may have done so.
+    pub(crate) fn names_guard(&self) -> bool {
+        let some = |list: &Option<Vec<IpFilterPolicy>>| list.as_ref().is_some_and(|list| !list.is_empty());
+        self.guards().is_none_or(|route| {
+            some(&route.ip_allow_policy)
+                || some(&route.ip_deny_policy)
+                || route.rate_limit_policy.is_some()
+                || route.jwt_verification_policy.is_some()
+        })
+    }
 }
 
 /// Another HTTPProxy whose routes count, under conditions.
@@ -135,7 +161,7 @@ fn entries<T: DeserializeOwned + Clone>(
     found: &mut Found,
 ) -> Vec<Entry<T>> {
     // What cannot be read at all stands for whatever it was meant for: its host is not given up.
-    let nothing_known = |why: String| Entry::Broken { conditions: Vec::new(), why: why.into() };
+    let nothing_known = |why: String| Entry::Broken { conditions: Vec::new(), why: why.into(), guards: None };
     let values = match value {
         None => return Vec::new(),
         Some(Value::Array(values)) => values,
@@ -160,16 +186,27 @@ fn entry<T: DeserializeOwned + Clone>(value: &Value, field: &str, found: &mut Fo
     if written.len() > CONDITIONS_MAX {
         let why = format!("must have at most {CONDITIONS_MAX} conditions");
         found.invalid(format!("{field}.conditions"), &why);
-        return Entry::Broken { conditions: salvage(written), why: why.into() };
+        return Entry::Broken { conditions: salvage(written), why: why.into(), guards: guards(value) };
     }
     match found.typed::<T>(field, value) {
         // Cloning drops the spare capacity that decoding leaves in every list.
         Some(entry) => Entry::Decoded(entry.clone()),
         None => {
             let why = found.faults.last().map(|fault| format!("{}: {}", fault.field, fault.message));
-            Entry::Broken { conditions: salvage(written), why: why.unwrap_or_default().into() }
+            let why = why.unwrap_or_default().into();
+            Entry::Broken { conditions: salvage(written), why, guards: guards(value) }
         }
     }
+}
+
+/// The fields of a route that say who may come in.
+const GUARDS: [&str; 6] =
+    ["ipAllowPolicy", "ipDenyPolicy", "rateLimitPolicy", "jwtVerificationPolicy", "authPolicy", "permitInsecure"];
+
+fn guards(value: &Value) -> Option<Box<Route>> {
+    let fields = value.as_object()?.iter().filter(|(name, _)| GUARDS.contains(&name.as_str()));
+    let fields = fields.map(|(name, value)| (name.clone(), value.clone())).collect();
+    serde_json::from_value(Value::Object(fields)).ok().map(Box::new)
 }
 
 fn salvage(conditions: &[Value]) -> Vec<MatchCondition> {

@@ -8,7 +8,7 @@ use super::today::Today;
 use super::{About, Objection};
 use crate::apis::Body;
 use crate::apis::gateway::GROUP;
-use crate::model::{Action, ServicePort};
+use crate::model::{Action, Route, ServicePort};
 use crate::translate::overlay::Overlay;
 use crate::translate::route::RoutePlan;
 
@@ -17,11 +17,8 @@ pub(super) fn check(key: &ObjectKey, plan: &RoutePlan, overlay: &Overlay, today:
     let mut found = BTreeSet::new();
     for rendered in &plan.routes {
         let route = &rendered.route;
-        let Action::Forward(forward) = &route.action else { continue };
-        let backends = forward.backends.iter().filter_map(|weighted| weighted.backend.as_ref());
-        let copies = forward.mirrors.iter().map(|mirror| &mirror.backend);
-        for backend in backends.chain(copies) {
-            if let Some(why) = wrong(key, &backend.service, overlay, today) {
+        for target in of(route) {
+            if let Some(why) = wrong(key, target, overlay, today) {
                 let section = format!("rules[{}]", route.precedence.rule);
                 found.insert(Objection::new(Node::section(key.clone(), section), About::BackEnd, why));
             }
@@ -30,7 +27,16 @@ pub(super) fn check(key: &ObjectKey, plan: &RoutePlan, overlay: &Overlay, today:
     found
 }
 
-fn wrong(route: &ObjectKey, target: &ServicePort, overlay: &Overlay, today: &Today<'_>) -> Option<String> {
+/// Whom a route gives requests, or copies of them.
+pub(super) fn of(route: &Route) -> Vec<&ServicePort> {
+    let Action::Forward(forward) = &route.action else { return Vec::new() };
+    let backends = forward.backends.iter().filter_map(|weighted| weighted.backend.as_ref());
+    let copies = forward.mirrors.iter().map(|mirror| &mirror.backend);
+    backends.chain(copies).map(|backend| &backend.service).collect()
+}
+
+/// Why a route must not give requests to a Service's port today.
+pub(super) fn wrong(route: &ObjectKey, target: &ServicePort, overlay: &Overlay, today: &Today<'_>) -> Option<String> {
     let stand_in = || match &overlay.objects.get(&target.key).filter(|_| today.is_unusable(&target.key))?.body {
         Body::Service(service) => Some(service),
         _ => None,

@@ -5,10 +5,12 @@
 
 use holdfast_graph::{Node, ObjectKey};
 
+use super::proxies;
 use super::today::Today;
 use super::{About, Objection};
 use crate::apis::Body;
 use crate::apis::gateway::GROUP;
+use crate::fallback::world::World;
 use crate::translate::gateway::GatewayPlan;
 use crate::translate::listener::{ListenerPlan, Standing};
 use crate::translate::overlay::Overlay;
@@ -18,19 +20,35 @@ pub(super) fn check(
     desired: &GatewayPlan,
     served: &GatewayPlan,
     overlay: &Overlay,
-    gateway: &ObjectKey,
+    world: &World<'_>,
     today: &Today<'_>,
 ) -> Vec<Objection> {
+    let gateway = world.gateway;
     let mut found = Vec::new();
     let mut object = |listener: &ListenerPlan, why: String| {
         let node = Node::section(gateway.clone(), format!("listeners[{}]", listener.name));
         found.push(Objection::new(node, About::Listener, why));
     };
-    if desired.listeners.len() != served.listeners.len() {
+    let mut pairs = Vec::new();
+    let mut left = served.all();
+    let mut next = left.next();
+    for wanted in desired.all() {
+        match next.filter(|listener| listener.name == wanted.name) {
+            Some(listener) => {
+                pairs.push((wanted, listener));
+                next = left.next();
+            }
+            // Without its certificate there is nobody to serve clients that name no host.
+            None if wanted.is_for_nameless() => {}
+            None => break,
+        }
+    }
+    let nameless = desired.all().filter(|listener| listener.is_for_nameless()).count();
+    if next.is_some() || pairs.len() + nameless < desired.all().count() {
         let why = "other listeners would be served than are desired";
         return vec![Objection::whole(gateway, About::Listener, why)];
     }
-    for (wanted, listener) in desired.listeners.iter().zip(&served.listeners) {
+    for (wanted, listener) in pairs {
         let claims = |plan: &ListenerPlan| (plan.name.clone(), plan.port, plan.https, plan.hostname.clone());
         if claims(wanted) != claims(listener)
             || wanted.kinds != listener.kinds
@@ -61,12 +79,22 @@ pub(super) fn check(
             if listener.certificates.is_empty() && listener.stream.is_none() {
                 object(wanted, "it would serve TLS without a certificate".into());
             }
-            if asks_clients(gateway, today) {
+            let host = listener.hostname.as_deref().filter(|_| listener.proxies);
+            if host.is_some_and(|host| listener.clients.is_none() && proxies::asks_clients(host, world, today)) {
+                object(wanted, "it would not ask clients for the certificates that its HTTPProxy asks for".into());
+            }
+            if !listener.proxies && asks_clients(gateway, today) {
                 object(wanted, "it would not ask clients for the certificates that the Gateway asks for".into());
             }
         }
         for secret in &listener.certificates {
-            if !refers(gateway, listener, secret, today) {
+            if listener.proxies {
+                if let Some(why) = proxies::certificate(listener.hostname.as_deref(), secret, world, today) {
+                    object(wanted, why);
+                } else if !today.exists(secret) {
+                    object(wanted, format!("Secret {} is not there", secret.namespaced_name()));
+                }
+            } else if !refers(gateway, listener, secret, today) {
                 object(wanted, format!("it does not name Secret {} today", secret.namespaced_name()));
             } else if !today.allows(GROUP, "Gateway", &gateway.namespace, secret) {
                 object(wanted, format!("no ReferenceGrant of today allows Secret {}", secret.namespaced_name()));

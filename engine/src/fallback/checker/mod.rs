@@ -11,6 +11,7 @@
 mod backends;
 mod listeners;
 mod meeting;
+mod proxies;
 mod reach;
 mod remedy;
 mod security;
@@ -168,7 +169,7 @@ fn outcome(overlay: &Overlay, world: &World<'_>) -> BTreeSet<Objection> {
     let served = if overlay.keys().iter().any(|key| &*key.kind == "Secret") {
         altered = world.translator.try_gateway(world.gateway, overlay, world.objects);
         let served = altered.as_ref().unwrap_or(desired);
-        found.extend(listeners::check(desired, served, overlay, world.gateway, &today));
+        found.extend(listeners::check(desired, served, overlay, world, &today));
         served
     } else {
         &**desired
@@ -176,6 +177,9 @@ fn outcome(overlay: &Overlay, world: &World<'_>) -> BTreeSet<Objection> {
     for key in routes(overlay, world) {
         let Some(plan) = world.translator.try_route(&key, overlay, world.objects) else { continue };
         found.extend(route(&key, &plan, overlay, served, world, &today));
+    }
+    for root in proxies::roots(overlay, world) {
+        found.extend(proxies::check(&root, overlay, world, &today));
     }
     found
 }
@@ -219,7 +223,6 @@ fn routes(overlay: &Overlay, world: &World<'_>) -> BTreeSet<ObjectKey> {
         if is_route(key) {
             routes.insert(key.clone());
         } else {
-            // HTTPProxies are never served in another version; what is closed in them is closed as today.
             routes.extend(world.translator.routes_reading(key).into_iter().filter(is_route));
         }
     }

@@ -52,14 +52,15 @@ fn close_object(derived: &mut Derived, key: &ObjectKey, why: &Arc<str>, world: &
         return hide(derived, key);
     }
     let was = no_longer_stands_in(derived, key);
-    let rules = match world.objects.get(key).map(|object| &object.body) {
-        Some(Body::HttpRoute(route)) => route.rules.len(),
-        Some(Body::GrpcRoute(route)) => route.rules.len(),
+    let (list, rules) = match world.objects.get(key).map(|object| &object.body) {
+        Some(Body::HttpRoute(route)) => ("rules", route.rules.len()),
+        Some(Body::GrpcRoute(route)) => ("rules", route.rules.len()),
+        Some(Body::HttpProxy(proxy)) => ("routes", proxy.routes.len()),
         // Services and what cannot be read at all: as today.
         _ => return,
     };
     for index in 0..rules {
-        let node = Node::section(key.clone(), format!("rules[{index}]"));
+        let node = Node::section(key.clone(), format!("{list}[{index}]"));
         close_unit(derived, &node, world.manner(&node), why);
         if let (Some(decision), Some(was)) = (derived.plan.decisions.get_mut(&node), &was) {
             decision.causes.extend(was.causes.iter().cloned());

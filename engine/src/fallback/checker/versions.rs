@@ -1,5 +1,6 @@
 //! May this version of an object stand in for the desired one at all?
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use holdfast_graph::ObjectKey;
@@ -7,6 +8,7 @@ use holdfast_graph::ObjectKey;
 use super::today::Today;
 use super::{About, Objection};
 use crate::apis::Body;
+use crate::apis::contour::http_proxy::HttpProxy;
 use crate::check::{certificate, host};
 use crate::fallback::world::{FALLBACK_ANNOTATION, World};
 use crate::object::Object;
@@ -34,11 +36,15 @@ pub(super) fn check(key: &ObjectKey, served: &Arc<Object>, world: &World<'_>, to
             object(About::Version, "its metadata are not those of today");
         }
         if !may_claim(key, desired, served, world) {
-            object(About::Version, "it claims parents or hostnames that the object of today does not");
+            object(About::Version, "it claims parents, hostnames or includes that the object of today does not");
         }
-        if is_never(desired) {
-            object(About::Version, "the object asks not to be served in another version");
-        }
+    }
+    let today_others = desired.map(|desired| beside_certificate(&desired.body)).unwrap_or_default();
+    if matches!(served.body, Body::Secret(_)) && beside_certificate(&served.body) != today_others {
+        object(About::Credential, "what stands beside the certificate is not that of today");
+    }
+    if desired.is_some_and(|desired| is_never(desired)) {
+        object(About::Version, "the object asks not to be served in another version");
     }
     if !may_be_served_in_another_version(&served.body) {
         object(About::Version, "objects of its kind are served as they are today, or not at all");
@@ -68,6 +74,16 @@ pub(super) fn check(key: &ObjectKey, served: &Arc<Object>, world: &World<'_>, to
     found
 }
 
+/// The entries of a Secret that are a certificate and its key.
+const CERTIFICATE: [&str; 2] = ["tls.crt", "tls.key"];
+
+/// What a Secret has beside a certificate: authorities, lists, passwords.
+fn beside_certificate(body: &Body) -> BTreeMap<&str, &[u8]> {
+    let Body::Secret(secret) = body else { return BTreeMap::new() };
+    let others = secret.data.iter().filter(|(name, _)| !CERTIFICATE.contains(&&***name));
+    others.map(|(name, bytes)| (&**name, &bytes[..])).collect()
+}
+
 fn is_never(object: &Object) -> bool {
     object.metadata.annotations.iter().any(|(name, value)| name == FALLBACK_ANNOTATION && value == "never")
 }
@@ -75,12 +91,11 @@ fn is_never(object: &Object) -> bool {
 /// Grants, namespaces and endpoints are always today's, and so are Gateways and classes.
 fn may_be_served_in_another_version(body: &Body) -> bool {
     match body {
-        Body::HttpRoute(_) | Body::GrpcRoute(_) | Body::Service(_) | Body::Secret(_) => true,
+        Body::HttpRoute(_) | Body::GrpcRoute(_) | Body::HttpProxy(_) | Body::Service(_) | Body::Secret(_) => true,
         Body::GatewayClass(_)
         | Body::Gateway(_)
         | Body::ReferenceGrant(_)
         | Body::EndpointSlice(_)
-        | Body::HttpProxy(_)
         | Body::CertificateDelegation(_)
         | Body::ExtensionService(_)
         | Body::TrafficPolicy(_)
@@ -102,7 +117,12 @@ fn may_claim(key: &ObjectKey, desired: &Object, served: &Object, world: &World<'
             let (now, then) = (hostnames(desired), hostnames(served));
             now == then || may_be_lent(now, then, key, &desired.metadata.uid, world)
         }
-        (Body::HttpRoute(_) | Body::GrpcRoute(_), _) | (_, Body::HttpRoute(_) | Body::GrpcRoute(_)) => false,
+        (Body::HttpProxy(now), Body::HttpProxy(then)) => {
+            let claims = |proxy: &HttpProxy| HttpProxy { routes: Vec::new(), ..proxy.clone() };
+            claims(now) == claims(then)
+        }
+        (Body::HttpRoute(_) | Body::GrpcRoute(_) | Body::HttpProxy(_), _)
+        | (_, Body::HttpRoute(_) | Body::GrpcRoute(_) | Body::HttpProxy(_)) => false,
         _ => true,
     }
 }
@@ -135,6 +155,10 @@ fn same_content(proven: &Body, served: &Body) -> bool {
     match (proven, served) {
         (Body::HttpRoute(proven), Body::HttpRoute(served)) => proven.rules == served.rules,
         (Body::GrpcRoute(proven), Body::GrpcRoute(served)) => proven.rules == served.rules,
+        (Body::HttpProxy(proven), Body::HttpProxy(served)) => proven.routes == served.routes,
+        (Body::Secret(proven), Body::Secret(served)) => {
+            CERTIFICATE.iter().all(|name| proven.data.get(*name) == served.data.get(*name))
+        }
         _ => proven == served,
     }
 }

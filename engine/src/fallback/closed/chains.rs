@@ -108,7 +108,7 @@ mod tests {
     }
 
     fn stream(host: &str, from: Option<&str>) -> Chain {
-        let service = ServicePort { key: ObjectKey::new("", "Service", "shop", "a"), port: 80 };
+        let service = ServicePort { key: ObjectKey::new("", "Service", "shop", "a"), port: 80, health: None };
         let range = |text| IpRange::read(false, text).map(|range| IpFilter { allow: true, ranges: vec![range] });
         let to = Stream {
             backends: vec![(Backend { service, protocol: Protocol::Http1, tuned: None }, 1)],

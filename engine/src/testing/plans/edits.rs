@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use holdfast_graph::{Content, Detected, Node, ObjectKey, Verdict};
 use serde_json::{Value, json};
 
-use super::Plans;
+use super::{Plans, proxies};
 use crate::fallback::checker;
 use crate::testing::mutate::{self, Choose};
 use crate::translate::fleet::FleetId;
@@ -115,6 +115,12 @@ impl Plans {
                 ("/spec/ports", json!("none")),
                 ("/spec/type", json!("ExternalName")),
             ],
+            "HTTPProxy" => proxies::values(),
+            "TLSCertificateDelegation" => vec![
+                ("/spec/delegations/0/targetNamespaces", json!(["elsewhere"])),
+                ("/spec/delegations/0/targetNamespaces", json!(["*"])),
+                ("/spec/delegations", json!([])),
+            ],
             "Secret" => vec![
                 ("/stringData/tls.crt", json!("broken")),
                 ("/stringData", pair(choose(2))),
@@ -143,9 +149,15 @@ impl Plans {
 
     /// Rules of a route change: matches, filters, back ends, their order.
     fn edit_rules(&mut self, choose: &mut Choose<'_>) {
-        let routes: Vec<&Value> =
-            self.written.iter().filter(|document| document.pointer("/spec/rules/0").is_some()).collect();
+        let has_rules = |document: &&Value| {
+            ["/spec/rules/0", "/spec/routes/0"].into_iter().any(|path| document.pointer(path).is_some())
+        };
+        let routes: Vec<&Value> = self.written.iter().filter(has_rules).collect();
         let Some(mut document) = pick(&routes, choose).map(|document| (*document).clone()) else { return };
+        if document.pointer("/spec/routes/0").is_some() {
+            proxies::edit_routes(&mut document, choose);
+            return self.apply(document);
+        }
         for _ in 0..=choose(2) {
             let Some(Value::Array(rules)) = document.pointer_mut("/spec/rules") else { return };
             let (one, other) = (choose(rules.len()), choose(rules.len()));

@@ -2,6 +2,7 @@
 //! and of its checker against each other.
 
 mod edits;
+mod proxies;
 mod spoil;
 
 use std::cell::RefCell;
@@ -67,6 +68,15 @@ impl Fallback {
 impl Plans {
     /// The sample, all of it proven good, under gates that are chosen.
     pub fn new(choose: &mut Choose<'_>) -> Self {
+        let settings = Self::chosen(choose);
+        let mut originals = super::documents(SAMPLE);
+        originals.push(edits::secret("infra", "wildcard", 0));
+        originals.push(edits::secret("shop", "cart", 1));
+        Self::of(originals, settings)
+    }
+
+    /// Gates that are chosen.
+    fn chosen(choose: &mut Choose<'_>) -> Settings {
         let mut settings = Settings::standalone();
         settings.fallback.isolate = true;
         settings.fallback.use_last_valid = true;
@@ -76,14 +86,16 @@ impl Plans {
         if choose(4) == 1 {
             settings.replacement = None;
         }
-        let mut originals = super::documents(SAMPLE);
-        originals.push(edits::secret("infra", "wildcard", 0));
-        originals.push(edits::secret("shop", "cart", 1));
-        Self::of(originals, settings)
+        settings
     }
 
     /// A world of these objects around the Gateway `infra/public`, all of it proven good.
     pub fn of(originals: Vec<Value>, settings: Settings) -> Self {
+        let gateway = ObjectKey::new(crate::apis::gateway::GROUP, "Gateway", "infra", "public");
+        Self::around(gateway, originals, settings)
+    }
+
+    fn around(gateway: ObjectKey, originals: Vec<Value>, settings: Settings) -> Self {
         let mut plans = Self {
             translator: Translator::new(settings.clone()),
             settings,
@@ -95,7 +107,7 @@ impl Plans {
             since: BTreeMap::new(),
             now: BEGIN,
             proof: Proof::default(),
-            gateway: ObjectKey::new(crate::apis::gateway::GROUP, "Gateway", "infra", "public"),
+            gateway,
             nothing: BTreeSet::new(),
             written: Vec::new(),
             history: Vec::new(),
@@ -174,7 +186,7 @@ impl Plans {
             }
             Some(Event::Unusable(key, _)) => {
                 self.unusable.insert(key.clone());
-                if !matches!(&*key.kind, "Gateway" | "GatewayClass")
+                if !self.objects.get(&key).is_some_and(|object| object.body.is_anchor())
                     && let Some(old) = self.objects.remove(&key)
                 {
                     self.translator.changed(&key, Some(&old), None);
@@ -227,12 +239,14 @@ impl Plans {
         let objects: Vec<Arc<Object>> = self.objects.sorted().into_iter().cloned().collect();
         for object in objects {
             let good = match &object.body {
-                Body::HttpRoute(_) | Body::GrpcRoute(_) => self.translator.route(&object.key).is_some_and(|plan| {
-                    let contents = self.translator.contents(&self.gateway, plan);
-                    plan.replaced.is_empty()
-                        && !plan.faults.iter().any(Fault::is_error)
-                        && contents.iter().all(|(content, _)| self.quarantine.get(content).is_none())
-                }),
+                Body::HttpRoute(_) | Body::GrpcRoute(_) | Body::HttpProxy(_) => {
+                    self.translator.route(&object.key).is_some_and(|plan| {
+                        let contents = self.translator.contents(&self.gateway, plan);
+                        plan.replaced.is_empty()
+                            && !plan.faults.iter().any(Fault::is_error)
+                            && contents.iter().all(|(content, _)| self.quarantine.get(content).is_none())
+                    })
+                }
                 Body::Secret(_) => {
                     let certificates = self.translator.certificates(&self.gateway);
                     certificates.get(&object.key).is_some_and(|content| self.quarantine.get(content).is_none())

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use super::{Fallback, Plans, edits};
 use crate::apis::Body;
+use crate::apis::contour::http_proxy::Entry;
+use crate::apis::contour::route::Route;
 use crate::apis::gateway::route::RuleEntry;
 use crate::object::Object;
 use crate::testing::mutate::Choose;
@@ -47,6 +49,11 @@ fn shuffled(body: &Body) -> Body {
             route.rules.reverse();
             Body::GrpcRoute(Arc::new(route))
         }
+        Body::HttpProxy(proxy) => {
+            let mut proxy = (**proxy).clone();
+            proxy.routes.reverse();
+            Body::HttpProxy(Arc::new(proxy))
+        }
         other => other.clone(),
     }
 }
@@ -56,6 +63,13 @@ pub(super) fn matches(body: &Body) -> Vec<String> {
     match body {
         Body::HttpRoute(route) => texts(&route.rules, |rule| format!("{:?} {:?}", rule.name, rule.matches)),
         Body::GrpcRoute(route) => texts(&route.rules, |rule| format!("{:?} {:?}", rule.name, rule.matches)),
+        Body::HttpProxy(proxy) => {
+            let one = |entry: &Entry<Route>| match entry {
+                Entry::Decoded(route) => format!("{:?}", route.conditions),
+                Entry::Broken { why, .. } => why.to_string(),
+            };
+            proxy.routes.iter().map(one).collect()
+        }
         _ => Vec::new(),
     }
 }

@@ -30,7 +30,7 @@ use crate::object::Object;
 use crate::settings::Settings;
 
 /// The unit that stands for a host as a whole.
-pub(super) const HOST: &str = "virtualhost";
+pub(crate) const HOST: &str = "virtualhost";
 
 /// The annotations that say whose a proxy is, the first that is there counts.
 const CLASS_ANNOTATIONS: [&str; 2] = ["projectcontour.io/ingress.class", "kubernetes.io/ingress.class"];

@@ -1,7 +1,7 @@
 //! A root with all that it includes: its routes, in order, and what is told of each of its proxies.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use holdfast_graph::{ObjectKey, Origins, Role};
@@ -20,6 +20,7 @@ use crate::features::headers::HeaderEdits;
 use crate::features::rewrite::PathRewrite;
 use crate::model::{Action, Match, NamedMatch, PathMatch, PathRank, Precedence, Response, Route, ValueMatch};
 use crate::object::Object;
+use crate::proxies::conditions::Conditions;
 use crate::proxies::duplicates;
 use crate::proxies::finding::{Finding, NOT_READABLE};
 use crate::proxies::order::{Rank, Standing};
@@ -79,7 +80,11 @@ pub(in crate::translate) fn plan(
         }
     }
     plan.findings.extend(tree.findings);
-    let (leaves, duplicates) = duplicates::judge(tree.leaves);
+    let claimed = claimed_today(key, &tree.members, settings, reader);
+    let is_stand_in = |leaf: &Leaf| reader.over.is_some_and(|over| over.objects.contains_key(&leaf.owner));
+    let (leaves, duplicates) = duplicates::judge(tree.leaves, |leaf| {
+        !is_stand_in(leaf) || claimed.contains(&(leaf.owner.clone(), leaf.conditions.clone()))
+    });
     plan.findings.extend(duplicates);
     plan.members = tree.members;
     if let Some(stream) = claim.tls.as_ref().and_then(|tls| tls.stream.as_ref()) {
@@ -98,7 +103,14 @@ pub(in crate::translate) fn plan(
         let mut one = match (&leaf.what, route, closing) {
             (_, _, Some(closing)) => Err(Trouble::Closed(closing.clone())),
             (What::Include { message, class, .. }, _, _) => Err(Trouble::Include(message.clone(), *class)),
-            (What::Route { broken: Some(why), .. }, _, _) => Err(Trouble::Invalid(why.clone())),
+            (What::Route { index, broken: Some(why) }, _, _) => {
+                let entry = entry(&leaf.owner, *index, &objects);
+                // What is guarded must not be left to a broader route, also where replacement is switched off.
+                match guard.is_err() || entry.is_none_or(Entry::names_guard) || proxy.host_names_guard() {
+                    true => Err(Trouble::Guarded(why.clone())),
+                    false => Err(Trouble::Invalid(why.clone())),
+                }
+            }
             (What::Route { .. }, None, _) => Err(Trouble::Invalid("it could not be read".into())),
             (What::Route { .. }, Some(route), None) => {
                 action::make(leaf, &section, route, guard.as_ref().ok(), reader, &mut plan.findings)
@@ -130,6 +142,25 @@ pub(in crate::translate) fn plan(
     plan.replaced.sort_unstable();
     plan.replaced.dedup();
     Some(plan)
+}
+
+/// The conditions that proxies claim today of which another version is read.
+fn claimed_today(
+    key: &ObjectKey,
+    members: &BTreeSet<ObjectKey>,
+    settings: &Settings,
+    reader: &Reader<'_>,
+) -> HashSet<(ObjectKey, Conditions)> {
+    let Some(over) = reader.over else { return HashSet::new() };
+    let is_stand_in = |owner: &ObjectKey| over.objects.contains_key(owner);
+    let proxy = |key: &ObjectKey| match reader.objects.get(key).map(|object| (object, &object.body)) {
+        Some((object, Body::HttpProxy(proxy))) if is_ours(object, proxy, settings) => Some(proxy.clone()),
+        _ => None,
+    };
+    let Some(root) = proxy(key).filter(|_| members.iter().any(is_stand_in)) else { return HashSet::new() };
+    let today = tree::read(key, &root, narrow::limits(settings), &mut |child| proxy(child));
+    let written = today.leaves.into_iter().filter(|leaf| leaf.standing == Standing::Written);
+    written.filter(|leaf| is_stand_in(&leaf.owner)).map(|leaf| (leaf.owner, leaf.conditions)).collect()
 }
 
 /// A root on which translation failed: its host is closed.
@@ -171,11 +202,19 @@ fn written<'a>(
     objects: &'a BTreeMap<ObjectKey, Arc<Object>>,
 ) -> Option<&'a crate::apis::contour::route::Route> {
     let What::Route { index, .. } = leaf.what else { return None };
-    match &objects.get(&leaf.owner)?.body {
-        Body::HttpProxy(proxy) => match proxy.routes.get(index)? {
-            Entry::Decoded(route) => Some(route),
-            Entry::Broken { .. } => None,
-        },
+    match entry(&leaf.owner, index, objects)? {
+        Entry::Decoded(route) => Some(route),
+        Entry::Broken { .. } => None,
+    }
+}
+
+fn entry<'a>(
+    owner: &ObjectKey,
+    index: usize,
+    objects: &'a BTreeMap<ObjectKey, Arc<Object>>,
+) -> Option<&'a Entry<crate::apis::contour::route::Route>> {
+    match &objects.get(owner)?.body {
+        Body::HttpProxy(proxy) => proxy.routes.get(index),
         _ => None,
     }
 }

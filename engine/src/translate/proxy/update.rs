@@ -126,12 +126,36 @@ impl Translator {
         over: &Overlay,
         objects: &ObjectSnapshot,
     ) -> Option<RoutePlan> {
-        let roots = self.included.get(key).into_iter().flatten();
-        let plans = roots.filter_map(|root| {
-            let mut reader = self.reader(Some(over), objects);
-            guard::guarded(|| super::plan(root, &over.closed, &self.settings, &mut reader)).flatten()
-        });
+        let plans = self.roots_reading(key).into_iter().filter_map(|root| self.try_root(&root, over, objects));
         plans.filter_map(|plan| shares(&plan).remove(key)).reduce(together)
+    }
+
+    /// What is a proxy's own in the plans of roots.
+    pub(in crate::translate) fn share_of<'a>(
+        &self,
+        key: &ObjectKey,
+        plans: impl Iterator<Item = &'a Arc<RoutePlan>>,
+    ) -> Option<RoutePlan> {
+        plans.filter_map(|plan| shares(plan).remove(key)).reduce(together)
+    }
+
+    /// What a root and all that it includes would be under an overlay.
+    pub(crate) fn try_root(&self, root: &ObjectKey, over: &Overlay, objects: &ObjectSnapshot) -> Option<RoutePlan> {
+        let mut reader = self.reader(Some(over), objects);
+        guard::guarded(|| super::plan(root, &over.closed, &self.settings, &mut reader)).flatten()
+    }
+
+    /// What a root and all that it includes are as desired.
+    pub(crate) fn root(&self, root: &ObjectKey) -> Option<&Arc<RoutePlan>> {
+        self.routes.get(root)
+    }
+
+    /// The roots that an HTTPProxy takes part in, and those that name one of which nothing can be read.
+    pub(crate) fn roots_reading(&self, key: &ObjectKey) -> BTreeSet<ObjectKey> {
+        match self.included.get(key) {
+            Some(roots) => roots.clone(),
+            None => self.routes_reading(key).into_iter().filter(super::is_proxy).collect(),
+        }
     }
 
     /// The roots that an HTTPProxy takes part in.

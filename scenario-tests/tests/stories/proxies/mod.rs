@@ -3,6 +3,7 @@
 mod clients;
 mod conditions;
 mod cookies;
+mod faults;
 mod gateway;
 mod includes;
 mod matching;
@@ -23,6 +24,7 @@ pub(crate) fn stories() -> Vec<Story> {
         clients::stories(),
         conditions::stories(),
         cookies::stories(),
+        faults::stories(),
         gateway::stories(),
         includes::stories(),
         matching::stories(),

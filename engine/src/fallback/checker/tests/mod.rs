@@ -4,6 +4,7 @@
 
 mod parts;
 mod planner;
+mod proxies;
 mod spoilt;
 
 use holdfast_graph::ObjectKey;

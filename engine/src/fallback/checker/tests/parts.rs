@@ -110,7 +110,7 @@ fn served(plans: &Plans, spoil: impl Fn(&mut GatewayPlan)) -> Vec<About> {
     let desired = plans.translator.gateway(&plans.gateway).unwrap();
     let mut served = (**desired).clone();
     spoil(&mut served);
-    about(listeners::check(desired, &served, &Overlay::default(), &plans.gateway, &Today::new(&world)))
+    about(listeners::check(desired, &served, &Overlay::default(), &world, &Today::new(&world)))
 }
 
 #[test]

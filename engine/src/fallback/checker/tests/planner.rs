@@ -4,10 +4,11 @@
 //! Seeded: a failure names its seed. `HOLDFAST_SEEDS=10000` tries more of them.
 
 use crate::fallback::checker::About;
+use crate::testing::mutate::Choose;
 use crate::testing::plans::Plans;
 
 /// Seeds where nothing else is said.
-const SEEDS: u64 = 100;
+const SEEDS: u64 = 60;
 /// What happens in each world.
 const STEPS: usize = 12;
 
@@ -24,12 +25,24 @@ fn seeds() -> u64 {
     std::env::var("HOLDFAST_SEEDS").map_or(SEEDS, |seeds| seeds.parse().unwrap())
 }
 
+/// A world at its beginning.
+type Begin = fn(&mut Choose<'_>) -> Plans;
+
 #[test]
 fn the_checker_has_nothing_against_the_planner() {
+    nothing_against_the_planner(|choose| Plans::new(choose));
+}
+
+#[test]
+fn nor_against_its_plans_for_httpproxies() {
+    nothing_against_the_planner(|choose| Plans::of_proxies(choose));
+}
+
+fn nothing_against_the_planner(begin: Begin) {
     let (mut versions, mut closed, mut moved) = (0, 0, 0);
     for seed in 1..=seeds() {
         let mut choose = choices(seed);
-        let mut plans = Plans::new(&mut choose);
+        let mut plans = begin(&mut choose);
         for step in 0..STEPS {
             plans.step(&mut choose);
             let planned = plans.planned();
@@ -52,10 +65,19 @@ fn the_checker_has_nothing_against_the_planner() {
 
 #[test]
 fn of_a_spoilt_plan_nothing_wrong_is_left() {
+    nothing_wrong_is_left(|choose| Plans::new(choose));
+}
+
+#[test]
+fn nor_of_one_for_httpproxies() {
+    nothing_wrong_is_left(|choose| Plans::of_proxies(choose));
+}
+
+fn nothing_wrong_is_left(begin: Begin) {
     let mut wrong = 0;
     for seed in 1..=seeds() {
         let mut choose = choices(seed);
-        let mut plans = Plans::new(&mut choose);
+        let mut plans = begin(&mut choose);
         for step in 0..STEPS {
             plans.step(&mut choose);
             let mut spoilt = plans.planned();

@@ -23,19 +23,19 @@ fn last_valid(plans: &Plans) -> Arc<Object> {
     Arc::new(Object { body: Body::HttpRoute(Arc::new(route)), ..(**today).clone() })
 }
 
-fn in_place(plans: &Plans, object: Arc<Object>) -> Fallback {
+pub(super) fn in_place(plans: &Plans, object: Arc<Object>) -> Fallback {
     let mut fallback = plans.planned();
     fallback.0.overlay.closed.remove(&object.key);
     fallback.0.overlay.objects.insert(object.key.clone(), object);
     fallback
 }
 
-fn is_about(found: &[Objection], key: &ObjectKey, about: About) -> bool {
+pub(super) fn is_about(found: &[Objection], key: &ObjectKey, about: About) -> bool {
     found.iter().any(|objection| objection.node.key == *key && objection.about == about)
 }
 
 /// There is an objection, it is noted, and nothing wrong is left.
-fn objected(plans: &Plans, fallback: &mut Fallback, key: &ObjectKey, about: About) {
+pub(super) fn objected(plans: &Plans, fallback: &mut Fallback, key: &ObjectKey, about: About) {
     let found = plans.objections(fallback);
     assert!(is_about(&found, key, about), "{found:?}");
     plans.enforce(fallback);
@@ -60,7 +60,7 @@ fn closes(plans: &Plans, object: Arc<Object>, about: About) -> Fallback {
 }
 
 /// Everything that the Envoys would be sent of a type, as text.
-fn sent(plans: &mut Plans, fallback: Fallback, kind: ResourceType) -> String {
+pub(super) fn sent(plans: &mut Plans, fallback: Fallback, kind: ResourceType) -> String {
     let fleet = FleetId::main(&plans.gateway);
     plans.translator.lay_over(&fleet, fallback.0.overlay);
     plans.translate();

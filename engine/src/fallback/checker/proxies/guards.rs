@@ -1,0 +1,256 @@
+//! What guards the routes of a host: whoever would get the requests of a route of today has what guards that route.
+//!
+//! What is demanded is read from today's proxies as they are written, also where they cannot be translated; what is
+//! there from the routes as they would be served and from the proxy that stands in. A new guard is a line in
+//! [`Demand::lacking`].
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use holdfast_graph::Node;
+
+use super::super::meeting::may_meet;
+use super::super::today::Today;
+use super::super::{About, Objection};
+use super::proxy;
+use crate::apis::Body;
+use crate::apis::contour::http_proxy::HttpProxy;
+use crate::apis::contour::policy::{HeadersPolicy, IpFilterPolicy};
+use crate::apis::contour::route::Route as Written;
+use crate::features::headers::HeaderEdits;
+use crate::features::ip_filter::{IpFilter, IpRange};
+use crate::model::{Action, Route};
+use crate::translate::overlay::Overlay;
+use crate::translate::route::RoutePlan;
+
+/// Routes of stand-ins that would answer requests without what guards these today.
+pub(super) fn check(
+    root: &HttpProxy,
+    desired: &RoutePlan,
+    served: &RoutePlan,
+    overlay: &Overlay,
+    today: &Today<'_>,
+) -> BTreeSet<Objection> {
+    let mut found = BTreeSet::new();
+    let is_stand_in = |route: &Route| overlay.objects.contains_key(&route.key);
+    let routes = served.routes.iter().map(|rendered| &rendered.route);
+    let routes: Vec<&Route> = routes.filter(|route| matches!(route.action, Action::Forward(_))).collect();
+    if !served.members.iter().any(|member| overlay.objects.contains_key(member)) {
+        return found;
+    }
+    let host = Guarded::of(root);
+    let both = Both { desired, served };
+    for rendered in &desired.routes {
+        let wanted = &rendered.route;
+        let demand = Demand { written: written(wanted, today), wanted, host: &host };
+        if demand.is_empty() {
+            continue;
+        }
+        for route in routes.iter().filter(|route| is_stand_in(route) || is_stand_in(wanted)) {
+            let then = match overlay.objects.get(&route.key).map(|object| &object.body) {
+                Some(Body::HttpProxy(proxy)) => entry(proxy, &route.section),
+                _ => written(route, today),
+            };
+            let Some(lost) = demand.lacking(route, then) else { continue };
+            let meet = may_meet(&route.matches, &wanted.matches);
+            if meet && (both.is_form_of(route, wanted) || both.gets_requests_of(route, wanted)) {
+                // Who gives up a guarded route leaves its requests to others, who are not to blame.
+                let node = match is_stand_in(route) {
+                    true => Node::section(route.key.clone(), route.section.clone()),
+                    false => Node::whole(wanted.key.clone()),
+                };
+                let why = format!("{lost} that {} of {} asks for today is not in it", wanted.section, wanted.key);
+                found.insert(Objection::new(node, About::Security, why));
+            }
+        }
+    }
+    found
+}
+
+/// A route as it is written.
+#[derive(Clone, Copy)]
+enum Entry<'a> {
+    Known(&'a Written),
+    /// What guards it cannot be told.
+    Unknown,
+    /// Nobody wrote it: it answers for an include or a host.
+    None,
+}
+
+fn written<'a>(route: &Route, today: &Today<'a>) -> Entry<'a> {
+    // What cannot be read at all asks for nothing that could be compared.
+    proxy(&route.key, today).map_or(Entry::None, |proxy| entry(proxy, &route.section))
+}
+
+fn entry<'a>(proxy: &'a HttpProxy, section: &str) -> Entry<'a> {
+    let index = section.strip_prefix("routes[").and_then(|rest| rest.strip_suffix(']'));
+    let Some(index) = index.and_then(|index| index.parse::<usize>().ok()) else { return Entry::None };
+    match proxy.routes.get(index).map(|entry| entry.guards()) {
+        Some(Some(route)) => Entry::Known(route),
+        Some(None) => Entry::Unknown,
+        None => Entry::None,
+    }
+}
+
+/// What guards a host.
+struct Guarded {
+    addresses: Addresses,
+    tls: bool,
+}
+
+impl Guarded {
+    fn of(root: &HttpProxy) -> Self {
+        let host = root.virtual_host.as_ref().and_then(|host| host.written.as_ref());
+        let nothing = None;
+        let (allow, deny) = host.map_or((&nothing, &nothing), |host| (&host.ip_allow_policy, &host.ip_deny_policy));
+        Self { addresses: addresses(allow, deny), tls: host.is_some_and(|host| host.tls.is_some()) }
+    }
+}
+
+/// Who may come in, by address.
+#[derive(PartialEq)]
+enum Addresses {
+    Everybody,
+    Some(IpFilter),
+    /// Nobody can tell.
+    Unknown,
+}
+
+fn addresses(allow: &Option<Vec<IpFilterPolicy>>, deny: &Option<Vec<IpFilterPolicy>>) -> Addresses {
+    let entries = |list: &Option<Vec<IpFilterPolicy>>| list.clone().unwrap_or_default();
+    let (allow, deny) = (entries(allow), entries(deny));
+    let list = match (allow.is_empty(), deny.is_empty()) {
+        (true, true) => return Addresses::Everybody,
+        (false, false) => return Addresses::Unknown,
+        (false, true) => &allow,
+        (true, false) => &deny,
+    };
+    let range = |entry: &IpFilterPolicy| match &*entry.source {
+        "Remote" => IpRange::read(true, &entry.cidr),
+        "Peer" => IpRange::read(false, &entry.cidr),
+        _ => None,
+    };
+    match list.iter().map(range).collect() {
+        Some(ranges) => Addresses::Some(IpFilter { allow: !allow.is_empty(), ranges }),
+        None => Addresses::Unknown,
+    }
+}
+
+/// What guards one route of today.
+struct Demand<'a> {
+    written: Entry<'a>,
+    /// The same as it is desired, which may be closed.
+    wanted: &'a Route,
+    host: &'a Guarded,
+}
+
+impl Demand<'_> {
+    /// Can nobody lack anything of it? A route that somebody wrote may ask for less than others too.
+    fn is_empty(&self) -> bool {
+        matches!(self.written, Entry::None)
+            && self.wanted.guards.is_empty()
+            && self.host.addresses == Addresses::Everybody
+            && !self.host.tls
+    }
+
+    /// What of it a route that forwards lacks, in a word.
+    fn lacking(&self, route: &Route, then: Entry<'_>) -> Option<String> {
+        let (wanted, then) = match (self.written, then) {
+            (Entry::None, _) => (&Written::default(), None),
+            (Entry::Unknown, _) | (_, Entry::Unknown) => return Some("what cannot be read".into()),
+            (Entry::Known(wanted), Entry::Known(then)) => (wanted, Some(then)),
+            (Entry::Known(wanted), Entry::None) => (wanted, None),
+        };
+        let own = addresses(&wanted.ip_allow_policy, &wanted.ip_deny_policy);
+        let expected = if own == Addresses::Everybody { &self.host.addresses } else { &own };
+        let filtered = match expected {
+            Addresses::Everybody => true,
+            Addresses::Some(filter) => route.ip_filter.as_ref() == Some(filter),
+            Addresses::Unknown => false,
+        };
+        if !filtered {
+            return Some("the filter of addresses".into());
+        }
+        if matches!(self.wanted.action, Action::Forward(_)) && self.wanted.guards != route.guards {
+            return Some("the authorization, tokens or shared limits".into());
+        }
+        if self.host.tls && wanted.permit_insecure != Some(true) && route.secure_port.is_none() {
+            return Some("the redirect to https".into());
+        }
+        let limit = wanted.rate_limit_policy.as_ref();
+        if limit.is_some_and(|limit| limit.local.is_some()) && route.rate_limit.is_none() {
+            return Some("the rate limit".into());
+        }
+        let empty = Written::default();
+        let then = then.unwrap_or(&empty);
+        let (limited, was) = (limit.cloned().unwrap_or_default(), then.rate_limit_policy.clone().unwrap_or_default());
+        if limited.global != was.global || (limited.local.is_some() && limited.local != was.local) {
+            return Some("the rate limit".into());
+        }
+        let token = |route: &Written| {
+            let policy = route.jwt_verification_policy.clone().unwrap_or_default();
+            (policy.require.unwrap_or_default(), policy.disabled.unwrap_or_default())
+        };
+        if token(wanted) != token(then) {
+            return Some("the verification of tokens".into());
+        }
+        let asked = |route: &Written| {
+            let policy = route.auth_policy.clone().unwrap_or_default();
+            (policy.disabled.unwrap_or_default(), policy.context.unwrap_or_default())
+        };
+        if asked(wanted) != asked(then) {
+            return Some("the authorization".into());
+        }
+        let kept = |edits: &HeaderEdits, policy: &Option<HeadersPolicy>| {
+            let gone: Vec<&Arc<str>> = edits.remove.iter().chain(edits.set.iter().map(|(name, _)| name)).collect();
+            let mut wanted = policy.iter().flat_map(|policy| policy.remove.iter().flatten());
+            wanted.find(|wanted| !gone.iter().any(|name| name.eq_ignore_ascii_case(wanted))).cloned()
+        };
+        if let Some(name) = kept(&route.request_headers, &wanted.request_headers_policy) {
+            return Some(format!("the removal of request header {name:?}"));
+        }
+        let name = kept(&route.response_headers, &wanted.response_headers_policy)?;
+        Some(format!("the removal of response header {name:?}"))
+    }
+}
+
+/// A host as it is desired, and as it would be served.
+struct Both<'a> {
+    desired: &'a RoutePlan,
+    served: &'a RoutePlan,
+}
+
+impl Both<'_> {
+    /// Does a served route stand in for this desired one: for the same requests, or, where neither's are the other
+    /// version's, at its place?
+    fn is_form_of(&self, route: &Route, wanted: &Route) -> bool {
+        let has = |plan: &RoutePlan, of: &Route| {
+            plan.routes.iter().any(|other| other.route.key == of.key && other.route.matches == of.matches)
+        };
+        let at_its_place = || route.key == wanted.key && route.section == wanted.section;
+        route.matches == wanted.matches || (at_its_place() && !has(self.desired, route) && !has(self.served, wanted))
+    }
+
+    /// Would a served route get requests that go to this desired one?
+    fn gets_requests_of(&self, route: &Route, wanted: &Route) -> bool {
+        let is_own = |other: &Route| {
+            other.matches == route.matches
+                || (other.key == route.key
+                    && other.section == route.section
+                    && may_meet(&other.matches, &route.matches))
+        };
+        let is_wanteds = |other: &Route| {
+            other.matches == wanted.matches || (other.key == wanted.key && other.section == wanted.section)
+        };
+        let own_today = self
+            .desired
+            .routes
+            .iter()
+            .map(|rendered| &rendered.route)
+            .any(|other| other.precedence < wanted.precedence && is_own(other));
+        let own_served = self.served.routes.iter().map(|rendered| &rendered.route).any(|other| {
+            other.precedence < route.precedence && is_wanteds(other) && may_meet(&other.matches, &wanted.matches)
+        });
+        !own_today && !own_served
+    }
+}

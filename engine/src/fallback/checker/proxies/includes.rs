@@ -1,0 +1,81 @@
+//! Who is included by whom today, and below which prefixes: walked anew over the objects.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use holdfast_graph::ObjectKey;
+
+use super::super::today::Today;
+use crate::apis::Body;
+use crate::apis::contour::GROUP;
+use crate::apis::contour::http_proxy::{Entry, HttpProxy};
+use crate::fallback::world::World;
+use crate::object::Object;
+use crate::translate::overlay::Overlay;
+use crate::translate::proxy::is_ours;
+
+/// So many includes of one root are followed.
+const FOLLOWED_MAX: usize = 20_000;
+/// So deep they go.
+const DEPTH_MAX: usize = 64;
+
+/// The proxies that take part in a host.
+pub(super) struct Included {
+    prefixes: BTreeMap<ObjectKey, BTreeSet<String>>,
+}
+
+impl Included {
+    /// Those of a root.
+    pub(super) fn of<'a>(root: &ObjectKey, proxy: &'a HttpProxy, overlay: &'a Overlay, today: &'a Today<'_>) -> Self {
+        let mut included = Self { prefixes: BTreeMap::from([(root.clone(), BTreeSet::from([String::new()]))]) };
+        let mut next = vec![(vec![root.clone()], String::new(), proxy)];
+        let mut followed = 0;
+        while let Some((chain, above, proxy)) = next.pop() {
+            let Some(includer) = chain.last() else { continue };
+            for entry in &proxy.includes {
+                let Entry::Decoded(include) = entry else { continue };
+                let namespace = include.namespace.as_ref().filter(|namespace| !namespace.is_empty());
+                let namespace = namespace.unwrap_or(&includer.namespace);
+                let target = ObjectKey::new(GROUP, "HTTPProxy", namespace.clone(), include.name.clone());
+                let Some(child) = readable(&target, overlay, today).filter(|child| child.virtual_host.is_none()) else {
+                    continue;
+                };
+                followed += 1;
+                if chain.contains(&target) || chain.len() > DEPTH_MAX || followed > FOLLOWED_MAX {
+                    continue;
+                }
+                let own = include.conditions.iter().flatten().find_map(|condition| condition.prefix.as_deref());
+                let own = own.unwrap_or_default().trim_start_matches('/');
+                let prefix = match own {
+                    "" => above.clone(),
+                    own => format!("{}/{own}", above.trim_end_matches('/')),
+                };
+                included.prefixes.entry(target.clone()).or_default().insert(prefix.clone());
+                next.push(([chain.as_slice(), &[target]].concat(), prefix, child));
+            }
+        }
+        included
+    }
+
+    /// Below which prefixes a proxy takes part; nothing where it does not.
+    pub(super) fn prefixes(&self, key: &ObjectKey) -> Option<&BTreeSet<String>> {
+        self.prefixes.get(key)
+    }
+}
+
+/// A proxy of today; one that cannot be read as it stands in for itself.
+fn readable<'a>(key: &ObjectKey, overlay: &'a Overlay, today: &'a Today<'_>) -> Option<&'a HttpProxy> {
+    let stand_in = || overlay.objects.get(key).filter(|_| today.is_unusable(key));
+    match &today.object(key).or_else(stand_in)?.body {
+        Body::HttpProxy(proxy) => Some(proxy),
+        _ => None,
+    }
+}
+
+/// Is a root of today one that claims its host?
+pub(super) fn is_served(root: &ObjectKey, today: &Today<'_>, world: &World<'_>) -> bool {
+    let Some(object) = today.object(root) else { return false };
+    let Object { body: Body::HttpProxy(proxy), .. } = &**object else { return false };
+    let namespaces = &world.settings.proxies.root_namespaces;
+    let is_root = namespaces.is_empty() || namespaces.contains(&root.namespace);
+    proxy.virtual_host.is_some() && is_root && is_ours(object, proxy, world.settings)
+}

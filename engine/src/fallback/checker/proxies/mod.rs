@@ -1,0 +1,149 @@
+//! HTTPProxies: nobody's routes but those of proxies that take part today, at the host of today, below the prefixes of
+//! today's includes, with what guards them today.
+//!
+//! Hosts, includes and delegations are read anew from the objects; a root with all that it includes is looked at as one,
+//! since a request that one proxy gives up goes to another one's route.
+
+mod certificates;
+mod guards;
+mod includes;
+
+pub(super) use certificates::{asks_clients, wrong as certificate};
+
+use std::collections::BTreeSet;
+
+use holdfast_graph::{Node, ObjectKey};
+
+use super::backends;
+use super::today::Today;
+use super::{About, Objection};
+use crate::apis::Body;
+use crate::apis::contour::http_proxy::HttpProxy;
+use crate::check::re2;
+use crate::fallback::world::World;
+use crate::model::{Action, PathMatch, Route};
+use crate::translate::overlay::Overlay;
+use crate::translate::proxy::is_proxy;
+use crate::translate::route::RoutePlan;
+use crate::translate::table::TableName;
+use includes::Included;
+
+/// The roots whose routes the overlay touches.
+pub(super) fn roots(overlay: &Overlay, world: &World<'_>) -> BTreeSet<ObjectKey> {
+    let mut roots = BTreeSet::new();
+    for key in overlay.keys() {
+        if is_proxy(key) {
+            roots.extend(world.translator.roots_reading(key));
+        } else {
+            roots.extend(world.translator.routes_reading(key).into_iter().filter(is_proxy));
+        }
+    }
+    roots
+}
+
+/// Everything that is wrong with a root and all that it includes, as they would be served.
+pub(super) fn check(root: &ObjectKey, overlay: &Overlay, world: &World<'_>, today: &Today<'_>) -> BTreeSet<Objection> {
+    match world.translator.try_root(root, overlay, world.objects) {
+        Some(plan) => compare(root, &plan, overlay, world, today),
+        None => BTreeSet::new(),
+    }
+}
+
+/// What is wrong with a plan of a root.
+pub(super) fn compare(
+    root: &ObjectKey,
+    plan: &RoutePlan,
+    overlay: &Overlay,
+    world: &World<'_>,
+    today: &Today<'_>,
+) -> BTreeSet<Objection> {
+    let mut found = BTreeSet::new();
+    let Some(proxy) = self::proxy(root, today) else {
+        if plan.routes.iter().any(|rendered| is_open(&rendered.route)) {
+            found.insert(Objection::whole(root, About::Existence, "it was deleted, and would come back"));
+        }
+        return found;
+    };
+    if let Some(why) = host(root, proxy, plan, world, today) {
+        found.insert(Objection::whole(root, About::Reach, why));
+        return found;
+    }
+    let included = Included::of(root, proxy, overlay, today);
+    for route in plan.routes.iter().map(|rendered| &rendered.route).filter(|route| is_open(route)) {
+        let section = || Node::section(route.key.clone(), route.section.clone());
+        match included.prefixes(&route.key) {
+            _ if !today.exists(&route.key) => {
+                let why = "it was deleted, and would come back";
+                found.insert(Objection::whole(&route.key, About::Existence, why));
+            }
+            None => {
+                let why = format!("{root} does not include it today");
+                found.insert(Objection::whole(&route.key, About::Reach, why));
+            }
+            Some(prefixes) if !prefixes.iter().any(|prefix| is_below(&route.matches.path, prefix)) => {
+                let why = format!("no include of today leads to {:?}", route.matches.path);
+                found.insert(Objection::new(section(), About::Reach, why));
+            }
+            Some(_) => {}
+        }
+        for target in backends::of(route) {
+            let stranger = target.key.namespace != route.key.namespace;
+            let why = match stranger {
+                true => Some(format!("Service {} is in another namespace", target.key.namespaced_name())),
+                false => backends::wrong(&route.key, target, overlay, today),
+            };
+            found.extend(why.map(|why| Objection::new(section(), About::BackEnd, why)));
+        }
+    }
+    if let Some(desired) = world.translator.root(root) {
+        found.extend(guards::check(proxy, desired, plan, overlay, today));
+    }
+    found
+}
+
+/// A proxy of today.
+fn proxy<'a>(key: &ObjectKey, today: &Today<'a>) -> Option<&'a HttpProxy> {
+    match &today.object(key)?.body {
+        Body::HttpProxy(proxy) => Some(proxy),
+        _ => None,
+    }
+}
+
+/// Does a route give requests to anybody?
+fn is_open(route: &Route) -> bool {
+    !matches!(route.action, Action::Respond(_))
+}
+
+/// What is wrong with the places of a root.
+fn host(root: &ObjectKey, proxy: &HttpProxy, plan: &RoutePlan, world: &World<'_>, today: &Today<'_>) -> Option<String> {
+    if !plan.routes.iter().any(|rendered| is_open(&rendered.route)) {
+        return None;
+    }
+    let Some(host) = &proxy.virtual_host else { return Some("it has no host today".into()) };
+    let tls = host.written.as_ref().and_then(|written| written.tls.as_ref());
+    for (gateway, table, stands_for) in &plan.places {
+        if gateway != world.gateway || stands_for.domain() != &*host.fqdn {
+            return Some(format!("it would stand for host {:?}, which it does not claim today", stands_for.domain()));
+        }
+        if matches!(table, TableName::Listener(_)) && tls.is_none() {
+            return Some("it would be served with TLS, which it does not ask for today".into());
+        }
+    }
+    let others = world.translator.roots_of_host(&host.fqdn).filter(|other| *other != root);
+    let mut rivals = others.filter(|other| includes::is_served(other, today, world));
+    rivals.next().map(|other| format!("{other} claims the same host today"))
+}
+
+/// Does a route take only paths below a prefix, as far as that can be told?
+fn is_below(path: &PathMatch, prefix: &str) -> bool {
+    let literal;
+    let text: &str = match path {
+        PathMatch::Exact(text) | PathMatch::Prefix(text) | PathMatch::Text(text) => text,
+        PathMatch::Regex(pattern) => {
+            literal = re2::literal_prefix(pattern);
+            &literal
+        }
+    };
+    let prefix = prefix.trim_end_matches('/');
+    text.starts_with(prefix) || (matches!(path, PathMatch::Regex(_)) && prefix.starts_with(text))
+}

@@ -1,0 +1,51 @@
+//! Gateways that are gone, and what their Envoys have then.
+//!
+//! Whoever deletes a Gateway ends its Envoys. The listeners of HTTPProxies are nobody's Gateway: their Envoys stay when
+//! the last root is deleted, and must not go on serving it. They are told that there is nothing any more.
+
+use std::sync::Arc;
+
+use holdfast_store::Change;
+use holdfast_xds::{EnvoyId, Offers};
+
+use super::lines::Lines;
+use super::restored::RestoredLine;
+use crate::engine::Action;
+use crate::translate::proxy::listeners;
+
+impl Lines {
+    /// A Gateway is gone; its Envoys may be there still.
+    pub(super) fn withdraw(&mut self, gateway: Arc<str>, actions: &mut Vec<Action>) {
+        for line in self.gateways.remove(&gateway).unwrap_or_default() {
+            if line.envoys.is_empty() {
+                continue;
+            }
+            let early = self.early.entry(gateway.clone()).or_default();
+            for (node, streams) in &line.envoys {
+                let id = EnvoyId { fleet: gateway.clone(), node: node.clone(), build: line.build.clone() };
+                early.extend(std::iter::repeat_n((id, true), *streams));
+            }
+            // They keep what they have, should the Gateway come again; those of HTTPProxies do not.
+            if *listeners::key().namespaced_name() != *gateway {
+                self.left.entry(gateway.clone()).or_default().push(RestoredLine::left_by(&line));
+            }
+        }
+        self.generations.remove(&gateway);
+        self.touched.remove(&gateway);
+        self.gone.push(Change::ForgetGateway(gateway.clone()));
+        if self.offered.remove(&gateway).is_some() {
+            actions.push(Action::Withdraw { gateway });
+        }
+    }
+
+    /// Envoys of HTTPProxies of which there are none, as far as all objects are known, have nothing.
+    pub(super) fn offer_nothing(&mut self, actions: &mut Vec<Action>) {
+        let gateway: Arc<str> = listeners::key().namespaced_name().into();
+        let is_known = self.gateways.contains_key(&gateway) || self.offered.contains_key(&gateway);
+        if self.listed && !is_known && self.early.contains_key(&gateway) {
+            self.offered.insert(gateway.clone(), Offers::default());
+            *self.generations.entry(gateway.clone()).or_insert(0) += 1;
+            actions.push(Action::Publish { gateway, offers: Offers::default() });
+        }
+    }
+}
