@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use holdfast_graph::{Content, ObjectKey, Quarantine};
 use holdfast_store::{Batch, Change};
-use holdfast_xds::{EnvoyId, Snapshot, Version};
+use holdfast_xds::{Snapshot, Version};
 
 use super::admission::TrialRun;
 use super::around::Around;
@@ -129,14 +129,6 @@ impl Line {
             convictions: Batch::default(),
             configuration_changed: false,
         }
-    }
-
-    /// Its Envoys, each as often as it has streams.
-    pub(crate) fn streams(&self) -> impl Iterator<Item = EnvoyId> {
-        self.envoys.iter().flat_map(|(node, streams)| {
-            let envoy = EnvoyId { fleet: self.name.clone(), node: node.clone(), build: self.build.clone() };
-            std::iter::repeat_n(envoy, *streams)
-        })
     }
 
     /// Has no Envoy ever been known to it?

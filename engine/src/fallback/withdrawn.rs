@@ -6,23 +6,29 @@
 use std::sync::Arc;
 
 use holdfast_store::Change;
-use holdfast_xds::Offers;
+use holdfast_xds::{EnvoyId, Offers};
 
-use super::line::Line;
 use super::lines::Lines;
 use super::restored::RestoredLine;
 use crate::engine::Action;
 use crate::translate::proxy::listeners;
 
 impl Lines {
-    /// A Gateway is gone; its Envoys may be there still, and have what they had should it come again.
+    /// A Gateway is gone; its Envoys may be there still.
     pub(super) fn withdraw(&mut self, gateway: Arc<str>, actions: &mut Vec<Action>) {
-        let lines = self.gateways.remove(&gateway).unwrap_or_default();
-        let early: Vec<_> = lines.iter().flat_map(Line::streams).map(|envoy| (envoy, true)).collect();
-        if !early.is_empty() {
-            self.early.insert(gateway.clone(), early);
-            let there = lines.iter().filter(|line| !line.envoys.is_empty());
-            self.left.insert(gateway.clone(), there.map(RestoredLine::left_by).collect());
+        for line in self.gateways.remove(&gateway).unwrap_or_default() {
+            if line.envoys.is_empty() {
+                continue;
+            }
+            let early = self.early.entry(gateway.clone()).or_default();
+            for (node, streams) in &line.envoys {
+                let id = EnvoyId { fleet: gateway.clone(), node: node.clone(), build: line.build.clone() };
+                early.extend(std::iter::repeat_n((id, true), *streams));
+            }
+            // They keep what they have, should the Gateway come again; those of HTTPProxies do not.
+            if *listeners::key().namespaced_name() != *gateway {
+                self.left.entry(gateway.clone()).or_default().push(RestoredLine::left_by(&line));
+            }
         }
         self.generations.remove(&gateway);
         self.touched.remove(&gateway);
