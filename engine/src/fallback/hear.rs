@@ -88,7 +88,8 @@ impl Lines {
             if !resumes {
                 line.fresh.insert(envoy.node.clone());
             }
-            if line.everyone.is_none() {
+            // Before its objects were looked at there is nothing that anybody could be given.
+            if line.everyone.is_none() && !line.wanted.is_empty() {
                 line.advance(around);
             }
             line.start_trial(around);

@@ -303,6 +303,20 @@ fn what_cannot_be_read_is_told() {
     assert_eq!((&accepted["type"], &accepted["status"]), (&json!("Accepted"), &json!("False")), "{gateway:?}");
 }
 
+#[test]
+fn an_envoy_that_comes_before_the_objects_keeps_what_it_has() {
+    let envoy = PlayedEnvoy::new("infra/public", "one").id;
+    for probe in [None, Some(envoy.build.clone())] {
+        let mut engine = Engine::new(Settings::standalone());
+        engine.handle(vec![Event::Probe(probe), Event::Connected(envoy.clone(), true)]);
+        for action in engine.handle(testing::events(BASE)) {
+            let Action::Publish { offers, .. } = action else { continue };
+            let empty = offers.of(&envoy.build, &envoy.node).is_empty();
+            assert!(!empty || offers.waits(&envoy.build, &envoy.node), "it is to give up everything");
+        }
+    }
+}
+
 /// The names of all fields, with one entry of each array.
 fn shape(value: &Value) -> Value {
     match value {
