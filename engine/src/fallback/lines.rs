@@ -96,7 +96,7 @@ impl Lines {
         let mut actions = Vec::new();
         for (gateway, lines) in &self.restored {
             let mut offers = Offers { fresh_only: true, ..Offers::default() };
-            for line in lines.iter().filter(|line| !line.snapshot.is_empty()) {
+            for line in lines.iter().filter(|line| line.serves()) {
                 offers.everyone = line.snapshot.clone();
                 offers.builds.insert(line.build.clone(), line.snapshot.clone());
             }

@@ -88,6 +88,14 @@ impl RestoredLine {
         }
     }
 
+    /// Is it a configuration that requests can be served with?
+    ///
+    /// A run that ends before its first listener is acknowledged leaves clusters alone: whoever is given these loses the
+    /// listeners that it has.
+    pub(crate) fn serves(&self) -> bool {
+        !self.snapshot.of(ResourceType::Listener).is_empty()
+    }
+
     /// An object was deleted.
     pub(crate) fn forget(&mut self, key: &ObjectKey) {
         self.versions.retain(|version| version.object.key != *key);
@@ -100,6 +108,7 @@ impl RestoredLine {
 
     /// Puts everything into a line that has nothing yet. Objects that are gone by now are forgotten.
     pub(crate) fn into_line(self, line: &mut Line, around: &Around<'_>) {
+        let serves = self.serves();
         let mut last_valid = LastValid::default();
         let mut gone = BTreeSet::new();
         for version in self.versions {
@@ -131,7 +140,7 @@ impl RestoredLine {
                 line.proof.prove(content);
             }
         }
-        if !self.snapshot.is_empty() {
+        if serves {
             line.everyone = Some(self.snapshot);
         }
     }
