@@ -162,3 +162,23 @@ fn contents(body: &[u8]) -> Vec<Content> {
     let routes = configuration.virtual_hosts.iter().flat_map(|host| &host.routes);
     routes.map(|route| Content(*Version::of(&route.encode_to_vec()).as_bytes())).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::fallback::lines::Lines;
+
+    #[test]
+    fn a_configuration_without_a_listener_is_given_to_nobody() {
+        for (kind, given) in [(ResourceType::Cluster, 0), (ResourceType::Listener, 1)] {
+            let mut snapshot = Snapshot::default();
+            snapshot.insert(kind, Arc::new(Resource::new("it".to_owned(), Bytes::new(), Origins::default())));
+            let (gateway, build) = ("infra/public".into(), "1".into());
+            let line = RestoredLine { gateway, build, snapshot, versions: Vec::new(), verdicts: Vec::new() };
+            let actions = Lines::default().restore(Restored { lines: vec![line] });
+            assert_eq!(actions.len(), given, "{kind:?}");
+        }
+    }
+}

@@ -6,7 +6,8 @@ use envoy_types::pb::envoy::r#type::matcher::v3::string_matcher::MatchPattern;
 use envoy_types::pb::envoy::r#type::matcher::v3::{RegexMatcher, StringMatcher};
 
 use super::percent::{Percent, runtime};
-use crate::model::{Like, Part, ValueMatch};
+use crate::encode::route;
+use crate::model::ValueMatch;
 
 /// Origins of one policy; the CRD allows as many.
 pub const ORIGINS_MAX: usize = 16;
@@ -40,22 +41,13 @@ impl Csrf {
 }
 
 fn matcher(origin: &ValueMatch) -> StringMatcher {
-    let of = |pattern, ignore_case| StringMatcher { match_pattern: Some(pattern), ignore_case };
+    let of = |pattern| StringMatcher { match_pattern: Some(pattern), ..Default::default() };
     match origin {
-        ValueMatch::Exact(text) => of(MatchPattern::Exact(text.to_string()), false),
+        ValueMatch::Exact(text) => of(MatchPattern::Exact(text.to_string())),
         ValueMatch::Regex(pattern) => {
-            of(MatchPattern::SafeRegex(RegexMatcher { regex: pattern.to_string(), ..Default::default() }), false)
+            of(MatchPattern::SafeRegex(RegexMatcher { regex: pattern.to_string(), ..Default::default() }))
         }
-        ValueMatch::Present => of(MatchPattern::Prefix(String::new()), false),
-        ValueMatch::Like(Like { part, text, ignore_case }) => {
-            let text = text.to_string();
-            let pattern = match part {
-                Part::Whole => MatchPattern::Exact(text),
-                Part::Prefix => MatchPattern::Prefix(text),
-                Part::Suffix => MatchPattern::Suffix(text),
-                Part::Contains => MatchPattern::Contains(text),
-            };
-            of(pattern, *ignore_case)
-        }
+        ValueMatch::Present => of(MatchPattern::Prefix(String::new())),
+        ValueMatch::Like(like) => route::like(like),
     }
 }
