@@ -78,7 +78,7 @@ impl Object {
 }
 
 /// Sorts objects by precedence.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Age {
     created: i64,
     namespace: Arc<str>,

@@ -11,6 +11,7 @@ use super::claims::{self, Attachment, Claims, Parent};
 use super::guard;
 use super::overlay::{Closing, Manner};
 use super::policy;
+use super::policy::said::Said;
 use super::proxy::neighbours;
 use super::reader::Reader;
 use super::rule::{self, Outcome, Ranked, ReadRule, Replaced};
@@ -37,6 +38,10 @@ pub(crate) struct Rendered {
     pub(crate) route: Route,
     /// Its bytes and their hash; unset where they depend on the listener.
     bytes: Option<(Bytes, Content)>,
+    /// The same without what policies say to it; unset where they say nothing.
+    bare: Option<Arc<Route>>,
+    /// What policies say to it.
+    said: Arc<BTreeSet<Said>>,
 }
 
 impl Rendered {
@@ -44,7 +49,31 @@ impl Rendered {
         let same_everywhere = !matches!(route.action, Action::Redirect(_)) && route.secure_port.is_none();
         let nowhere = ListenerContext { https: false, port: 0 };
         let bytes = same_everywhere.then(|| hashed(&route, nowhere));
-        Self { route, bytes }
+        Self { route, bytes, bare: None, said: Arc::default() }
+    }
+
+    /// A route to which policies have said something, and what it would be without.
+    pub(super) fn told(route: Route, bare: Arc<Route>, said: Arc<BTreeSet<Said>>) -> Self {
+        let is_told = !said.is_empty();
+        Self { bare: is_told.then_some(bare), said, ..Self::new(route) }
+    }
+
+    /// What policies say to it.
+    pub(crate) fn said(&self) -> &Arc<BTreeSet<Said>> {
+        &self.said
+    }
+
+    /// The same route without what policies say to it; itself where they say nothing.
+    pub(crate) fn bare(&self) -> &Route {
+        self.bare.as_deref().unwrap_or(&self.route)
+    }
+
+    /// The content that it would have if policies said nothing to it.
+    pub(crate) fn bare_content(&self, listener: ListenerContext) -> Content {
+        match &self.bare {
+            Some(bare) => hashed(bare, listener).1,
+            None => self.encoded(listener).1,
+        }
     }
 
     /// The bytes for a listener, and their hash.
@@ -147,8 +176,18 @@ pub(super) fn plan(
     }
     let outcomes = outcomes(object, closed, settings, reader);
     let count = outcomes.len();
-    for (index, outcome) in outcomes.into_iter().enumerate() {
-        plan.routes.extend(outcome.routes.into_iter().map(|route| Arc::new(Rendered::new(route))));
+    for (index, mut outcome) in outcomes.into_iter().enumerate() {
+        let said = Arc::new(std::mem::take(&mut outcome.said));
+        let mut bare = std::mem::take(&mut outcome.bare).into_iter();
+        plan.routes.extend(outcome.routes.into_iter().map(|route| {
+            Arc::new(match bare.next() {
+                Some(bare) => {
+                    let bare = Arc::new(Route { name: route.name.clone(), ..bare });
+                    Rendered::told(route, bare, said.clone())
+                }
+                None => Rendered::new(route),
+            })
+        }));
         plan.backends.extend(outcome.backends);
         plan.faults.extend(outcome.faults);
         plan.replaced.extend(outcome.replaced);

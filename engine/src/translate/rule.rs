@@ -9,6 +9,7 @@ use super::filters::Filters;
 use super::narrow;
 use super::overlay::{Closing, Manner};
 use super::policy::route::Attached;
+use super::policy::said::Said;
 use super::reader::Reader;
 use super::weighted;
 use crate::apis::gateway::references::BackendRef;
@@ -83,6 +84,10 @@ pub(super) const NOT_ENFORCED: &str = "PolicyNotEnforced";
 #[derive(Clone, Debug, Default)]
 pub(super) struct Outcome {
     pub(super) routes: Vec<Route>,
+    /// The same routes without what policies say to them; none where they say nothing.
+    pub(super) bare: Vec<Route>,
+    /// What policies say to them.
+    pub(super) said: BTreeSet<Said>,
     pub(super) faults: Vec<Fault>,
     pub(super) replaced: Option<Replaced>,
     pub(super) backends: BTreeSet<Backend>,
@@ -177,12 +182,17 @@ pub(super) fn translate(
         Action::Respond(Response { status, body: settings.missing_backend_body.clone() })
     };
     let cleared = matches!(action, Action::Respond(_)) && !answers;
+    let is_told = !cleared && !attached.said.is_empty();
+    if is_told {
+        outcome.said.clone_from(&attached.said);
+    }
     for (entry, ranked) in rule.matches.iter().enumerate() {
         let mut route = place.route(entry, ranked, action.clone());
         if !cleared {
             route.request_headers = rule.filters.request_headers.clone();
             route.response_headers = rule.filters.response_headers.clone();
             route.cors = rule.filters.cors.clone();
+            outcome.bare.extend(is_told.then(|| route.clone()));
             attached.apply(object, rule.index, rule.name, &mut route);
         }
         outcome.routes.push(route);

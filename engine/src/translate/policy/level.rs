@@ -3,7 +3,7 @@
 //! On plain ports listeners share a route configuration, and each has hosts of its own in it; a listener with TLS has a
 //! route configuration of its own.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use holdfast_graph::{ObjectKey, Origins, Role};
@@ -12,6 +12,7 @@ use super::super::listener::Standing;
 use super::super::reader::Reader;
 use super::super::rule::NOT_ENFORCED;
 use super::super::table::TableName;
+use super::said::{self, Said};
 use super::{PolicyPlan, Unenforceable};
 use crate::fault::{Class, Fault};
 use crate::features::filters::Filters;
@@ -36,6 +37,8 @@ pub(crate) struct Level {
     pub(crate) origins: Origins,
     /// Who said what.
     pub(crate) merged: Merged,
+    /// What those who count say.
+    pub(crate) said: BTreeSet<Said>,
     /// The policies that take part.
     pub(crate) keys: Vec<ObjectKey>,
 }
@@ -114,6 +117,8 @@ fn level<'p>(policies: impl Iterator<Item = (&'p ObjectKey, &'p Arc<PolicyPlan>)
     });
     let secrets = all.iter().flat_map(|(_, plan)| plan.secrets.iter().cloned());
     let origins = secrets.chain(all.iter().map(|(key, _)| (*key).clone())).collect();
+    let plan = |wanted: &ObjectKey| all.iter().find(|(key, _)| *key == wanted).map(|(_, plan)| *plan);
+    let said = said::in_scope(&merged.origins, plan);
     let keys = all.iter().map(|(key, _)| (*key).clone()).collect();
-    Level { filters: merged.filters(), action: merged.action(), closed, origins, merged, keys }
+    Level { filters: merged.filters(), action: merged.action(), closed, origins, said, merged, keys }
 }

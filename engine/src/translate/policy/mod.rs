@@ -9,6 +9,7 @@ mod headers;
 pub(crate) mod level;
 mod reading;
 pub(super) mod route;
+pub(crate) mod said;
 mod shape;
 mod targets;
 mod traffic;
@@ -45,6 +46,8 @@ pub(crate) struct PolicyPlan {
     pub(crate) rank: Rank,
     /// What it says.
     pub(crate) settings: Arc<Pieces>,
+    /// The same as contents that an Envoy can refuse.
+    pub(crate) contents: said::Contents,
     /// Why it cannot be enforced; unset where it can.
     pub(crate) unenforceable: Option<Unenforceable>,
     /// What is wrong with it.
@@ -101,6 +104,7 @@ pub(super) fn failed(object: &crate::object::Object) -> PolicyPlan {
     PolicyPlan {
         rank: rank::rank(object).0,
         settings: Arc::default(),
+        contents: said::Contents::new(),
         unenforceable: Some(Unenforceable { class: Class::Invalid, message }),
         faults: vec![fault],
         targets: Vec::new(),

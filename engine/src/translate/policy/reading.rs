@@ -6,7 +6,7 @@ use holdfast_graph::{ObjectKey, Role};
 
 use super::super::reader::Reader;
 use super::targets::Target;
-use super::{PolicyPlan, Unenforceable};
+use super::{PolicyPlan, Unenforceable, said};
 use crate::apis::Body;
 use crate::apis::core::secret::Secret;
 use crate::apis::scheme;
@@ -149,6 +149,7 @@ impl<'r, 'a> Reading<'r, 'a> {
         self.secrets.dedup();
         PolicyPlan {
             rank,
+            contents: said::contents(self.key, &self.pieces),
             settings: Arc::new(self.pieces),
             unenforceable,
             faults: self.faults,

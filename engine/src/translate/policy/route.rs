@@ -1,10 +1,12 @@
 //! Policies of routes: those attached to the object, to a rule by its name, and those that a rule names.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use holdfast_graph::{ObjectKey, Role};
 
 use super::super::reader::Reader;
+use super::said::{self, Said};
 use super::{PolicyPlan, Unenforceable};
 use crate::apis::Body;
 use crate::apis::kgateway::direct_response::DirectResponse;
@@ -32,6 +34,8 @@ pub(in crate::translate) struct OfRule {
     pub(in crate::translate) secrets: Vec<ObjectKey>,
     /// The first policy that cannot be enforced, and why.
     pub(in crate::translate) closed: Option<(ObjectKey, Unenforceable)>,
+    /// What those who count say.
+    pub(in crate::translate) said: BTreeSet<Said>,
     /// The answer that the rule names.
     pub(in crate::translate) answer: Option<(ObjectKey, Response)>,
     /// References of the rule that lead nowhere.
@@ -111,6 +115,8 @@ impl Attached<'_> {
         // What cannot be enforced says nothing: it closes the rule.
         let enforceable = all.iter().filter(|(_, plan)| plan.unenforceable.is_none());
         rule.merged = merge(enforceable.map(|(key, plan)| (key, &*plan.settings)));
+        let plan = |wanted: &ObjectKey| all.iter().find(|(key, _)| key == wanted).map(|(_, plan)| plan);
+        rule.said = said::in_scope(&rule.merged.origins, plan);
         rule.keys = all.into_iter().map(|(key, _)| key).collect();
         rule
     }
@@ -119,14 +125,6 @@ impl Attached<'_> {
 impl OfRule {
     /// Tells a route of the rule what the policies say.
     pub(in crate::translate) fn apply(&self, object: &Object, index: usize, name: Option<&str>, route: &mut Route) {
-        let mut filters = self.merged.filters();
-        if route.cors.is_some() {
-            // What a rule says itself comes first.
-            filters.remove(&crate::features::filters::Filter::Cors);
-        }
-        route.filters = filters;
-        route.guards = self.merged.guards();
-        let action = self.merged.action();
         let rule = name.map_or_else(|| index.to_string(), str::to_owned);
         let known = |word: &str| match word {
             "route_name" => Some(object.key.name.to_string()),
@@ -134,9 +132,22 @@ impl OfRule {
             "rule_name" => Some(rule.clone()),
             _ => None,
         };
-        let stat_prefix = action.stat_prefix.as_deref().and_then(|prefix| filled(prefix, &known)).map(Arc::from);
-        ActionSettings { stat_prefix, ..action }.apply(route);
+        fill(&self.merged, known, route);
     }
+}
+
+/// Tells a route what policies say together.
+pub(super) fn fill(merged: &Merged, known: impl Fn(&str) -> Option<String>, route: &mut Route) {
+    let mut filters = merged.filters();
+    if route.cors.is_some() {
+        // What a rule says itself comes first.
+        filters.remove(&crate::features::filters::Filter::Cors);
+    }
+    route.filters = filters;
+    route.guards = merged.guards();
+    let action = merged.action();
+    let stat_prefix = action.stat_prefix.as_deref().and_then(|prefix| filled(prefix, &known)).map(Arc::from);
+    ActionSettings { stat_prefix, ..action }.apply(route);
 }
 
 /// A text with the names between double braces filled in; `None` where one is not known.
