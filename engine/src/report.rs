@@ -82,6 +82,9 @@ pub struct ReplacementView {
     pub response: Option<u16>,
     /// Why, in a sentence.
     pub message: String,
+    /// The policy that cannot be enforced, where it is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policy: Option<ObjectKey>,
 }
 
 impl Engine {
@@ -126,6 +129,7 @@ impl Engine {
                     cause: replaced.class,
                     response: replaced.response,
                     message: replaced.message.clone(),
+                    policy: replaced.policy.clone(),
                 }));
             }
         }
@@ -178,7 +182,7 @@ impl Engine {
                     let findings = self.translator.extension_findings(&object.key)?;
                     crate::proxies::status::of_extension(findings.iter(), generation)
                 }
-                Body::TrafficPolicy(_) | Body::ListenerPolicy(_) => self.policy_status(&object.key, generation)?,
+                Body::TrafficPolicy(_) | Body::ListenerPolicy(_) => self.policy_status(&report, &object.key, generation)?,
                 _ => return None,
             };
             Some(ObjectStatus { object: object.key.clone(), status })
@@ -227,6 +231,8 @@ impl Engine {
             if let Some(message) = self.closed_above(&listeners) {
                 let before =
                     others.iter().position(|known| known.kind == FALLBACK_CONDITION).map(|at| others.remove(at));
+                // What is said of its own rules stays said.
+                let before = before.filter(|_| !plan.replaced.is_empty());
                 let before = before.map(|known| format!("; {}", known.message)).unwrap_or_default();
                 let message = format!("{message}{before}");
                 others.push(Condition::new(FALLBACK_CONDITION, true, "Replaced", message));

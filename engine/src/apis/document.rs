@@ -24,6 +24,8 @@ use super::gateway::class::GatewayClass;
 use super::gateway::gateway::Gateway;
 use super::gateway::references::ParentRef;
 use super::gateway::route::{Route, RuleEntry};
+use super::kgateway::policy::{Policy, TargetRef, TargetSelector};
+use super::kgateway::traffic_policy::TrafficSpec;
 use super::{Body, Decoded, decode, scheme};
 use crate::object::{Metadata, Object};
 
@@ -38,13 +40,13 @@ pub fn document(object: &Object) -> Option<Value> {
         Body::HttpProxy(proxy) => vec![("spec", proxy_spec(proxy)?)],
         Body::Service(service) => vec![("spec", service_spec(service)?)],
         Body::Secret(secret) => vec![("type", value(&secret.kind)?), ("data", secret_data(secret)?)],
+        Body::TrafficPolicy(policy) => vec![("spec", policy_spec(policy)?)],
         Body::GatewayClass(class) if !class.has_parameters => vec![("spec", class_spec(class)?)],
         // Who may refer, and where endpoints are, is always asked of today's objects.
         Body::GatewayClass(_)
         | Body::ReferenceGrant(_)
         | Body::CertificateDelegation(_)
         | Body::ExtensionService(_)
-        | Body::TrafficPolicy(_)
         | Body::GatewayExtension(_)
         | Body::Backend(_)
         | Body::DirectResponse(_)
@@ -79,7 +81,7 @@ pub fn stored(object: &Object, since: i64) -> Option<StoredObject> {
         uid: object.metadata.uid.clone(),
         generation: object.metadata.generation,
         since,
-        sensitive: matches!(object.body, Body::Secret(_)),
+        sensitive: is_sensitive(&object.body),
         payload: payload.into(),
     })
 }
@@ -194,6 +196,44 @@ fn proxy_spec(proxy: &HttpProxy) -> Option<Value> {
         },
         ingress_class_name: ingress_class_name.as_deref(),
     })
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct PolicySpec<'a> {
+    target_refs: Vec<&'a TargetRef>,
+    target_selectors: Vec<&'a TargetSelector>,
+    #[serde(flatten)]
+    says: &'a TrafficSpec,
+}
+
+fn policy_spec(policy: &Policy<TrafficSpec>) -> Option<Value> {
+    let Policy { targets, spec, unread } = policy;
+    // A place in the list that is left out would be another's.
+    let whole = |places: &mut dyn Iterator<Item = usize>| places.enumerate().all(|(index, place)| index == place);
+    if !unread.is_empty()
+        || !whole(&mut targets.references.iter().map(|(place, _)| *place))
+        || !whole(&mut targets.selectors.iter().map(|(place, _)| *place))
+    {
+        return None;
+    }
+    value(PolicySpec {
+        target_refs: targets.references.iter().map(|(_, target)| target).collect(),
+        target_selectors: targets.selectors.iter().map(|(_, target)| target).collect(),
+        says: spec.as_ref()?,
+    })
+}
+
+/// Does an object hold what only its owner may know?
+fn is_sensitive(body: &Body) -> bool {
+    match body {
+        Body::Secret(_) => true,
+        Body::TrafficPolicy(policy) => {
+            let auth = policy.spec.as_ref().and_then(|spec| spec.basic_auth.as_ref());
+            auth.is_some_and(|auth| auth.users.is_some())
+        }
+        _ => false,
+    }
 }
 
 #[derive(Serialize)]

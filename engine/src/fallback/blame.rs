@@ -17,6 +17,7 @@ use super::readmission::{Readmission, Subject};
 use super::rollout::Stage;
 use super::search::Search;
 use super::suspects::{self, Suspects};
+use super::accused;
 use crate::features::redirect::ListenerContext;
 use crate::translate::overlay::{Closing, Manner, Overlay};
 
@@ -35,10 +36,8 @@ impl Line {
     fn subjects(&self, kind: ResourceType, name: &Arc<str>, version: Version, around: &Around<'_>) -> Vec<Subject> {
         match kind {
             ResourceType::Route => {
-                let suspects = self.suspects(name, &version).map_or_else(Suspects::new, |(suspects, _)| suspects);
-                let backfilled = &self.derived.overlay.objects;
-                let suspects = suspects::without_stand_ins(suspects, |key| backfilled.contains_key(key));
-                let subjects = subjects(suspects, around.settings.fallback.use_last_valid);
+                let by_object = around.settings.fallback.use_last_valid;
+                let subjects = self.accused_subjects(name, &version, by_object);
                 // Of an object with several units it is asked which of them.
                 if let [only] = &subjects[..] { only.units() } else { subjects }
             }
@@ -58,6 +57,9 @@ impl Line {
         around: &mut Around<'_>,
     ) {
         let subjects = self.subjects(kind, name, version, around);
+        let unheard = (kind == ResourceType::Route).then(|| self.unheard(name, &version)).flatten();
+        let told = unheard.map(|policies| format!("{message} (with what {policies} says, which is new as well)"));
+        let message = told.as_deref().unwrap_or(message);
         self.stage = Stage::Settled;
         self.remember_refused(kind, name, version, around);
         if !around.settings.fallback.isolate {
@@ -94,6 +96,7 @@ impl Line {
                     || stands_in(gateway, subject, around)
                     || clusters::is_made(gateway, subject, overlay, around)
                     || chains::is_desired(gateway, subject, around)
+                    || accused::is_said(subject, overlay, around)
             });
             if readmission.testing().is_none() {
                 self.trial = None;
@@ -154,7 +157,7 @@ fn stands_in(gateway: &ObjectKey, subject: &Subject, around: &Around<'_>) -> boo
 }
 
 /// Suspects as they are taken in or left out together.
-fn subjects(suspects: Suspects, by_object: bool) -> Vec<Subject> {
+pub(super) fn subjects(suspects: Suspects, by_object: bool) -> Vec<Subject> {
     let mut subjects: BTreeMap<Node, BTreeMap<Content, Node>> = BTreeMap::new();
     for (node, parts) in suspects {
         let whose = if by_object { Node::whole(node.key.clone()) } else { node.clone() };

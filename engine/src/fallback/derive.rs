@@ -9,6 +9,7 @@ use holdfast_graph::{Detected, Gates, Graph, Node, ObjectKey, Plan, Step, Verdic
 
 use super::checker::Objection;
 use super::claims;
+use super::policies;
 use super::shared;
 use super::world::World;
 use crate::fault::Class;
@@ -75,6 +76,7 @@ pub(crate) fn derive(world: &World<'_>, graph: &Graph) -> Derived {
     let found = if world.held.is_some() { BTreeMap::new() } else { found_by_translation(world) };
     let mut derived = Derived { broken: found, ..Derived::default() };
     let mut refused = refused(world, &mut derived.retry_at);
+    refused.extend(policies::refused(world, &mut derived.retry_at));
     refused.extend(world.held.map(|held| changed(held, world)).unwrap_or_default());
     derived.broken.extend(refused.iter().map(|(node, broken)| (node.clone(), broken.clone())));
     let mut shared = shared::refused(world, &mut derived.retry_at);
@@ -101,6 +103,7 @@ pub(crate) fn derive(world: &World<'_>, graph: &Graph) -> Derived {
         refused.extend(more);
     }
     shared.tell(&mut derived, world, &gates);
+    policies::tell(&mut derived, world);
     claims.tell(&mut derived, world);
     derived
 }
@@ -128,7 +131,15 @@ fn found_by_translation(world: &World<'_>) -> BTreeMap<Node, Broken> {
         };
         let unresolved = world.settings.fallback.backfill_unresolved;
         let counts = |class: Class| class == Class::Invalid || (unresolved && class == Class::Referential);
-        for replaced in plan.replaced.iter().filter(|replaced| counts(replaced.class)) {
+        for replaced in plan.replaced.iter().filter(|replaced| counts(replaced.class) || replaced.policy.is_some()) {
+            match policies::behind(replaced, world) {
+                Some((node, Some(why))) => {
+                    broken.insert(node, why);
+                    continue;
+                }
+                None if replaced.policy.is_some() => continue,
+                _ => {}
+            }
             let field = format!("spec.{}", replaced.section);
             let (field, message) = match replaced.message.split_once(": ") {
                 Some((path, message)) if path.starts_with(&field) => (path.to_owned(), message.to_owned()),
@@ -138,6 +149,7 @@ fn found_by_translation(world: &World<'_>) -> BTreeMap<Node, Broken> {
             broken.insert(node, by_translation(field, message));
         }
     }
+    broken.extend(policies::found(world));
     let certificates = broken_certificates(world);
     broken.retain(|node, _| !is_healed_by_certificates(node, &certificates, world));
     // What others hang on is served as it was read last.
@@ -178,6 +190,10 @@ pub(super) fn by_translation(field: String, message: String) -> Broken {
 fn changed(held: &BTreeSet<ObjectKey>, world: &World<'_>) -> BTreeMap<Node, Broken> {
     let mut broken = BTreeMap::new();
     for key in held {
+        if world.translator.policy(key).is_some_and(|plan| policies::is_new(plan, world)) {
+            let node = Node::whole(key.clone());
+            broken.insert(node.clone(), suspected(&node, HELD));
+        }
         let Some(plan) = world.translator.route(key) else { continue };
         let contents = world.translator.contents(world.gateway, plan);
         let unproven = contents.into_iter().filter(|(content, _)| !world.proof.is_proven(content));
@@ -265,6 +281,9 @@ fn lay_over(derived: &mut Derived, refused: &BTreeMap<Node, Broken>, world: &Wor
             // What translation found wrong it has closed itself.
             Step::Replaced | Step::Excluded => {
                 let Some(broken) = refused.get(node) else { continue };
+                if world.translator.policy(&node.key).is_some() {
+                    continue;
+                }
                 if node.section.is_empty() {
                     derived.overlay.hidden.insert(node.key.clone());
                     continue;
@@ -277,6 +296,7 @@ fn lay_over(derived: &mut Derived, refused: &BTreeMap<Node, Broken>, world: &Wor
             Step::Current => {}
         }
     }
+    policies::lay_over(derived, refused, world);
 }
 
 /// The generation of the version that is served: the hybrid has the desired one's metadata.

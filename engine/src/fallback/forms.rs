@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use holdfast_graph::ObjectKey;
+use holdfast_graph::{Content, ObjectKey};
 use holdfast_xds::{Resource, ResourceType, Snapshot, Version};
 use imbl::ordmap::DiffItem;
 
@@ -12,6 +12,8 @@ use super::line::Line;
 use crate::features::redirect::ListenerContext;
 use crate::translate::Translator;
 use crate::translate::fleet::{Composition, FleetId};
+use crate::translate::policy::said::Said;
+use crate::translate::route::Rendered;
 
 /// Forms of one resource that are remembered, the acknowledged one among them.
 pub(crate) const FORMS_MAX: usize = 64;
@@ -25,6 +27,8 @@ pub(crate) struct Form {
     pub(crate) composition: Composition,
     /// The listeners' part in its bytes.
     pub(crate) context: ListenerContext,
+    /// What policies say to it as a whole and to its hosts.
+    pub(crate) said: BTreeSet<Said>,
 }
 
 impl Line {
@@ -36,7 +40,21 @@ impl Line {
                 continue;
             }
             let Some((composition, context)) = translator.composition(fleet, name) else { continue };
-            forms.push(Form { version: resource.version, composition: composition.clone(), context });
+            let said = translator.said_at(fleet, name);
+            let form = Form { version: resource.version, composition: composition.clone(), context, said };
+            // What was acknowledged in an earlier run is known by its bytes only.
+            let is_acknowledged = self.hold.was_acknowledged(ResourceType::Route, name, resource.version);
+            let nothing = Composition::new();
+            let before = forms.last().map_or(&nothing, |form| &form.composition);
+            for (content, rendered) in changed(before, &form.composition) {
+                if is_acknowledged || self.proof.is_proven(&content) {
+                    Self::proven_with(&rendered, context).into_iter().for_each(|content| self.proof.prove(content));
+                }
+            }
+            if is_acknowledged {
+                form.said.iter().for_each(|said| self.proof.prove(said.content));
+            }
+            forms.push(form);
             if forms.len() > FORMS_MAX {
                 forms.remove(0);
             }
@@ -68,18 +86,15 @@ impl Line {
         let mut keys = BTreeSet::new();
         let Some(form) = self.form(name, &version).cloned() else { return keys };
         let before = self.acknowledged.get(name).map(|form| form.composition.clone()).unwrap_or_default();
-        let changed = before.diff(&form.composition).filter_map(|item| match item {
-            DiffItem::Add(_, parts) | DiffItem::Update { new: (_, parts), .. } => Some(parts.clone()),
-            DiffItem::Remove(..) => None,
-        });
-        for parts in changed.collect::<Vec<_>>() {
-            for (content, rendered) in parts.iter() {
-                self.proof.prove(*content);
-                if self.unpromoted.contains(&rendered.route.key) {
-                    keys.insert(rendered.route.key.clone());
-                }
-            }
+        for (content, rendered) in changed(&before, &form.composition) {
+            self.proof.prove(content);
+            Self::proven_with(&rendered, form.context).into_iter().for_each(|content| self.proof.prove(content));
+            keys.extend(rendered.said().iter().map(|said| said.policy.clone()));
+            keys.insert(rendered.route.key.clone());
         }
+        keys.extend(form.said.iter().map(|said| said.policy.clone()));
+        keys.retain(|key| self.unpromoted.contains(key));
+        form.said.iter().for_each(|said| self.proof.prove(said.content));
         if let Some(forms) = self.forms.get_mut(name)
             && let Some(at) = forms.iter().position(|form| form.version == version)
         {
@@ -89,4 +104,13 @@ impl Line {
         self.proof.shrink(self.acknowledged.values().map(|form| &form.composition));
         keys
     }
+}
+
+/// The parts of hosts that differ.
+fn changed(before: &Composition, now: &Composition) -> Vec<(Content, Arc<Rendered>)> {
+    let parts = before.diff(now).filter_map(|item| match item {
+        DiffItem::Add(_, parts) | DiffItem::Update { new: (_, parts), .. } => Some(parts.clone()),
+        DiffItem::Remove(..) => None,
+    });
+    parts.flat_map(|parts| parts.to_vec()).collect()
 }

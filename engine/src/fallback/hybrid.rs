@@ -9,6 +9,7 @@
 
 use std::sync::Arc;
 
+use crate::apis::kgateway::policy::Policy;
 use crate::apis::Body;
 use crate::apis::contour::http_proxy::HttpProxy;
 use crate::apis::core::secret::Secret;
@@ -34,6 +35,9 @@ pub(crate) fn hybrid(desired: Option<&Object>, last: &Arc<Object>) -> Arc<Object
         (Body::GrpcRoute(desired), Body::GrpcRoute(last)) => Body::GrpcRoute(Arc::new(under_claims(desired, last))),
         (Body::HttpProxy(desired), Body::HttpProxy(last)) => {
             Body::HttpProxy(Arc::new(HttpProxy { routes: last.routes.clone(), ..(**desired).clone() }))
+        }
+        (Body::TrafficPolicy(desired), Body::TrafficPolicy(last)) => {
+            Body::TrafficPolicy(Arc::new(Policy { targets: desired.targets.clone(), ..(**last).clone() }))
         }
         (Body::Secret(desired), Body::Secret(last)) => certificate(Some(desired), last),
         _ => last.body.clone(),

@@ -4,6 +4,7 @@
 //! what they are offered. The quarantine is its only memory of trouble; the plan is derived from it each time. Nothing
 //! here does I/O or reads a clock: time and answers come in as events, and what is to be done goes out as actions.
 
+mod accused;
 pub(crate) mod admission;
 mod answers;
 pub(crate) mod around;
@@ -26,6 +27,8 @@ pub(crate) mod interaction;
 pub(crate) mod last_valid;
 pub(crate) mod line;
 pub(crate) mod lines;
+mod policies;
+mod policy_protection;
 mod promotion;
 pub(crate) mod proof;
 pub(crate) mod protection;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use holdfast_graph::ObjectKey;
+use holdfast_graph::{Node, ObjectKey};
 use holdfast_store::Change;
 use holdfast_xds::ResourceType;
 
@@ -20,6 +20,13 @@ use crate::translate::gateway::class_key;
 impl Line {
     /// Routes were translated again: their versions are to be proven.
     pub(crate) fn edited(&mut self, routes: &BTreeSet<ObjectKey>, translator: &Translator) {
+        // Policies with what they are attached to, since that is how they come to say something here.
+        let of_routes = routes.iter().filter_map(|key| translator.route(key)).flat_map(|plan| &plan.policies);
+        let levels = translator.levels(&self.gateway);
+        let levels = levels.iter().flat_map(|levels| levels.tables.values().chain(levels.listeners.values()));
+        let policies: BTreeSet<ObjectKey> = of_routes.chain(levels.flat_map(|level| &level.keys)).cloned().collect();
+        self.edited.extend(policies.iter().cloned());
+        self.unpromoted.extend(policies);
         for key in routes {
             self.counted.remove(key);
             match translator.route(key) {
@@ -38,6 +45,13 @@ impl Line {
     pub(crate) fn promote(&mut self, keys: &BTreeSet<ObjectKey>, around: &Around<'_>) {
         let waiting: Vec<ObjectKey> = keys.iter().filter(|key| self.unpromoted.contains(*key)).cloned().collect();
         for key in waiting {
+            if around.translator.policy(&key).is_some() {
+                if self.is_proven_policy(&key, around) {
+                    self.unpromoted.remove(&key);
+                    self.promote_one(&key, around);
+                }
+                continue;
+            }
             if !self.is_proven(&key, around) {
                 continue;
             }
@@ -91,6 +105,20 @@ impl Line {
     pub(crate) fn promote_waiting(&mut self, around: &Around<'_>) {
         let waiting = self.unpromoted.clone();
         self.promote(&waiting, around);
+    }
+
+    /// Was everything that a policy says acknowledged, and is all of it enforced?
+    fn is_proven_policy(&self, key: &ObjectKey, around: &Around<'_>) -> bool {
+        let Some(plan) = around.translator.policy(key) else { return false };
+        let current = self.derived.plan.of(key).next().is_none()
+            && !self.derived.broken.contains_key(&Node::whole(key.clone()));
+        current
+            && around.is_whole(key)
+            && plan.unenforceable.is_none()
+            && !plan.faults.iter().any(Fault::is_error)
+            && !plan.contents.is_empty()
+            && plan.contents.values().chain(&plan.filters()).all(|content| self.proof.is_proven(content))
+            && around.translator.governs(key, &self.gateway)
     }
 
     /// Was everything that the object's newest version makes acknowledged, and is it served whole and without a fault?

@@ -43,9 +43,9 @@ impl Proof {
     }
 
     /// An Envoy of the fleet acknowledged this content.
-    pub(crate) fn prove(&mut self, content: Content) -> bool {
+    pub(crate) fn prove(&mut self, content: Content) {
         self.tried.remove(&content);
-        self.proven.insert(content)
+        self.proven.insert(content);
     }
 
     /// An Envoy of the fleet acknowledged this cluster.

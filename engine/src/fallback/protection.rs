@@ -8,15 +8,21 @@ use std::collections::BTreeSet;
 
 use gateway_api::httproutes::{HttpRouteRulesFilters as Filter, HttpRouteRulesFiltersRequestRedirectScheme as Scheme};
 
-use super::proxy_protection;
+use super::world::FALLBACK_ANNOTATION;
+use super::{policy_protection, proxy_protection};
 use crate::apis::Body;
 use crate::apis::gateway::grpc_route::GrpcRule;
 use crate::apis::gateway::http_route::HttpRule;
 use crate::apis::gateway::route::{Route, RuleEntry};
+use crate::object::Object;
 
 /// See the module. `host_is_filtered`: has a host of an HTTPProxy a filter of addresses?
-pub(crate) fn is_kept(desired: &Body, last: &Body, host_is_filtered: bool) -> bool {
-    match (desired, last) {
+pub(crate) fn is_kept(desired: &Object, last: &Body, host_is_filtered: bool) -> bool {
+    match (&desired.body, last) {
+        (Body::TrafficPolicy(now), Body::TrafficPolicy(last)) => {
+            let annotation = desired.metadata.annotations.get(FALLBACK_ANNOTATION);
+            policy_protection::is_kept(now, last, annotation.is_some_and(|value| value == policy_protection::LAST_VALID))
+        }
         (Body::HttpRoute(desired), Body::HttpRoute(last)) => kept(&http(desired), &http(last)),
         (Body::GrpcRoute(desired), Body::GrpcRoute(last)) => kept(&grpc(desired), &grpc(last)),
         (Body::HttpProxy(desired), Body::HttpProxy(last)) => proxy_protection::is_kept(desired, last, host_is_filtered),

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use holdfast_graph::Detected;
 use holdfast_xds::{ResourceType, Version};
 
+use super::accused::Accused;
 use super::around::Around;
 use super::clusters::Known;
 use super::line::Line;
@@ -15,7 +16,7 @@ use super::readmission::Subject;
 use super::rollout::{Stage, changes, next};
 use super::shapes::shape;
 use super::together::Together;
-use super::{chains, trials};
+use super::{accused, chains, trials};
 use crate::trial::{Outcome, Trial, Tried};
 
 /// Parts of one refused resource that are tried alone, at most; of more the first by object.
@@ -176,19 +177,40 @@ impl Line {
         match kind {
             ResourceType::Cluster => self.look_into_cluster(search, name, message, around),
             ResourceType::Listener => self.look_into_listener(search, name, version, message, around),
-            _ => self.look_into_routes(search, name, &version, around),
+            _ => self.look_into_routes(search, name, &version, message, around),
         }
     }
 
-    fn look_into_routes(&mut self, search: &mut Search, name: &Arc<str>, version: &Version, around: &mut Around<'_>) {
-        let Some((suspects, context)) = self.suspects(name, version) else { return };
-        let parts = suspects.into_iter().flat_map(|(node, parts)| {
+    /// Each policy and each part that changed is tried alone.
+    fn look_into_routes(
+        &mut self,
+        search: &mut Search,
+        name: &Arc<str>,
+        version: &Version,
+        message: &str,
+        around: &mut Around<'_>,
+    ) {
+        let Some(Accused { policies, parts, context }) = self.accused(name, version, true) else { return };
+        if let ([only], true) = (&policies[..], parts.is_empty()) {
+            search.culprits += 1;
+            return self.convict_subject(only, Detected::Probe, message, around);
+        }
+        for Subject { node, contents } in policies.into_iter().take(SUSPECTS_MAX) {
+            for content in contents.into_keys() {
+                let plan = accused::plan(&node.key, &self.derived.overlay, around);
+                let Some(said) = plan.and_then(|plan| plan.trial(&node.key, &content)) else { continue };
+                let subject = Subject { node: node.clone(), contents: BTreeMap::from([(content, node.clone())]) };
+                let (name, body) = (said.route.name.clone(), trials::alone(&said, context));
+                search.try_part(subject, ResourceType::Route, name, body, around);
+            }
+        }
+        let parts = parts.into_iter().flat_map(|(node, parts)| {
             parts.into_iter().map(move |(content, suspect)| (node.clone(), content, suspect))
         });
         for (node, content, suspect) in parts.take(SUSPECTS_MAX) {
             let subject = Subject { node: node.clone(), contents: BTreeMap::from([(content, node)]) };
             let name = suspect.rendered.route.name.clone();
-            search.try_part(subject, ResourceType::Route, name, trials::alone(&suspect.rendered, context), around);
+            search.try_part(subject, ResourceType::Route, name, self.alone(&suspect.rendered, context), around);
         }
     }
 
@@ -248,10 +270,15 @@ impl Line {
     fn note_tried(&mut self, kind: ResourceType, name: &Arc<str>, version: &Version) {
         match kind {
             ResourceType::Route => {
-                let Some((suspects, _)) = self.suspects(name, version) else { return };
-                for content in suspects.values().flat_map(|parts| parts.keys()) {
+                let Some((suspects, context)) = self.suspects(name, version) else { return };
+                for (content, suspect) in suspects.values().flatten() {
                     self.proof.note_tried(*content);
+                    for content in Self::proven_with(&suspect.rendered, context) {
+                        self.proof.note_tried(content);
+                    }
                 }
+                let said = self.form(name, version).map(|form| form.said.clone()).unwrap_or_default();
+                said.iter().for_each(|said| self.proof.note_tried(said.content));
             }
             ResourceType::Cluster => {
                 if let Some(resource) = self.form_of(kind, name, *version) {

@@ -234,15 +234,21 @@ impl<'a> Survey<'a> {
             // What is hidden is served in no form.
             let is_hidden = line.derived.overlay.hidden.contains(&node.key);
             let plan = self.engine.translator.served_share(&line.fleet, &node.key).filter(|_| !is_hidden);
-            let answers = answers(node, plan.as_deref());
-            for (section, response) in &answers {
+            let mut answers: Vec<(Arc<str>, u16, Scope)> = answers(node, plan.as_deref());
+            if answers.is_empty() && plan.is_some() && self.engine.translator.is_closed_above(&line.fleet, &node.key) {
+                answers.push(("".into(), self.engine.settings().closed_status, Scope::Object));
+            }
+            if node.key == line.gateway {
+                answers = self.closed_listeners(line, &node.section);
+            }
+            for (section, response, scope) in &answers {
                 let own = Node::section(node.key.clone(), section.clone());
                 deviations.steps.insert(own, (Step::Replaced, i64::from(*response)));
                 let at = (node.key.clone(), section.clone(), *response);
                 let known = self.replaced.entry(at).or_insert_with(|| ReplacedObject {
                     object: object.clone(),
                     causing_objects: BTreeSet::new(),
-                    scope: scope(section),
+                    scope: *scope,
                     section: section.clone(),
                     response: *response,
                 });
@@ -253,6 +259,25 @@ impl<'a> Survey<'a> {
                 self.exclude(node, object, causing_objects);
             }
         }
+    }
+
+    /// The listeners of a Gateway that policies close, of those that a section means.
+    fn closed_listeners(&self, line: &Line, wanted: &str) -> Vec<(Arc<str>, u16, Scope)> {
+        let translator = &self.engine.translator;
+        let (Some(plan), Some(levels)) = (translator.gateway(&line.gateway), translator.served_levels(&line.fleet))
+        else {
+            return Vec::new();
+        };
+        let closed = plan.listeners.iter().filter_map(|listener| {
+            let section: Arc<str> = format!("listeners[{}]", listener.name).into();
+            let closed = levels.closing(listener).filter(|_| wanted.is_empty() || *wanted == *section)?;
+            let scope = match closed.scope {
+                "virtualHost" => Scope::VirtualHost,
+                _ => Scope::RouteConfiguration,
+            };
+            Some((section, self.engine.settings().closed_status, scope))
+        });
+        closed.collect()
     }
 
     fn exclude(&mut self, node: &Node, object: Identity, causing_objects: BTreeSet<String>) {
@@ -333,10 +358,11 @@ impl<'a> Survey<'a> {
 }
 
 /// The direct responses in the place of a closed node, as they are served; none where it is left out.
-fn answers(node: &Node, plan: Option<&RoutePlan>) -> Vec<(Arc<str>, u16)> {
+fn answers(node: &Node, plan: Option<&RoutePlan>) -> Vec<(Arc<str>, u16, Scope)> {
     let replaced = plan.into_iter().flat_map(|plan| &plan.replaced);
     let own = replaced.filter(|replaced| node.section.is_empty() || *node.section == *replaced.section);
-    own.filter_map(|replaced| Some((replaced.section.as_str().into(), replaced.response?))).collect()
+    let told = own.filter_map(|replaced| Some((replaced.section.as_str(), replaced.response?)));
+    told.map(|(section, response)| (section.into(), response, scope(section))).collect()
 }
 
 /// What of a plan is not served as it is written.

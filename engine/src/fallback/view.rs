@@ -129,7 +129,7 @@ pub struct ReplacedObject {
 
 /// What of an object is replaced or left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "camelCase")]
 pub enum Scope {
     /// A rule of a route, or a route of an HTTPProxy.
     Rule,
@@ -141,6 +141,10 @@ pub enum Scope {
     Listener,
     /// A hostname of a route.
     Hostname,
+    /// The hosts of a listener of a Gateway.
+    VirtualHost,
+    /// All requests of a listener of a Gateway, or of its port.
+    RouteConfiguration,
     /// All of it.
     #[default]
     Object,
@@ -155,6 +159,8 @@ impl Scope {
             Scope::Host => "host",
             Scope::Listener => "listener",
             Scope::Hostname => "hostname",
+            Scope::VirtualHost => "virtualHost",
+            Scope::RouteConfiguration => "routeConfiguration",
             Scope::Object => "object",
         }
     }

@@ -18,6 +18,7 @@ use crate::settings::Settings;
 use crate::snapshot::ObjectSnapshot;
 use crate::translate::Translator;
 use crate::translate::overlay::{Closing, Manner, Overlay};
+use crate::translate::policy::PolicyPlan;
 use crate::translate::proxy::is_proxy;
 use crate::translate::route::RoutePlan;
 use crate::translate::rule::Replaced;
@@ -124,7 +125,11 @@ impl World<'_> {
             self.is_guarded(key) || desired.is_some_and(|desired| !is_proxy(key) && desired.body.names_guard(None));
         let began = self.since.get(key).copied().unwrap_or(self.now());
         let max_age = self.settings.fallback.max_backfill_age;
+        let policy = self.translator.policy(key);
+        let waits_for = |plan: &Arc<PolicyPlan>| plan.unenforceable.as_ref().is_some_and(|why| why.class == Class::Referential);
         if guarded
+            // What is missing is waited for, and what the policy guards stays closed until it is there.
+            || policy.is_some_and(waits_for)
             || self.apart.is_some_and(|apart| apart.contains(key))
             || desired.is_some_and(|desired| !may_stand_in(desired))
             || max_age.is_some_and(|age| self.now().saturating_sub(began) > age)
@@ -133,7 +138,7 @@ impl World<'_> {
         }
         let uid = desired.map(|object| &*object.metadata.uid);
         let protects = |last: &Object| {
-            desired.is_none_or(|desired| protection::is_kept(&desired.body, &last.body, self.host_is_filtered(key)))
+            desired.is_none_or(|desired| protection::is_kept(desired, &last.body, self.host_is_filtered(key)))
         };
         let admissible = |version: &&Version| {
             may_stand_in(&version.object) && says_something(&version.object) && protects(&version.object)
@@ -190,6 +195,10 @@ impl World<'_> {
                 check::certificate::check_pair(chain, key).is_ok_and(|pair| pair.not_after > self.now())
             }
             Body::Service(_) => true,
+            Body::TrafficPolicy(_) => {
+                let Some(plan) = self.translator.try_policy(object, self.objects) else { return false };
+                plan.unenforceable.is_none() && !plan.contents.values().any(|content| self.refuses(content))
+            }
             _ => false,
         }
     }

@@ -2,18 +2,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use holdfast_graph::ObjectKey;
+use holdfast_graph::{Detected, Node, ObjectKey};
 use serde_json::{Value, json};
 
 use super::ReplacementView;
 use crate::engine::Engine;
+use crate::fallback::conditions;
+use crate::fallback::derive::Broken;
+use crate::fallback::survey::{field, speaking};
+use crate::fallback::view::FallbackReport;
 use crate::status::{Condition, FALLBACK_CONDITION};
 use crate::translate::claims::ListenerId;
 use crate::translate::gateway::GatewayPlan;
 use crate::translate::listener::ListenerPlan;
-use crate::translate::policy::level::Level;
+use crate::translate::policy::level::ClosedListener;
 use crate::translate::policy::{PolicyPlan, Unenforceable};
-use crate::translate::table::TableName;
 
 /// Ancestors in the status of one policy; the API takes no more.
 pub(super) const ANCESTORS_MAX: usize = 16;
@@ -31,7 +34,7 @@ enum Standing {
 
 impl Engine {
     /// The status of a policy.
-    pub(super) fn policy_status(&self, key: &ObjectKey, generation: i64) -> Option<Value> {
+    pub(super) fn policy_status(&self, report: &FallbackReport, key: &ObjectKey, generation: i64) -> Option<Value> {
         let plan = self.translator.policy(key)?;
         let accepted = match &plan.unenforceable {
             None => Condition::new("Accepted", true, "Valid", "the policy is enforced"),
@@ -42,21 +45,35 @@ impl Engine {
         };
         let mut ancestors: Vec<(Value, Vec<Condition>)> = Vec::new();
         for (gateway, standing) in self.ancestors(key) {
-            let attached = match (&plan.unenforceable, standing) {
-                (Some(_), _) => Condition::new("Attached", false, "Pending", "the policy cannot be enforced"),
-                (None, Standing::Whole) => Condition::new("Attached", true, "Attached", "the policy is attached"),
-                (None, Standing::Merged) => {
-                    Condition::new("Attached", true, "Merged", "others come before it in some fields")
-                }
-                (None, Standing::Overridden) => {
+            let fallback = conditions::condition(report, key, &gateway.namespaced_name());
+            let refused = self.refused_policy(key, &gateway);
+            let is_closed = fallback.is_none() && (refused.is_some() || plan.unenforceable.is_some());
+            let attached = match standing {
+                _ if is_closed => Condition::new("Attached", false, "Pending", "the policy cannot be enforced"),
+                Standing::Whole => Condition::new("Attached", true, "Attached", "the policy is attached"),
+                Standing::Merged => Condition::new("Attached", true, "Merged", "others come before it in some fields"),
+                Standing::Overridden => {
                     Condition::new("Attached", false, "Overridden", "others come before it in every field")
                 }
             };
-            let mut conditions = vec![accepted.clone(), attached];
-            if plan.unenforceable.is_some() {
+            let errors = plan.unenforceable.iter().map(|why| why.message.to_string()).chain(refused);
+            let errors = errors.collect::<Vec<_>>().join("; ");
+            let accepted = match (&fallback, is_closed) {
+                (Some(_), _) => {
+                    let message = format!("an earlier version of the policy is enforced: {errors}");
+                    Condition::new("Accepted", false, "Invalid", message)
+                }
+                (None, true) => {
+                    let message = format!("what the policy is attached to is closed: {errors}");
+                    Condition::new("Accepted", false, "Invalid", message)
+                }
+                (None, false) => accepted.clone(),
+            };
+            let closed = is_closed.then(|| {
                 let message = "what the policy is attached to gets a fixed answer";
-                conditions.push(Condition::new(FALLBACK_CONDITION, true, "Replaced", message));
-            }
+                Condition::new(FALLBACK_CONDITION, true, "Replaced", message)
+            });
+            let conditions = [accepted, attached].into_iter().chain(fallback).chain(closed).collect();
             ancestors.push((reference(&gateway, None), conditions));
         }
         // Where it holds nowhere, the target itself has to tell.
@@ -74,6 +91,21 @@ impl Engine {
             })
         });
         Some(json!({ "ancestors": ancestors.collect::<Vec<_>>() }))
+    }
+
+    /// Why Envoys of a Gateway do not take what a policy says.
+    fn refused_policy(&self, key: &ObjectKey, gateway: &ObjectKey) -> Option<String> {
+        let node = Node::whole(key.clone());
+        let lines = speaking(self.lines.of(&gateway.namespaced_name()));
+        let refused: BTreeSet<String> = lines
+            .filter_map(|line| line.derived.broken.get(&node))
+            .filter(|Broken { detected, .. }| *detected != Detected::Translation)
+            .map(|broken| match broken.detected {
+                Detected::Suspected => format!("{}: suspected: {}", field(&node, broken), broken.message),
+                _ => format!("{}: refused by Envoy: {}", field(&node, broken), broken.message),
+            })
+            .collect();
+        (!refused.is_empty()).then(|| refused.into_iter().collect::<Vec<_>>().join("; "))
     }
 
     /// The Gateways at which a policy says something, and how much of it counts.
@@ -112,7 +144,7 @@ impl Engine {
         let mut views = Vec::new();
         for (gateway, plan) in self.translator.plans() {
             for listener in &plan.listeners {
-                let Some((scope, policy, why)) = self.closed_at(gateway, listener) else { continue };
+                let Some(ClosedListener { scope, policy, why }) = self.closed_at(gateway, listener) else { continue };
                 views.push(ReplacementView {
                     gateway: gateway.namespaced_name(),
                     object: gateway.clone(),
@@ -121,31 +153,24 @@ impl Engine {
                     cause: why.class,
                     response: Some(self.settings().closed_status),
                     message: told(&policy, &why),
+                    policy: Some(policy),
                 });
             }
         }
         views
     }
 
-    /// What closes a listener: the scope, the policy and why.
-    fn closed_at(
-        &self,
-        gateway: &ObjectKey,
-        listener: &ListenerPlan,
-    ) -> Option<(&'static str, ObjectKey, Unenforceable)> {
-        let levels = self.translator.levels(gateway)?;
-        let of = |scope: &'static str, level: Option<&std::sync::Arc<Level>>| {
-            let (policy, why) = level?.closed.clone()?;
-            Some((scope, policy, why))
-        };
-        let table: TableName = listener.table();
-        of("routeConfiguration", levels.tables.get(&table))
-            .or_else(|| of("virtualHost", levels.listeners.get(&listener.name)))
+    /// What closes a listener as it is served: the scope, the policy and why.
+    fn closed_at(&self, gateway: &ObjectKey, listener: &ListenerPlan) -> Option<ClosedListener> {
+        let lines = self.lines.of(&gateway.namespaced_name());
+        let varied = speaking(lines).find(|line| !line.derived.overlay.policies.is_empty());
+        let served = varied.and_then(|line| self.translator.served_levels(&line.fleet));
+        served.or_else(|| self.translator.levels(gateway))?.closing(listener)
     }
 
     /// `Accepted` of a listener that a policy closed.
     pub(super) fn listener_closed(&self, gateway: &ObjectKey, listener: &ListenerPlan) -> Option<Condition> {
-        let (_, policy, why) = self.closed_at(gateway, listener)?;
+        let ClosedListener { policy, why, .. } = self.closed_at(gateway, listener)?;
         Some(Condition::new("Accepted", false, "ListenerReplaced", told(&policy, &why)))
     }
 
@@ -155,7 +180,7 @@ impl Engine {
         if closed.is_empty() || closed.len() < plan.listeners.len() {
             return None;
         }
-        let told: BTreeSet<String> = closed.iter().map(|(_, policy, why)| told(policy, why)).collect();
+        let told: BTreeSet<String> = closed.iter().map(|closed| told(&closed.policy, &closed.why)).collect();
         let message = told.into_iter().collect::<Vec<_>>().join("; ");
         Some(Condition::new("Accepted", false, "GatewayReplaced", message))
     }
@@ -168,7 +193,7 @@ impl Engine {
             .filter_map(|id| {
                 let plan = plans.get(&id.gateway)?;
                 let listener = plan.listeners.iter().find(|listener| listener.name == id.name)?;
-                let (_, policy, why) = self.closed_at(&id.gateway, listener)?;
+                let ClosedListener { policy, why, .. } = self.closed_at(&id.gateway, listener)?;
                 Some(format!("listener {} of Gateway {} is closed: {}", id.name, plan.name, told(&policy, &why)))
             })
             .collect();

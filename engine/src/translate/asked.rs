@@ -1,17 +1,19 @@
 //! What is asked of translation beside its outcome: what something would be, and who looked at what.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use holdfast_graph::ObjectKey;
 
-use super::fleet::{FleetId, GatewayGuards};
+use super::fleet::{Fleet, FleetId, GatewayGuards};
 use super::gateway::{self, GatewayPlan, Outcome};
 use super::overlay::Overlay;
-use super::policy::PolicyPlan;
 use super::policy::level::LevelPlan;
+use super::policy::said::Said;
+use super::policy::{self, PolicyPlan};
 use super::reader::Input;
-use super::{Translator, Unit};
+use super::{Translator, Unit, guard};
+use crate::object::Object;
 use crate::snapshot::ObjectSnapshot;
 
 impl Translator {
@@ -46,6 +48,49 @@ impl Translator {
     /// What policies say to a Gateway, where they say something.
     pub(crate) fn levels(&self, gateway: &ObjectKey) -> Option<&Arc<LevelPlan>> {
         self.levels.get(gateway)
+    }
+
+    /// What policies say to a Gateway as a fleet is served it.
+    pub(crate) fn served_levels(&self, fleet: &FleetId) -> Option<&Arc<LevelPlan>> {
+        self.fleets.get(fleet).map(Fleet::levels)
+    }
+
+    /// Does a policy close every place of a route in a fleet, above the route itself?
+    pub(crate) fn is_closed_above(&self, fleet: &FleetId, route: &ObjectKey) -> bool {
+        let (Some(served), Some(plan)) = (self.fleets.get(fleet), self.served_route(fleet, route)) else { return false };
+        let mut places = plan.places.iter().filter(|(gateway, _, _)| *gateway == fleet.gateway).peekable();
+        places.peek().is_some() && places.all(|(_, table, host)| served.is_closed(table, host))
+    }
+
+    /// What policies say to a route configuration of a fleet and to its hosts.
+    pub(crate) fn said_at(&self, fleet: &FleetId, resource: &str) -> BTreeSet<Said> {
+        self.fleets.get(fleet).map(|fleet| fleet.said(resource)).unwrap_or_default()
+    }
+
+    /// What would become of a policy in this version, without putting it into force.
+    pub(crate) fn try_policy(&self, object: &Arc<Object>, objects: &ObjectSnapshot) -> Option<PolicyPlan> {
+        let stand_in = BTreeMap::from([(object.key.clone(), object.clone())]);
+        let over = Overlay { objects: stand_in, ..Overlay::default() };
+        let mut reader = self.reader(Some(&over), objects);
+        guard::guarded(|| policy::plan(&object.key, &self.settings, &mut reader)).flatten()
+    }
+
+    /// Policies that cannot be enforced, wherever they are attached.
+    pub(crate) fn unenforceable(&self) -> impl Iterator<Item = (&ObjectKey, &Arc<PolicyPlan>)> {
+        self.policies.iter().filter(|(_, plan)| plan.unenforceable.is_some())
+    }
+
+    /// Does a policy say something at a Gateway?
+    pub(crate) fn governs(&self, policy: &ObjectKey, gateway: &ObjectKey) -> bool {
+        let readers = self.readers.get(&Input::Policy(policy.clone()));
+        readers.into_iter().flatten().any(|unit| match unit {
+            Unit::Route(key) => {
+                let plan = self.routes.get(key).filter(|plan| plan.policies.contains(policy));
+                plan.is_some_and(|plan| plan.gateways().contains(gateway))
+            }
+            Unit::Levels(key) => key == gateway,
+            _ => false,
+        })
     }
 
     /// What became of a policy.

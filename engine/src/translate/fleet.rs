@@ -19,6 +19,7 @@ use super::chains;
 use super::gateway::GatewayPlan;
 use super::listener::{ListenerPlan, Standing};
 use super::policy::level::{Level, LevelPlan};
+use super::policy::said::Said;
 use super::ports;
 use super::route::{Rendered, RoutePlan};
 use super::table::{Host, TableName};
@@ -340,8 +341,28 @@ impl Fleet {
         [own, self.levels.tables.get(table)]
     }
 
+    /// What policies say to it.
+    pub(super) fn levels(&self) -> &Arc<LevelPlan> {
+        &self.levels
+    }
+
+    /// What policies say to the route configuration of this name and to its hosts, where it is not closed.
+    pub(super) fn said(&self, resource: &str) -> BTreeSet<Said> {
+        let table = self.tables.keys().find(|name| names::route_configuration(name) == resource);
+        let Some(table) = table.filter(|_| *self.levels != LevelPlan::default()) else { return BTreeSet::new() };
+        let whole = self.levels.tables.get(table);
+        if whole.is_some_and(|level| level.closed.is_some()) {
+            return BTreeSet::new();
+        }
+        let listeners = self.plan.all().filter(|listener| listener.standing != Standing::Out);
+        let own = listeners.filter(|listener| listener.table() == *table);
+        let own = own.filter_map(|listener| self.levels.listeners.get(&listener.name));
+        let open = own.chain(whole).filter(|level| level.closed.is_none());
+        open.flat_map(|level| level.said.iter().cloned()).collect()
+    }
+
     /// Is a host closed because a policy cannot be enforced?
-    fn is_closed(&self, table: &TableName, host: &Host) -> bool {
+    pub(super) fn is_closed(&self, table: &TableName, host: &Host) -> bool {
         self.levels_at(table, host).into_iter().flatten().any(|level| level.closed.is_some())
     }
 
@@ -636,8 +657,12 @@ fn told(rendered: &Rendered, levels: &[Option<&Arc<Level>>]) -> Option<Arc<Rende
         return None;
     }
     let mut route = rendered.route.clone();
-    levels.iter().flatten().for_each(|level| level.action.apply(&mut route));
-    (route != rendered.route).then(|| Arc::new(Rendered::new(route)))
+    let speaking: Vec<&Arc<Level>> = levels.iter().copied().flatten().filter(|level| !level.action.is_empty()).collect();
+    speaking.iter().for_each(|level| level.action.apply(&mut route));
+    (route != rendered.route).then(|| {
+        let said = speaking.iter().flat_map(|level| level.said.iter()).chain(rendered.said().iter());
+        Arc::new(Rendered::told(route, Arc::new(rendered.bare().clone()), Arc::new(said.cloned().collect())))
+    })
 }
 
 fn misdirected() -> Bytes {

@@ -38,7 +38,7 @@ pub(super) fn subject(unit: &Unit) -> &ObjectKey {
         | Unit::Secret(key) => key,
         Unit::Extension(key) => key,
         Unit::RouteVariant(_, key) => key,
-        Unit::GatewayVariant(fleet) => &fleet.gateway,
+        Unit::GatewayVariant(fleet) | Unit::LevelsVariant(fleet) => &fleet.gateway,
         Unit::Endpoints(service) => &service.key,
     }
 }

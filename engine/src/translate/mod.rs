@@ -73,6 +73,8 @@ enum Unit {
     Gateway(ObjectKey),
     /// What policies say to a Gateway and its listeners.
     Levels(ObjectKey),
+    /// The same as one fleet is served it, where that is not as desired.
+    LevelsVariant(FleetId),
     /// A Gateway as one fleet is served it, where that is not as desired.
     GatewayVariant(FleetId),
     Claims(ObjectKey),
@@ -314,6 +316,7 @@ impl Translator {
                 changes.gateways.extend(before.difference(&after).map(|gateway| (*gateway).clone()));
                 self.set_route(key, plan.map(Arc::new));
             }
+            Unit::LevelsVariant(fleet) => self.redo_levels_variant(unit, fleet, objects),
             Unit::GatewayVariant(fleet) => self.redo_gateway_variant(unit, fleet, objects),
             Unit::RouteVariant(fleet, key) => self.redo_route_variant(unit, fleet, key, objects),
             Unit::Endpoints(service) => {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use holdfast_graph::ObjectKey;
 
+use super::policy::PolicyPlan;
 use crate::object::Object;
 
 /// How a closed unit is answered.
@@ -38,17 +39,20 @@ pub(crate) struct Overlay {
     pub(crate) hidden: BTreeSet<ObjectKey>,
     /// Units (`rules[1]`) that are closed.
     pub(crate) closed: BTreeMap<ObjectKey, BTreeMap<Arc<str>, Closing>>,
+    /// What policies say that do not say what they are desired to: an earlier version of them, or nothing, so that what
+    /// they are attached to is closed.
+    pub(crate) policies: BTreeMap<ObjectKey, Arc<PolicyPlan>>,
 }
 
 impl Overlay {
     /// True where everything is served as desired.
     pub(crate) fn is_empty(&self) -> bool {
-        self.objects.is_empty() && self.hidden.is_empty() && self.closed.is_empty()
+        self.objects.is_empty() && self.hidden.is_empty() && self.closed.is_empty() && self.policies.is_empty()
     }
 
     /// Every object that the overlay speaks of.
     pub(crate) fn keys(&self) -> BTreeSet<&ObjectKey> {
-        self.objects.keys().chain(&self.hidden).chain(self.closed.keys()).collect()
+        self.objects.keys().chain(&self.hidden).chain(self.closed.keys()).chain(self.policies.keys()).collect()
     }
 
     /// Is the object read otherwise than it is desired?
@@ -61,5 +65,6 @@ impl Overlay {
         self.objects.get(key) != other.objects.get(key)
             || self.hidden.contains(key) != other.hidden.contains(key)
             || self.closed.get(key) != other.closed.get(key)
+            || self.policies.get(key) != other.policies.get(key)
     }
 }

@@ -272,7 +272,7 @@ impl<'a> Reader<'a> {
     /// What became of a policy; `None` where there is none.
     pub(super) fn policy(&mut self, key: &ObjectKey) -> Option<&'a Arc<PolicyPlan>> {
         self.reads.push(Input::Policy(key.clone()));
-        self.policies.get(key)
+        self.over.and_then(|over| over.policies.get(key)).or_else(|| self.policies.get(key))
     }
 
     /// The policies attached to an object, and to which part of it, in the order of their ranks.

@@ -68,6 +68,11 @@ impl Rendered {
         self.bare.as_deref().unwrap_or(&self.route)
     }
 
+    /// The same without what policies say to it.
+    pub(crate) fn without_policies(&self) -> Self {
+        Self::new(self.bare().clone())
+    }
+
     /// The content that it would have if policies said nothing to it.
     pub(crate) fn bare_content(&self, listener: ListenerContext) -> Content {
         match &self.bare {

@@ -97,7 +97,9 @@ impl Translator {
             return;
         }
         for id in self.fleets_of(key) {
-            if let Some(fleet) = self.fleets.get_mut(&id) {
+            if self.variants.has_levels(&id) {
+                self.dirty.insert(Unit::LevelsVariant(id));
+            } else if let Some(fleet) = self.fleets.get_mut(&id) {
                 fleet.set_levels(plan.clone());
                 self.touched.insert(id);
             }

@@ -13,6 +13,7 @@ use super::claims;
 use super::fleet::{Composition, FleetId};
 use super::gateway::{self, Outcome};
 use super::overlay::Overlay;
+use super::policy::level;
 use super::proxy;
 use super::reader::{Input, Reader};
 use super::route::{self, RoutePlan};
@@ -28,12 +29,19 @@ pub(super) struct Variants {
     overlays: BTreeMap<FleetId, Arc<Overlay>>,
     routes: BTreeMap<(FleetId, ObjectKey), Arc<RoutePlan>>,
     gateways: BTreeSet<FleetId>,
+    /// Fleets to which policies of their Gateway say something else than desired.
+    levels: BTreeSet<FleetId>,
 }
 
 impl Variants {
     /// Is the Gateway itself served otherwise to this fleet?
     pub(super) fn has_gateway(&self, fleet: &FleetId) -> bool {
         self.gateways.contains(fleet)
+    }
+
+    /// Do policies of the Gateway say something else than desired to this fleet?
+    pub(super) fn has_levels(&self, fleet: &FleetId) -> bool {
+        self.levels.contains(fleet)
     }
 }
 
@@ -61,6 +69,10 @@ impl Translator {
             self.variants.gateways.insert(id.clone());
             self.dirty.insert(Unit::GatewayVariant(id.clone()));
         }
+        if self.variants.levels.contains(like) {
+            self.variants.levels.insert(id.clone());
+            self.dirty.insert(Unit::LevelsVariant(id.clone()));
+        }
         self.touched.insert(id.clone());
     }
 
@@ -69,6 +81,8 @@ impl Translator {
         self.variants.overlays.remove(id);
         self.variants.gateways.remove(id);
         self.drop_unit(Unit::GatewayVariant(id.clone()));
+        self.variants.levels.remove(id);
+        self.drop_unit(Unit::LevelsVariant(id.clone()));
         let own: Vec<_> = self.variants.routes.keys().filter(|(of, _)| of == id).cloned().collect();
         for (of, key) in own {
             let plan = self.variants.routes.remove(&(of, key.clone()));
@@ -89,6 +103,9 @@ impl Translator {
         }
         let keys: BTreeSet<ObjectKey> = before.keys().into_iter().chain(overlay.keys()).cloned().collect();
         let changed: Vec<ObjectKey> = keys.into_iter().filter(|key| before.differs_at(&overlay, key)).collect();
+        if before.policies != overlay.policies {
+            self.dirty.insert(Unit::LevelsVariant(id.clone()));
+        }
         if overlay.is_empty() {
             self.variants.overlays.remove(id);
         } else {
@@ -108,10 +125,17 @@ impl Translator {
         }
     }
 
-    /// The route objects whose translation has looked at an object.
+    /// The route objects whose translation has looked at an object, or at what became of it.
     pub(crate) fn routes_reading(&self, key: &ObjectKey) -> BTreeSet<ObjectKey> {
-        let readers = self.readers.get(&Input::Object(key.clone()));
-        let routes = readers.into_iter().flatten().filter_map(|unit| match unit {
+        let direct = self.readers.get(&Input::Object(key.clone())).into_iter().flatten();
+        let policies = direct.clone().filter_map(|unit| match unit {
+            Unit::Policy(policy) => Some(policy),
+            _ => None,
+        });
+        let through = policies.chain([key]).map(|policy| Input::Policy(policy.clone()));
+        let through: Vec<&Unit> = through.filter_map(|input| self.readers.get(&input)).flatten().collect();
+        let readers = direct.chain(through);
+        let routes = readers.filter_map(|unit| match unit {
             Unit::Host(route) | Unit::Claims(route) | Unit::Route(route) | Unit::RouteVariant(_, route) => {
                 Some(route.clone())
             }
@@ -144,11 +168,42 @@ impl Translator {
         let reads = units.iter().filter_map(|unit| self.reads.get(unit)).flatten();
         overlay.closed.contains_key(route)
             || overlay.alters(route)
-            || reads.filter_map(|input| if let Input::Object(key) = input { Some(key) } else { None }).any(|key| {
+            || reads.into_iter().any(|input| match input {
                 // Gateways are served otherwise in a unit of their own.
-                overlay.alters(key) && !matches!(&*key.kind, "Gateway")
-                    || (proxy::is_proxy(key) && overlay.closed.contains_key(key))
+                Input::Object(key) => {
+                    overlay.alters(key) && !matches!(&*key.kind, "Gateway")
+                        || (proxy::is_proxy(key) && overlay.closed.contains_key(key))
+                }
+                Input::Policy(key) => overlay.policies.contains_key(key),
+                _ => false,
             })
+    }
+
+    pub(super) fn redo_levels_variant(&mut self, unit: &Unit, id: &FleetId, objects: &ObjectSnapshot) {
+        if !self.fleets.contains_key(id) {
+            return;
+        }
+        let overlay = self.variants.overlays.get(id).filter(|overlay| !overlay.policies.is_empty()).cloned();
+        let levels = match overlay {
+            Some(overlay) => {
+                self.variants.levels.insert(id.clone());
+                let read = self.read_over(unit, Some(&overlay), objects, |_, reader| level::plan(&id.gateway, reader));
+                // What is said stays said.
+                let Some(levels) = read.0 else { return };
+                Arc::new(levels)
+            }
+            None => {
+                self.forget(unit);
+                if !self.variants.levels.remove(id) {
+                    return;
+                }
+                self.levels.get(&id.gateway).cloned().unwrap_or_default()
+            }
+        };
+        if let Some(fleet) = self.fleets.get_mut(id) {
+            fleet.set_levels(levels);
+            self.touched.insert(id.clone());
+        }
     }
 
     pub(super) fn redo_route_variant(&mut self, unit: &Unit, id: &FleetId, key: &ObjectKey, objects: &ObjectSnapshot) {
@@ -262,7 +317,11 @@ impl Translator {
             false => vec![Unit::Claims(key.clone()), Unit::Route(key.clone())],
         };
         let mut reads = units.iter().filter_map(|unit| self.reads.get(unit)).flatten();
-        let altered = |input: &Input| matches!(input, Input::Object(key) if overlay.alters(key));
+        let altered = |input: &Input| match input {
+            Input::Object(key) => overlay.alters(key),
+            Input::Policy(key) => overlay.policies.contains_key(key),
+            _ => false,
+        };
         if !reads.any(altered) {
             return Vec::new();
         }

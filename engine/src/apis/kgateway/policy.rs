@@ -27,7 +27,7 @@ pub struct Policy<T> {
 }
 
 /// A part of a policy that could not be read.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Unread {
     /// The field, as in `spec.rbac.action`.
     pub field: String,

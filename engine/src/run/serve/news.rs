@@ -49,6 +49,8 @@ impl News {
     /// what is broken are told with the fallback.
     pub fn replacements(&mut self, replacements: &[ReplacementView]) {
         let missing = replacements.iter().filter(|replacement| replacement.cause == Class::Referential);
+        // Policies are told with the fallback, whatever keeps them from being enforced.
+        let missing = missing.filter(|replacement| replacement.policy.is_none());
         let now: BTreeSet<ReplacementView> = missing.cloned().collect();
         begun(&now, &self.replacements, "replacements", |replacement| {
             let ReplacementView { gateway, object, section, cause, response, .. } = replacement;

@@ -87,9 +87,7 @@ fn extension<'a>(
         Some(Body::GatewayExtension(extension)) => {
             reading.read_from(&key);
             for unread in &extension.unread {
-                let message =
-                    format!("GatewayExtension {}: {}: {}", key.namespaced_name(), unread.field, unread.message);
-                reading.invalid(&field, message);
+                reading.wrong_extension(&field, &key, format!("{}: {}", unread.field, unread.message));
             }
             extension.unread.is_empty().then_some((key, &**extension))
         }
@@ -111,8 +109,8 @@ struct Used<'u, 'r, 'a> {
 
 impl Used<'_, '_, '_> {
     fn wrong(&mut self, below: &str, message: impl std::fmt::Display) {
-        let message = format!("GatewayExtension {}: spec.{below}: {message}", self.key.namespaced_name());
-        self.reading.invalid(format!("spec.{}.extensionRef", self.field), message);
+        let field = format!("spec.{}.extensionRef", self.field);
+        self.reading.wrong_extension(field, self.key, format!("spec.{below}: {message}"));
     }
 
     /// Fields that are set and cannot be served.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use holdfast_graph::{ObjectKey, Origins, Role};
 
-use super::super::listener::Standing;
+use super::super::listener::{ListenerPlan, Standing};
 use super::super::reader::Reader;
 use super::super::rule::NOT_ENFORCED;
 use super::super::table::TableName;
@@ -52,6 +52,29 @@ pub(crate) struct LevelPlan {
     pub(crate) listeners: BTreeMap<Arc<str>, Arc<Level>>,
     /// What is told of closed listeners.
     pub(crate) faults: Vec<Fault>,
+}
+
+/// A listener that a policy closed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ClosedListener {
+    /// What is closed: `routeConfiguration` or `virtualHost`.
+    pub(crate) scope: &'static str,
+    /// The policy.
+    pub(crate) policy: ObjectKey,
+    /// Why.
+    pub(crate) why: Unenforceable,
+}
+
+impl LevelPlan {
+    /// What closes a listener.
+    pub(crate) fn closing(&self, listener: &ListenerPlan) -> Option<ClosedListener> {
+        let of = |scope: &'static str, level: Option<&Arc<Level>>| {
+            let (policy, why) = level?.closed.clone()?;
+            Some(ClosedListener { scope, policy, why })
+        };
+        of("routeConfiguration", self.tables.get(&listener.table()))
+            .or_else(|| of("virtualHost", self.listeners.get(&listener.name)))
+    }
 }
 
 /// Works out what policies say to a Gateway.

@@ -14,6 +14,7 @@ mod shape;
 mod targets;
 mod traffic;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use holdfast_graph::{Edge, ObjectKey};
@@ -52,6 +53,10 @@ pub(crate) struct PolicyPlan {
     pub(crate) unenforceable: Option<Unenforceable>,
     /// What is wrong with it.
     pub(crate) faults: Vec<Fault>,
+    /// Extensions whose own content keeps it from being enforced, and why.
+    pub(crate) blamed: BTreeMap<ObjectKey, String>,
+    /// Is anything wrong with the policy itself?
+    pub(crate) has_faults_of_its_own: bool,
     /// What it is attached to.
     pub(crate) targets: Vec<Target>,
     /// What else it was read from: Secrets, GatewayExtensions.
@@ -107,6 +112,8 @@ pub(super) fn failed(object: &crate::object::Object) -> PolicyPlan {
         contents: said::Contents::new(),
         unenforceable: Some(Unenforceable { class: Class::Invalid, message }),
         faults: vec![fault],
+        blamed: BTreeMap::new(),
+        has_faults_of_its_own: true,
         targets: Vec::new(),
         secrets: Vec::new(),
         edges: Vec::new(),

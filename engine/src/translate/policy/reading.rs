@@ -1,5 +1,7 @@
 //! Notes taken while a policy is read.
 
+use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::sync::Arc;
 
 use holdfast_graph::{ObjectKey, Role};
@@ -26,12 +28,16 @@ pub(super) struct Reading<'r, 'a> {
     /// Faults that were told already when it was decoded.
     told: Vec<(String, String)>,
     secrets: Vec<ObjectKey>,
+    /// Extensions that are at fault, and how.
+    blamed: BTreeMap<ObjectKey, String>,
+    /// Faults that are theirs.
+    of_others: usize,
 }
 
 impl<'r, 'a> Reading<'r, 'a> {
     pub(super) fn new(key: &'r ObjectKey, settings: &'r Settings, reader: &'r mut Reader<'a>) -> Self {
         let (pieces, faults, told, secrets) = (Pieces::new(), Vec::new(), Vec::new(), Vec::new());
-        Self { key, settings, reader, pieces, faults, told, secrets }
+        Self { key, settings, reader, pieces, faults, told, secrets, blamed: BTreeMap::new(), of_others: 0 }
     }
 
     /// What a field says.
@@ -66,6 +72,15 @@ impl<'r, 'a> Reading<'r, 'a> {
     /// Something that is named is not there, or may not be used.
     pub(super) fn missing(&mut self, field: impl Into<String>, reason: &'static str, message: impl ToString) {
         self.fault(Class::Referential, field, reason, message);
+    }
+
+    /// The content of an extension that a field names cannot be used; `message` begins with its field.
+    pub(super) fn wrong_extension(&mut self, field: impl Into<String>, extension: &ObjectKey, message: impl Display) {
+        let known = self.blamed.entry(extension.clone()).or_default();
+        let separator = if known.is_empty() { "" } else { "; " };
+        known.push_str(&format!("{separator}{message}"));
+        self.of_others += 1;
+        self.invalid(field, format!("GatewayExtension {}: {message}", extension.namespaced_name()));
     }
 
     /// Something of the policy is of no effect, and what it is for goes on.
@@ -140,6 +155,7 @@ impl<'r, 'a> Reading<'r, 'a> {
             errors.map(|fault| (fault.class, format!("{}: {}", fault.field, fault.message))).collect();
         let told = self.told.iter().map(|(field, message)| (Class::Invalid, format!("{field}: {message}")));
         let all: Vec<(Class, String)> = told.chain(own).collect();
+        let has_faults_of_its_own = all.len() > self.of_others;
         let invalid = all.iter().any(|(class, _)| *class == Class::Invalid);
         let class = if invalid { Class::Invalid } else { Class::Referential };
         let message = all.iter().map(|(_, message)| &**message).collect::<Vec<_>>().join("; ");
@@ -153,6 +169,8 @@ impl<'r, 'a> Reading<'r, 'a> {
             settings: Arc::new(self.pieces),
             unenforceable,
             faults: self.faults,
+            blamed: self.blamed,
+            has_faults_of_its_own,
             targets,
             secrets: self.secrets,
             edges: Vec::new(),

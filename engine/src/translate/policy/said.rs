@@ -13,6 +13,7 @@ use holdfast_xds::Version;
 
 use super::PolicyPlan;
 use super::route::fill;
+use crate::encode;
 use crate::features::chain::Guards;
 use crate::features::filters::Filters;
 use crate::features::headers::HeaderEdits;
@@ -68,6 +69,15 @@ impl PolicyPlan {
     pub(crate) fn trial(&self, key: &ObjectKey, content: &Content) -> Option<Rendered> {
         let (field, _) = self.contents.iter().find(|(_, known)| *known == content)?;
         Some(tried(key, field, self.settings.get(field)?))
+    }
+}
+
+impl PolicyPlan {
+    /// The filters of chains that it needs, as contents.
+    pub(crate) fn filters(&self) -> Vec<Content> {
+        let nobody = ObjectKey::new("", "", "", "");
+        let guards = merge(std::iter::once((&nobody, &*self.settings))).guards();
+        guards.filters().iter().map(encode::listener::filter_content).collect()
     }
 }
 
