@@ -57,7 +57,9 @@ impl Line {
         around: &mut Around<'_>,
     ) {
         let subjects = self.subjects(kind, name, version, around);
-        let unheard = (kind == ResourceType::Route).then(|| self.unheard(name, &version)).flatten();
+        let routes_answer = kind == ResourceType::Route
+            && !subjects.iter().any(|subject| around.translator.policy(&subject.node.key).is_some());
+        let unheard = routes_answer.then(|| self.unheard(name, &version)).flatten();
         let told = unheard.map(|policies| format!("{message} (with what {policies} says, which is new as well)"));
         let message = told.as_deref().unwrap_or(message);
         self.stage = Stage::Settled;

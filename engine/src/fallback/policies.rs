@@ -1,7 +1,7 @@
 //! Policies that are broken: found by translation or refused by Envoy. They go back to what was last valid, where that
 //! protects as much, or close what they are attached to; never are they left out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use holdfast_graph::{Node, ObjectKey, Step, World as _};
@@ -63,7 +63,7 @@ fn parted(message: &str) -> (String, String) {
 pub(super) fn refused(world: &World<'_>, retry_at: &mut Option<u64>) -> BTreeMap<Node, Broken> {
     let mut broken = BTreeMap::new();
     let keys = world.quarantine.iter().map(|(_, verdict)| &verdict.node.key);
-    let keys: std::collections::BTreeSet<&ObjectKey> = keys.collect();
+    let keys: BTreeSet<&ObjectKey> = keys.collect();
     for key in keys {
         let Some(plan) = world.translator.policy(key).filter(|_| world.translator.governs(key, world.gateway)) else {
             continue;
@@ -122,6 +122,24 @@ pub(super) fn closed(plan: &PolicyPlan, message: &str) -> PolicyPlan {
 
 /// A policy is never left out: what it guards is closed, and told of in its place.
 pub(super) fn tell(derived: &mut Derived, world: &World<'_>) {
+    // A route that stands at several listeners is closed where these are that have its hosts.
+    if derived.plan.decisions.keys().any(|node| node.key == *world.gateway) {
+        let levels = world.translator.try_levels(world.gateway, &derived.overlay, world.objects);
+        let mut closed = Vec::new();
+        for (route, policy) in world.translator.closed_routes(world.gateway, &levels) {
+            let gateway = derived.plan.of(world.gateway).filter(|(_, decision)| decision.causes.contains(policy));
+            let others = gateway.flat_map(|(_, decision)| decision.causes.iter().cloned());
+            closed.push((Node::whole(route.clone()), others.collect::<BTreeSet<_>>()));
+        }
+        for (node, causes) in closed {
+            // Of an extension that is at fault the policy is not.
+            let behind = || derived.plan.of(world.gateway).flat_map(|(_, decision)| decision.causes.clone()).collect();
+            let causes = if causes.is_empty() { behind() } else { causes };
+            let decision = derived.plan.decisions.entry(node).or_default();
+            decision.step = decision.step.max(Step::Replaced);
+            decision.causes.extend(causes);
+        }
+    }
     derived.plan.decisions.retain(|node, decision| {
         let says = |key: &ObjectKey| {
             world.translator.policy(key).is_some() || matches!(&*key.kind, "DirectResponse" | "GatewayExtension")

@@ -13,7 +13,7 @@ use super::{policy_protection, proxy_protection};
 use crate::apis::Body;
 use crate::apis::gateway::grpc_route::GrpcRule;
 use crate::apis::gateway::http_route::HttpRule;
-use crate::apis::gateway::route::{Route, RuleEntry};
+use crate::apis::gateway::route::{Route, Rule, RuleEntry};
 use crate::object::Object;
 
 /// See the module. `host_is_filtered`: has a host of an HTTPProxy a filter of addresses?
@@ -31,11 +31,11 @@ pub(crate) fn is_kept(desired: &Object, last: &Body, host_is_filtered: bool) -> 
 }
 
 fn http(route: &Route<HttpRule>) -> Vec<Protection<'_>> {
-    protections(&route.rules, |rule| (rule.name.as_deref(), rule.filters.as_deref()))
+    protections(&route.rules, |rule| rule.name.as_deref())
 }
 
 fn grpc(route: &Route<GrpcRule>) -> Vec<Protection<'_>> {
-    protections(&route.rules, |rule| (rule.name.as_deref(), rule.filters.as_deref()))
+    protections(&route.rules, |rule| rule.name.as_deref())
 }
 
 /// A rule: what it asks for, and what does as much.
@@ -56,15 +56,15 @@ fn kept(desired: &[Protection<'_>], last: &[Protection<'_>]) -> bool {
     })
 }
 
-fn protections<'a, R>(
+fn protections<'a, R: Rule>(
     rules: &'a [RuleEntry<R>],
-    read: impl Fn(&'a R) -> (Option<&'a str>, Option<&'a [Filter]>),
+    name: impl Fn(&'a R) -> Option<&'a str>,
 ) -> Vec<Protection<'a>> {
     let one = |entry: &'a RuleEntry<R>| match entry {
         RuleEntry::Decoded(rule) => {
-            let (name, filters) = read(rule);
-            let mut protection = Protection { name, ..Protection::default() };
-            filters.unwrap_or_default().iter().for_each(|filter| note(filter, &mut protection));
+            let mut protection = Protection { name: name(rule), ..Protection::default() };
+            rule.filters().iter().for_each(|filter| note(filter, &mut protection));
+            note_backends(rule, &mut protection);
             protection
         }
         RuleEntry::Broken { name, .. } => Protection { name: name.as_deref(), ..Protection::default() },
@@ -93,4 +93,18 @@ fn note(filter: &Filter, protection: &mut Protection<'_>) {
     }
     protection.done.extend(asked.iter().cloned());
     protection.asked.extend(asked);
+}
+
+/// Headers that no back end gets from clients: taken away before each of them, if not by the rule.
+fn note_backends<R: Rule>(rule: &R, protection: &mut Protection<'_>) {
+    let removed = |filters: &[Filter]| -> BTreeSet<String> {
+        let edits = filters.iter().filter_map(|filter| filter.request_header_modifier.as_ref());
+        edits.flat_map(|edits| edits.remove.iter().flatten()).map(|name| name.to_ascii_lowercase()).collect()
+    };
+    let of_each = rule.backends().iter().map(|backend| removed(backend.filters.as_deref().unwrap_or_default()));
+    let of_all = of_each.reduce(|one, other| one.intersection(&other).cloned().collect()).unwrap_or_default();
+    protection.asked.extend(of_all.iter().map(|name| format!("before back ends {name}")));
+    let by_rule = protection.done.iter().filter_map(|name| name.strip_prefix("request ").map(str::to_owned));
+    let done: Vec<String> = of_all.into_iter().chain(by_rule).map(|name| format!("before back ends {name}")).collect();
+    protection.done.extend(done);
 }

@@ -281,7 +281,9 @@ impl holdfast_graph::World for World<'_> {
         let rule = rule.and_then(|index| index.parse().ok());
         // Of an HTTPProxy the guard may stand in a root.
         let roots = self.translator.roots_of(&node.key).filter_map(|root| self.objects.get(root));
+        // What policies say to the Gateway protects everything below it.
         self.is_guarded(&node.key)
+            || self.translator.levels(self.gateway).is_some()
             || self.objects.get(&node.key).is_some_and(|object| object.body.names_guard(rule))
             || roots.into_iter().any(|root| root.body.names_guard(None))
     }
@@ -289,6 +291,10 @@ impl holdfast_graph::World for World<'_> {
     fn can_replace(&self, node: &Node) -> bool {
         // Where everything is held, what is new was no part of the last valid configuration.
         let is_new = self.held.is_some() && self.last_valid.of(&node.key, None).next().is_none();
+        if node.key == *self.gateway {
+            // Of a chain that is refused nothing is left; what a policy closes is answered.
+            return !is_new && !self.quarantine.of(&node.key).any(|(_, verdict)| verdict.node == *node);
+        }
         !is_new && (node.section.is_empty() || self.manner(node) != Manner::LeftOut)
     }
 

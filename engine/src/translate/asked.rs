@@ -67,6 +67,22 @@ impl Translator {
         self.fleets.get(fleet).map(|fleet| fleet.said(resource)).unwrap_or_default()
     }
 
+    /// What policies would say to a Gateway under an overlay, without putting it into force.
+    pub(crate) fn try_levels(&self, gateway: &ObjectKey, over: &Overlay, objects: &ObjectSnapshot) -> LevelPlan {
+        let mut reader = self.reader(Some(over), objects);
+        policy::level::plan(gateway, &mut reader)
+    }
+
+    /// The routes of a Gateway that policies above them close where these are what they say, each with one that does.
+    pub(crate) fn closed_routes<'l>(
+        &self,
+        gateway: &ObjectKey,
+        levels: &'l LevelPlan,
+    ) -> Vec<(&ObjectKey, &'l ObjectKey)> {
+        let Some(fleet) = self.fleets.get(&FleetId::main(gateway)) else { return Vec::new() };
+        self.routes.iter().filter_map(|(key, plan)| Some((key, fleet.closed_by(plan, levels)?))).collect()
+    }
+
     /// What would become of a policy in this version, without putting it into force.
     pub(crate) fn try_policy(&self, object: &Arc<Object>, objects: &ObjectSnapshot) -> Option<PolicyPlan> {
         let stand_in = BTreeMap::from([(object.key.clone(), object.clone())]);

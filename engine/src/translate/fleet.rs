@@ -341,6 +341,18 @@ impl Fleet {
         [own, self.levels.tables.get(table)]
     }
 
+    /// The policy that closes every place of a route object where these are what policies say; none where it is open.
+    pub(super) fn closed_by<'l>(&self, plan: &RoutePlan, levels: &'l LevelPlan) -> Option<&'l ObjectKey> {
+        let mut by = None;
+        for (_, table, host) in plan.places.iter().filter(|(gateway, _, _)| *gateway == self.key) {
+            let own = self.listener_of(table, host).and_then(|name| levels.listeners.get(&name));
+            let all = own.into_iter().chain(levels.tables.get(table));
+            let (policy, _) = all.into_iter().find_map(|level| level.closed.as_ref())?;
+            by.get_or_insert(policy);
+        }
+        by
+    }
+
     /// What policies say to it.
     pub(super) fn levels(&self) -> &Arc<LevelPlan> {
         &self.levels

@@ -81,6 +81,20 @@ pub fn answer(envoy: &Envoy, request: &Request) -> String {
     matched.map_or_else(|| "nothing".into(), |route| told(route, envoy))
 }
 
+/// What filters are told about a request, as text: by its route, its host, and the route configuration.
+pub fn filters(envoy: &Envoy, request: &Request) -> String {
+    let table = request.table.as_deref().unwrap_or("http/80");
+    let found = envoy.taken.get(&(ResourceType::Route, table.into()));
+    let configuration = found.and_then(|resource| RouteConfiguration::decode(&*resource.body).ok()).unwrap_or_default();
+    let host = virtual_host(&configuration, &request.host);
+    let mut routes = host.iter().flat_map(|host| &host.routes);
+    let route = routes.find(|route| route.r#match.as_ref().is_some_and(|m| matches(m, request)));
+    let of_route = route.map(|route| &route.typed_per_filter_config);
+    let of_host = host.map(|host| &host.typed_per_filter_config);
+    let all = of_route.into_iter().chain(of_host).chain([&configuration.typed_per_filter_config]);
+    all.flat_map(|settings| settings.values()).map(|config| String::from_utf8_lossy(&config.value).into_owned()).collect()
+}
+
 fn told(route: &Route, envoy: &Envoy) -> String {
     match &route.action {
         Some(Action::DirectResponse(direct)) => direct.status.to_string(),

@@ -114,6 +114,15 @@ fn served(stage: &Stage, expected: &Expect, found: &mut Differences) -> Result<(
             found.compare(&format!("{text} at {}", envoy.id.node), wanted, &answer::answer(envoy, &request));
         }
     }
+    for (text, wanted) in &expected.filtered {
+        let request = Request::parse(text)?;
+        for envoy in &envoys {
+            let told = answer::filters(envoy, &request);
+            if !told.contains(wanted.as_str()) {
+                found.note(format!("{text} at {}: filters are told {told:?}, not {wanted:?}", envoy.id.node));
+            }
+        }
+    }
     for envoy in &envoys {
         for (service, addresses) in &expected.endpoints {
             let resource = envoy.taken.get(&(ResourceType::Endpoints, format!("service/{service}/80").into()));

@@ -66,7 +66,7 @@ pub fn check(stage: &Stage) -> Result<()> {
         let empty = Snapshot::default();
         let wanted = new.fleet(&envoy.id.fleet).unwrap_or(&empty);
         endpoints(envoy, wanted, &mut wrong);
-        accounted(envoy, line, wanted, &mut wrong);
+        accounted((stage, engine), envoy, line, wanted, &mut wrong);
         if !line.busy {
             never::served(stage, envoy, wanted, &mut wrong);
             never_proxies::served(stage, envoy, wanted, &mut wrong);
@@ -103,8 +103,18 @@ fn endpoints(envoy: &Envoy, wanted: &Snapshot, wrong: &mut Vec<String>) {
 }
 
 /// Whatever is not served as desired is told of: as a step of its object, as a held resource, as an Envoy that is alone.
-fn accounted(envoy: &Envoy, line: &LineSeen, wanted: &Snapshot, wrong: &mut Vec<String>) {
-    let held = line.held_as_a_whole || line.alone.contains(&envoy.id.node) || line.busy;
+fn accounted(
+    (stage, engine): (&Stage, &Engine),
+    envoy: &Envoy,
+    line: &LineSeen,
+    wanted: &Snapshot,
+    wrong: &mut Vec<String>,
+) {
+    // A policy that was taken away holds for a moment longer.
+    let waits = engine.objects().iter().any(|object| {
+        matches!(object.body, holdfast_engine::apis::Body::TrafficPolicy(_)) && !stage.objects.contains_key(&object.key)
+    });
+    let held = waits || line.held_as_a_whole || line.alone.contains(&envoy.id.node) || line.busy;
     for (name, resource) in wanted.of(ResourceType::Route) {
         if held || line.held.contains(&**name) {
             continue;
@@ -134,7 +144,13 @@ fn routes(body: &[u8]) -> BTreeMap<String, Vec<u8>> {
     let mut routes = BTreeMap::new();
     for host in configuration.virtual_hosts {
         for route in host.routes.into_iter().filter(|route| !route.name.is_empty()) {
-            routes.insert(format!("{}@{}", route.name, host.name), route.encode_to_vec());
+            let name = format!("{}@{}", route.name, host.name);
+            // Of a map the order is another each time.
+            let mut route = route;
+            let settings: BTreeMap<_, _> = std::mem::take(&mut route.typed_per_filter_config).into_iter().collect();
+            let mut bytes = route.encode_to_vec();
+            bytes.extend(format!("{settings:?}").bytes());
+            routes.insert(name, bytes);
         }
     }
     routes

@@ -191,6 +191,8 @@ pub struct Refuse {
     pub together: Vec<String>,
     /// A route configuration in which none of these texts stands.
     pub without: Vec<String>,
+    /// A route configuration with each of these texts anywhere: in routes, in what holds for a host or for all of it.
+    pub anywhere: Vec<String>,
     /// A certificate of this name.
     pub certificate: Option<String>,
     /// A listener with this text.
@@ -241,6 +243,8 @@ pub struct Expect {
     pub certificates: BTreeMap<String, String>,
     /// Do all Envoys have what an engine gives that reads the same objects anew?
     pub as_new: Option<bool>,
+    /// By request a text in what its route, its host or all of the route configuration says to filters.
+    pub filtered: BTreeMap<String, String>,
     /// Texts that must stand in no Envoy's configuration.
     pub nowhere: Vec<String>,
     /// Texts in the messages of what is broken, by object.

@@ -11,11 +11,13 @@ pub mod expect;
 pub mod invariants;
 pub mod language;
 pub mod never;
-pub mod never_proxies;
+pub mod never_policies;
+mod never_proxies;
 pub mod oracle;
 pub mod random;
 pub mod short;
-pub mod short_proxies;
+pub mod short_policies;
+mod short_proxies;
 pub mod stage;
 pub mod tell;
 

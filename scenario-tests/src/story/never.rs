@@ -13,6 +13,7 @@ use prost::Message;
 
 use super::envoy::Envoy;
 use super::expect::name;
+use super::never_policies;
 use super::stage::Stage;
 
 /// Looks at one Envoy.
@@ -28,6 +29,9 @@ pub fn served(stage: &Stage, envoy: &Envoy, wanted: &Snapshot, wrong: &mut Vec<S
         for host in &configuration.virtual_hosts {
             for route in host.routes.iter().filter(|route| !is_closed(route)) {
                 one(stage, envoy, &host.domains, route, wrong);
+                if let Some(key) = owner(stage, &route.name) {
+                    never_policies::guarded(stage, envoy, (&configuration, host, route), key, wrong);
+                }
             }
         }
     }
@@ -41,14 +45,21 @@ fn is_closed(route: &Route) -> bool {
     matches!(route.action, Some(Action::DirectResponse(_)))
 }
 
+/// The object of a route, where it is there.
+fn owner<'a>(stage: &'a Stage, route: &str) -> Option<&'a ObjectKey> {
+    let parts: Vec<&str> = route.split('/').collect();
+    let [kind, namespace, own, ..] = parts[..] else { return None };
+    let is_owner =
+        |key: &&ObjectKey| key.kind.eq_ignore_ascii_case(kind) && *key.namespace == *namespace && *key.name == *own;
+    stage.objects.keys().find(is_owner)
+}
+
 /// A route that forwards or redirects.
 fn one(stage: &Stage, envoy: &Envoy, domains: &[String], route: &Route, wrong: &mut Vec<String>) {
     let parts: Vec<&str> = route.name.split('/').collect();
-    let [kind, namespace, own, rule, ..] = parts[..] else { return };
-    let is_owner =
-        |key: &&ObjectKey| key.kind.eq_ignore_ascii_case(kind) && *key.namespace == *namespace && *key.name == *own;
+    let [_, namespace, _, rule, ..] = parts[..] else { return };
     let node = &envoy.id.node;
-    let Some(key) = stage.objects.keys().find(is_owner) else {
+    let Some(key) = owner(stage, &route.name) else {
         wrong.push(format!("{node} serves {}, whose object is gone", route.name));
         return;
     };
@@ -72,7 +83,9 @@ fn one(stage: &Stage, envoy: &Envoy, domains: &[String], route: &Route, wrong: &
         wrong.push(format!("{node} serves {} for {domains:?}, which it does not claim", route.name));
     }
     let index = rule.parse().unwrap_or(usize::MAX);
-    if desired.rules.get(index).is_some_and(|rule| format!("{rule:?}").contains("ExtensionRef")) {
+    // Of those that are known it is looked whether they do what they say.
+    let is_unknown = |rule: String| rule.contains("ExtensionRef") && !rule.contains("gateway.kgateway.dev");
+    if desired.rules.get(index).is_some_and(|rule| is_unknown(format!("{rule:?}"))) {
         wrong.push(format!("{node} serves {} without its guard", route.name));
     }
 }
@@ -101,6 +114,8 @@ fn is_granted(stage: &Stage, from: &str, to: &str) -> bool {
 pub fn kept(stage: &Stage, line: &LineSeen, wrong: &mut Vec<String>) {
     for (key, uid) in &line.last_valid_uids {
         match stage.objects.get(key) {
+            // A policy that was taken away holds for a moment longer.
+            None if &*key.kind == "TrafficPolicy" && stage.knows(key) => {}
             None => wrong.push(format!("{} is gone, and a version of it is kept", name(key))),
             Some(Event::Applied(object, _)) if object.metadata.uid != *uid => {
                 wrong.push(format!("{} is another one, and a version of the old one is kept", name(key)));

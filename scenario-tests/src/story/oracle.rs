@@ -41,7 +41,11 @@ pub fn judge(
         _ => Vec::new(),
     };
     let refuses = |oracle: &&Refuse| match kind {
-        ResourceType::Route => refuses_routes(oracle, &routes),
+        ResourceType::Route => {
+            let written = String::from_utf8_lossy(body);
+            let anywhere = || oracle.anywhere.iter().all(|text| written.contains(text.as_str()));
+            refuses_routes(oracle, &routes) || (!oracle.anywhere.is_empty() && anywhere())
+        }
         ResourceType::Secret => oracle.certificate.is_some() && certificate(body) == oracle.certificate,
         ResourceType::Listener => {
             oracle.listener.as_ref().is_some_and(|text| String::from_utf8_lossy(body).contains(text))

@@ -55,6 +55,14 @@ impl Writer {
         if let Some(name) = text("delegation") {
             return Ok(vec![super::short_proxies::delegation(name, &document)]);
         }
+        if let Some(name) = text("policy") {
+            return Ok(vec![super::short_policies::policy(name, &document)]);
+        }
+        for (field, kind) in [("extension", "GatewayExtension"), ("directResponse", "DirectResponse")] {
+            if let Some(name) = text(field) {
+                return Ok(vec![super::short_policies::other(kind, name, &document)]);
+            }
+        }
         if let Some(name) = text("service") {
             return Ok(service(name, &document));
         }
@@ -218,6 +226,10 @@ fn rule(namespace: &str, entry: &Value) -> Value {
     if let Some(name) = entry.get("guard") {
         let reference = json!({ "group": "example.test", "kind": "Guard", "name": name });
         filters.push(json!({ "type": "ExtensionRef", "extensionRef": reference }));
+    }
+    filters.extend(super::short_policies::extensions(entry));
+    if let Some(name) = entry.get("named") {
+        rule.insert("name".into(), name.clone());
     }
     if !filters.is_empty() {
         rule.insert("filters".into(), filters.into());

@@ -65,6 +65,11 @@ pub struct Stage {
 }
 
 impl Stage {
+    /// Does the deciding code know of an object?
+    pub fn knows(&self, key: &ObjectKey) -> bool {
+        self.engine.as_ref().is_some_and(|engine| engine.objects().get(key).is_some())
+    }
+
     /// A stage on which nothing has happened.
     pub fn new(settings: Settings, probe: Option<String>) -> Self {
         let mut stage = Self {

@@ -52,7 +52,7 @@ pub enum RuleEntry<R> {
 }
 
 /// A rule of either kind.
-pub(super) trait Rule: DeserializeOwned + Clone {
+pub(crate) trait Rule: DeserializeOwned + Clone {
     /// Its filters.
     fn filters(&self) -> &[HttpRouteRulesFilters];
 

@@ -11,6 +11,7 @@
 mod backends;
 mod listeners;
 mod meeting;
+mod policies;
 mod proxies;
 mod reach;
 mod remedy;
@@ -150,6 +151,7 @@ fn stand_ins(overlay: &Overlay, world: &World<'_>) -> BTreeSet<Objection> {
         found.extend(versions::check(key, object, world, &today));
     }
     let gone = "it would be served as if it were not there, and others would answer for it";
+    found.extend(policies::stand_ins(overlay, world, &today));
     let others = overlay.hidden.iter().filter(|key| !may_be_hidden(key));
     found.extend(others.map(|key| Objection::whole(key, About::Reach, gone)));
     found
@@ -174,6 +176,9 @@ fn outcome(overlay: &Overlay, world: &World<'_>) -> BTreeSet<Objection> {
     } else {
         &**desired
     };
+    if !overlay.policies.is_empty() {
+        found.extend(policies::of_gateway(served, overlay, world, &today));
+    }
     for key in routes(overlay, world) {
         let Some(plan) = world.translator.try_route(&key, overlay, world.objects) else { continue };
         found.extend(route(&key, &plan, overlay, served, world, &today));
@@ -204,6 +209,9 @@ fn route(
     }
     let mut found = reach::check(key, plan, overlay, gateway, world, today);
     found.extend(backends::check(key, plan, overlay, today));
+    if let Some(object) = today.object(key) {
+        found.extend(policies::of_route(object, plan, overlay, world, today));
+    }
     if let (Some(served), Some(desired)) = (overlay.objects.get(key), today.object(key))
         && let Some(desired_plan) = world.translator.route(key)
     {

@@ -12,7 +12,9 @@ use super::Objection;
 use crate::apis::Body;
 use crate::fallback::derive::Derived;
 use crate::fallback::world::World;
+use crate::fault::Class;
 use crate::translate::overlay::{Closing, Manner};
+use crate::translate::policy::{PolicyPlan, Unenforceable};
 
 /// Closes what the objections name.
 pub(super) fn apply(derived: &mut Derived, objections: &BTreeSet<Objection>, world: &World<'_>) {
@@ -51,6 +53,17 @@ fn close_object(derived: &mut Derived, key: &ObjectKey, why: &Arc<str>, world: &
     if derived.overlay.objects.get(key).is_some_and(|object| matches!(object.body, Body::Secret(_))) {
         return hide(derived, key);
     }
+    if let Some(plan) = world.translator.policy(key) {
+        // What it guards is closed with it, whatever it would say.
+        no_longer_stands_in(derived, key);
+        let says = PolicyPlan {
+            unenforceable: Some(Unenforceable { class: Class::Invalid, message: why.clone() }),
+            ..(**plan).clone()
+        };
+        derived.overlay.policies.insert(key.clone(), Arc::new(says));
+        return;
+    }
+    derived.overlay.policies.remove(key);
     let was = no_longer_stands_in(derived, key);
     let (list, rules) = match world.objects.get(key).map(|object| &object.body) {
         Some(Body::HttpRoute(route)) => ("rules", route.rules.len()),

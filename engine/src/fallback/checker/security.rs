@@ -15,7 +15,7 @@ use holdfast_graph::{Node, ObjectKey};
 use super::meeting::may_meet;
 use super::{About, Objection};
 use crate::apis::Body;
-use crate::apis::gateway::route::RuleEntry;
+use crate::apis::gateway::route::{Rule as Filtered, RuleEntry};
 use crate::features::redirect::Scheme;
 use crate::model::{Action, Route};
 use crate::object::Object;
@@ -30,6 +30,8 @@ struct Security {
     cors: bool,
     /// Headers that clients cannot supply.
     cleansed: BTreeSet<String>,
+    /// Headers that no back end gets from clients, where each of them says so for itself.
+    cleansed_at_backends: BTreeSet<String>,
     /// Headers that clients do not see.
     withheld: BTreeSet<String>,
     /// Are requests without TLS sent away?
@@ -59,6 +61,20 @@ impl Security {
             security.tls_only |= redirect.is_some_and(|redirect| redirect.scheme == Some(Written::Https));
         }
         security
+    }
+
+    /// What filters of back ends ask for beside those of their rule.
+    fn with_backends<'f>(mut self, backends: impl Iterator<Item = &'f [Filter]>) -> Self {
+        let mut of_all: Option<BTreeSet<String>> = None;
+        for own in backends.map(Self::written) {
+            self.extension |= own.extension;
+            of_all = Some(match of_all {
+                Some(known) => known.intersection(&own.cleansed).cloned().collect(),
+                None => own.cleansed,
+            });
+        }
+        self.cleansed_at_backends = of_all.unwrap_or_default();
+        self
     }
 
     /// What of it a route lacks, in a word; whoever gets no answer from a back end needs less.
@@ -95,6 +111,14 @@ impl Security {
         if let Some(name) = self.cleansed.iter().find(|name| kept(&route.request_headers, name)) {
             return Some(format!("the removal of request header {name:?}"));
         }
+        let Action::Forward(forward) = &route.action else { return None };
+        let passes = |name: &&String| {
+            let to = forward.backends.iter().filter(|backend| backend.backend.is_some());
+            kept(&route.request_headers, name) && to.into_iter().any(|backend| kept(&backend.request_headers, name))
+        };
+        if let Some(name) = self.cleansed_at_backends.iter().find(passes) {
+            return Some(format!("the removal of request header {name:?} before any back end"));
+        }
         let name = self.withheld.iter().find(|name| kept(&route.response_headers, name))?;
         Some(format!("the removal of response header {name:?}"))
     }
@@ -119,8 +143,8 @@ struct Rule<'a> {
 impl<'a> Form<'a> {
     pub(super) fn new(object: &'a Object, plan: &'a RoutePlan) -> Self {
         let rules = match &object.body {
-            Body::HttpRoute(route) => rules(&route.rules, |rule| (rule.name.as_deref(), rule.filters.as_deref())),
-            Body::GrpcRoute(route) => rules(&route.rules, |rule| (rule.name.as_deref(), rule.filters.as_deref())),
+            Body::HttpRoute(route) => rules(&route.rules, |rule| rule.name.as_deref()),
+            Body::GrpcRoute(route) => rules(&route.rules, |rule| rule.name.as_deref()),
             _ => Vec::new(),
         };
         Self { plan, rules }
@@ -142,14 +166,14 @@ impl<'a> Form<'a> {
 }
 
 /// Of a rule that does not decode nobody knows what it would have asked for.
-fn rules<'a, R>(
+fn rules<'a, R: Filtered>(
     entries: &'a [RuleEntry<R>],
-    read: impl Fn(&'a R) -> (Option<&'a str>, Option<&'a [Filter]>),
+    name: impl Fn(&'a R) -> Option<&'a str>,
 ) -> Vec<Rule<'a>> {
     let rule = |entry: &'a RuleEntry<R>| match entry {
         RuleEntry::Decoded(rule) => {
-            let (name, filters) = read(rule);
-            Rule { name, security: Security::written(filters.unwrap_or_default()) }
+            let backends = rule.backends().iter().map(|backend| backend.filters.as_deref().unwrap_or_default());
+            Rule { name: name(rule), security: Security::written(rule.filters()).with_backends(backends) }
         }
         RuleEntry::Broken { name, .. } => Rule { name: name.as_deref(), security: Security::default() },
     };

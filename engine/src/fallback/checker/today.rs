@@ -37,18 +37,31 @@ impl<'a> Today<'a> {
 
     /// Is a policy attached to the route, or to a rule of it, as both are written?
     pub(super) fn is_governed(&self, route: &Object) -> bool {
+        !self.attached(route).is_empty()
+    }
+
+    /// The policies attached to an object, and to which part of it, as all are written.
+    pub(super) fn attached(&self, object: &Object) -> Vec<(&'a ObjectKey, Option<&'a str>)> {
         let is_policy = |object: &&Arc<Object>| matches!(object.body, Body::TrafficPolicy(_));
         let policies = self.policies.get_or_init(|| self.objects.iter().filter(is_policy).collect());
-        policies.iter().filter(|policy| policy.key.namespace == route.key.namespace).any(|policy| {
-            let Body::TrafficPolicy(policy) = &policy.body else { return false };
-            let mut named = policy.targets.references.iter().map(|(_, target)| (&target.kind, &target.name));
-            let mut selected = policy.targets.selectors.iter().map(|(_, target)| target);
-            named.any(|(kind, name)| *kind == route.key.kind && *name == route.key.name)
-                || selected.any(|target| {
-                    let has = |(name, value): (&String, &String)| route.metadata.labels.get(name) == Some(value);
-                    target.kind == route.key.kind && target.match_labels.iter().all(has)
-                })
-        })
+        let mut found = Vec::new();
+        for policy in policies.iter().filter(|policy| policy.key.namespace == object.key.namespace) {
+            let Body::TrafficPolicy(written) = &policy.body else { continue };
+            let is_kind = |group: &str, kind: &str| *group == *object.key.group && *kind == *object.key.kind;
+            for (_, target) in &written.targets.references {
+                if is_kind(&target.group, &target.kind) && target.name == object.key.name {
+                    found.push((&policy.key, target.section_name.as_deref()));
+                }
+            }
+            for (_, target) in &written.targets.selectors {
+                let has = |(name, value): (&String, &String)| object.metadata.labels.get(name) == Some(value);
+                let selects = !target.match_labels.is_empty() && target.match_labels.iter().all(has);
+                if is_kind(&target.group, &target.kind) && selects {
+                    found.push((&policy.key, target.section_name.as_deref()));
+                }
+            }
+        }
+        found
     }
 
     /// Is it there, and of its content nothing can be told?

@@ -92,13 +92,14 @@ fn is_never(object: &Object) -> bool {
 fn may_be_served_in_another_version(body: &Body) -> bool {
     match body {
         Body::HttpRoute(_) | Body::GrpcRoute(_) | Body::HttpProxy(_) | Body::Service(_) | Body::Secret(_) => true,
+        // Whether it protects as much is asked of policies apart.
+        Body::TrafficPolicy(_) => true,
         Body::GatewayClass(_)
         | Body::Gateway(_)
         | Body::ReferenceGrant(_)
         | Body::EndpointSlice(_)
         | Body::CertificateDelegation(_)
         | Body::ExtensionService(_)
-        | Body::TrafficPolicy(_)
         | Body::GatewayExtension(_)
         | Body::Backend(_)
         | Body::DirectResponse(_)
@@ -121,7 +122,8 @@ fn may_claim(key: &ObjectKey, desired: &Object, served: &Object, world: &World<'
             let claims = |proxy: &HttpProxy| HttpProxy { routes: Vec::new(), ..proxy.clone() };
             claims(now) == claims(then)
         }
-        (Body::HttpRoute(_) | Body::GrpcRoute(_) | Body::HttpProxy(_), _)
+        (Body::TrafficPolicy(now), Body::TrafficPolicy(then)) => now.targets == then.targets,
+        (Body::HttpRoute(_) | Body::GrpcRoute(_) | Body::HttpProxy(_) | Body::TrafficPolicy(_), _)
         | (_, Body::HttpRoute(_) | Body::GrpcRoute(_) | Body::HttpProxy(_)) => false,
         _ => true,
     }
@@ -156,6 +158,9 @@ fn same_content(proven: &Body, served: &Body) -> bool {
         (Body::HttpRoute(proven), Body::HttpRoute(served)) => proven.rules == served.rules,
         (Body::GrpcRoute(proven), Body::GrpcRoute(served)) => proven.rules == served.rules,
         (Body::HttpProxy(proven), Body::HttpProxy(served)) => proven.routes == served.routes,
+        (Body::TrafficPolicy(proven), Body::TrafficPolicy(served)) => {
+            (&proven.spec, &proven.unread) == (&served.spec, &served.unread)
+        }
         (Body::Secret(proven), Body::Secret(served)) => {
             CERTIFICATE.iter().all(|name| proven.data.get(*name) == served.data.get(*name))
         }

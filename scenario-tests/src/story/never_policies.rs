@@ -1,0 +1,125 @@
+//! No request is forwarded without the policies that guard it today: looked for in the bytes that Envoys have.
+//!
+//! A policy of whose name the beginning is `guard` says so in a header of every good version. The settings of a route
+//! take the place of those of its host, and these of those of the route configuration, so that it is the most specific
+//! guards that must be seen.
+
+use std::collections::HashMap;
+
+use envoy_types::pb::envoy::config::route::v3::{Route, RouteConfiguration, VirtualHost};
+use envoy_types::pb::google::protobuf::Any;
+use holdfast_engine::apis::Body;
+use holdfast_engine::apis::gateway::gateway::Gateway;
+use holdfast_engine::apis::gateway::route::RuleEntry;
+use holdfast_engine::engine::Event;
+use holdfast_engine::object::Object;
+use holdfast_graph::ObjectKey;
+
+use super::envoy::Envoy;
+use super::stage::Stage;
+
+/// Looks at one route that forwards, whose object is this.
+pub fn guarded(
+    stage: &Stage,
+    envoy: &Envoy,
+    at: (&RouteConfiguration, &VirtualHost, &Route),
+    key: &ObjectKey,
+    wrong: &mut Vec<String>,
+) {
+    let (configuration, host, route) = at;
+    let Some(object) = object(stage, key) else { return };
+    let index = route.name.split('/').nth(3).and_then(|rule| rule.parse().ok());
+    let mut levels: [(Vec<&str>, &HashMap<String, Any>); 3] = [
+        (of_route(stage, object, index), &route.typed_per_filter_config),
+        (Vec::new(), &host.typed_per_filter_config),
+        (Vec::new(), &configuration.typed_per_filter_config),
+    ];
+    let (namespace, name) = envoy.id.fleet.split_once('/').unwrap_or_default();
+    let is_gateway = |own: &&ObjectKey| &*own.kind == "Gateway" && *own.namespace == *namespace && *own.name == *name;
+    if let Some(gateway) = stage.objects.keys().find(is_gateway) {
+        let domain = host.domains.first().map_or("*", String::as_str);
+        let listener = match self::object(stage, gateway).map(|object| &object.body) {
+            Some(Body::Gateway(gateway)) => listener(gateway, &configuration.name, domain),
+            _ => None,
+        };
+        for (guard, section) in guards(stage, gateway) {
+            match section {
+                None => levels[2].0.push(guard),
+                Some(section) if Some(section) == listener.as_deref() => {
+                    let at = if configuration.name.starts_with("https/") { 2 } else { 1 };
+                    levels[at].0.push(guard);
+                }
+                Some(_) => {}
+            }
+        }
+    }
+    let Some((guards, settings)) = levels.iter().find(|(guards, _)| !guards.is_empty()) else { return };
+    let marks = guards.iter().map(|guard| format!("guarded-by-{guard} "));
+    let is_there = |mark: String| {
+        settings.values().any(|config| config.value.windows(mark.len()).any(|window| window == mark.as_bytes()))
+    };
+    if !marks.into_iter().any(is_there) {
+        let node = &envoy.id.node;
+        wrong.push(format!("{node} serves {} in {} without {}", route.name, configuration.name, guards.join(", ")));
+    }
+}
+
+fn object<'a>(stage: &'a Stage, key: &ObjectKey) -> Option<&'a Object> {
+    match stage.objects.get(key)? {
+        Event::Applied(object, _) => Some(object),
+        _ => None,
+    }
+}
+
+/// The guards that name an object, each with the section that it names.
+fn guards<'a>(stage: &'a Stage, target: &ObjectKey) -> Vec<(&'a str, Option<&'a str>)> {
+    // One that was taken away holds for a moment longer.
+    let known = stage.engine.iter().flat_map(|engine| engine.objects().iter()).map(|object| &**object);
+    let waiting = known.filter(|object| !stage.objects.contains_key(&object.key));
+    let written = stage.objects.keys().filter_map(|key| self::object(stage, key));
+    let policies = written.chain(waiting).filter(|object| {
+        let key = &object.key;
+        &*key.kind == "TrafficPolicy" && key.name.starts_with("guard") && key.namespace == target.namespace
+    });
+    let mut found = Vec::new();
+    for object in policies {
+        let key = &object.key;
+        let Body::TrafficPolicy(policy) = &object.body else { continue };
+        let named = policy.targets.references.iter().map(|(_, reference)| reference);
+        let named = named.filter(|reference| reference.kind == target.kind && reference.name == target.name);
+        found.extend(named.map(|reference| (&*key.name, reference.section_name.as_deref())));
+    }
+    found
+}
+
+/// The guards of a rule of a route.
+fn of_route<'a>(stage: &'a Stage, object: &'a Object, index: Option<usize>) -> Vec<&'a str> {
+    let Body::HttpRoute(route) = &object.body else { return Vec::new() };
+    let rule = index.and_then(|index| route.rules.get(index)).and_then(|rule| match rule {
+        RuleEntry::Decoded(rule) => Some(rule),
+        RuleEntry::Broken { .. } => None,
+    });
+    let name = rule.and_then(|rule| rule.name.as_deref());
+    let attached = guards(stage, &object.key).into_iter();
+    let attached = attached.filter(|(_, section)| section.is_none_or(|section| Some(section) == name));
+    let filters = rule.into_iter().flat_map(|rule| rule.filters.iter().flatten());
+    let named = filters.filter_map(|filter| filter.extension_ref.as_ref()).map(|reference| &*reference.name);
+    attached.map(|(guard, _)| guard).chain(named.filter(|name| name.starts_with("guard"))).collect()
+}
+
+/// The listener that has a host in a route configuration.
+fn listener(gateway: &Gateway, configuration: &str, domain: &str) -> Option<String> {
+    if let Some(name) = configuration.strip_prefix("https/") {
+        return Some(name.to_owned());
+    }
+    let port: i32 = configuration.strip_prefix("http/")?.parse().ok()?;
+    let covers = |pattern: &str| match pattern.strip_prefix('*') {
+        Some(suffix) => domain.ends_with(suffix),
+        None => pattern == domain,
+    };
+    let written = gateway.listeners.iter().filter_map(|entry| entry.written.as_ref());
+    let here = written.filter(|listener| listener.port == port && &*listener.protocol == "HTTP");
+    let here = here.map(|listener| (listener.hostname.as_deref().unwrap_or("*"), &listener.name));
+    let own = here.filter(|(pattern, _)| covers(pattern));
+    own.max_by_key(|(pattern, _)| (!pattern.starts_with('*'), pattern.len())).map(|(_, name)| name.to_string())
+}
