@@ -2,6 +2,7 @@
 //!
 //! Put together when asked, from what translation and the Envoys' answers left behind.
 
+mod extensions;
 mod policies;
 mod unreadable;
 
@@ -183,6 +184,8 @@ impl Engine {
                     crate::proxies::status::of_extension(findings.iter(), generation)
                 }
                 Body::TrafficPolicy(_) | Body::ListenerPolicy(_) => self.policy_status(&report, &object.key, generation)?,
+                Body::DirectResponse(_) => self.answer_status(&object.key, generation)?,
+                Body::GatewayExtension(extension) => self.extension_status(&object.key, extension, generation),
                 _ => return None,
             };
             Some(ObjectStatus { object: object.key.clone(), status })

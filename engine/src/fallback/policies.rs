@@ -21,7 +21,7 @@ pub(super) fn found(world: &World<'_>) -> BTreeMap<Node, Broken> {
         };
         let there = plan.blamed.iter().filter(|(extension, _)| world.exists(extension));
         let extensions: Vec<_> = there.collect();
-        for (extension, message) in &extensions {
+        for (extension, (_, message)) in &extensions {
             let (field, message) = parted(message);
             broken.entry(Node::whole((*extension).clone())).or_insert_with(|| by_translation(field, message));
         }

@@ -91,6 +91,11 @@ impl Translator {
         guard::guarded(|| policy::plan(&object.key, &self.settings, &mut reader)).flatten()
     }
 
+    /// Every policy.
+    pub(crate) fn policies(&self) -> impl Iterator<Item = (&ObjectKey, &Arc<PolicyPlan>)> {
+        self.policies.iter()
+    }
+
     /// Policies that cannot be enforced, wherever they are attached.
     pub(crate) fn unenforceable(&self) -> impl Iterator<Item = (&ObjectKey, &Arc<PolicyPlan>)> {
         self.policies.iter().filter(|(_, plan)| plan.unenforceable.is_some())

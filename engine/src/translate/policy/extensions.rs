@@ -153,9 +153,9 @@ impl Used<'_, '_, '_> {
                 Some(Remote::Backend(backend))
             }
             Err(fault) => {
-                let message =
-                    format!("GatewayExtension {}: {}: {}", self.key.namespaced_name(), fault.field, fault.message);
-                self.reading.missing(format!("spec.{}.extensionRef", self.field), fault.reason, message);
+                let field = format!("spec.{}.extensionRef", self.field);
+                let message = format!("{}: {}", fault.field, fault.message);
+                self.reading.extension_misses(field, self.key, fault.reason, message);
                 None
             }
         }

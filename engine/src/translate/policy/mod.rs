@@ -40,6 +40,9 @@ pub(super) fn is_policy(key: &ObjectKey) -> bool {
     &*key.group == GROUP && KINDS.contains(&&*key.kind)
 }
 
+/// Extensions that are at fault: whether by their content or by what they name, and all that is wrong.
+pub(crate) type Blamed = BTreeMap<ObjectKey, (Class, String)>;
+
 /// What became of a policy.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct PolicyPlan {
@@ -53,8 +56,8 @@ pub(crate) struct PolicyPlan {
     pub(crate) unenforceable: Option<Unenforceable>,
     /// What is wrong with it.
     pub(crate) faults: Vec<Fault>,
-    /// Extensions whose own content keeps it from being enforced, and why.
-    pub(crate) blamed: BTreeMap<ObjectKey, String>,
+    /// Extensions on whose account it cannot be enforced, and why.
+    pub(crate) blamed: Blamed,
     /// Is anything wrong with the policy itself?
     pub(crate) has_faults_of_its_own: bool,
     /// What it is attached to.
@@ -112,7 +115,7 @@ pub(super) fn failed(object: &crate::object::Object) -> PolicyPlan {
         contents: said::Contents::new(),
         unenforceable: Some(Unenforceable { class: Class::Invalid, message }),
         faults: vec![fault],
-        blamed: BTreeMap::new(),
+        blamed: Blamed::new(),
         has_faults_of_its_own: true,
         targets: Vec::new(),
         secrets: Vec::new(),

@@ -1,6 +1,5 @@
 //! Notes taken while a policy is read.
 
-use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::sync::Arc;
 
@@ -8,7 +7,7 @@ use holdfast_graph::{ObjectKey, Role};
 
 use super::super::reader::Reader;
 use super::targets::Target;
-use super::{PolicyPlan, Unenforceable, said};
+use super::{Blamed, PolicyPlan, Unenforceable, said};
 use crate::apis::Body;
 use crate::apis::core::secret::Secret;
 use crate::apis::scheme;
@@ -29,7 +28,7 @@ pub(super) struct Reading<'r, 'a> {
     told: Vec<(String, String)>,
     secrets: Vec<ObjectKey>,
     /// Extensions that are at fault, and how.
-    blamed: BTreeMap<ObjectKey, String>,
+    blamed: Blamed,
     /// Faults that are theirs.
     of_others: usize,
 }
@@ -37,7 +36,7 @@ pub(super) struct Reading<'r, 'a> {
 impl<'r, 'a> Reading<'r, 'a> {
     pub(super) fn new(key: &'r ObjectKey, settings: &'r Settings, reader: &'r mut Reader<'a>) -> Self {
         let (pieces, faults, told, secrets) = (Pieces::new(), Vec::new(), Vec::new(), Vec::new());
-        Self { key, settings, reader, pieces, faults, told, secrets, blamed: BTreeMap::new(), of_others: 0 }
+        Self { key, settings, reader, pieces, faults, told, secrets, blamed: Blamed::new(), of_others: 0 }
     }
 
     /// What a field says.
@@ -76,11 +75,28 @@ impl<'r, 'a> Reading<'r, 'a> {
 
     /// The content of an extension that a field names cannot be used; `message` begins with its field.
     pub(super) fn wrong_extension(&mut self, field: impl Into<String>, extension: &ObjectKey, message: impl Display) {
-        let known = self.blamed.entry(extension.clone()).or_default();
-        let separator = if known.is_empty() { "" } else { "; " };
-        known.push_str(&format!("{separator}{message}"));
-        self.of_others += 1;
+        self.blame(extension, Class::Invalid, &message);
         self.invalid(field, format!("GatewayExtension {}: {message}", extension.namespaced_name()));
+    }
+
+    /// Something that an extension names is not there, or may not be used; `message` begins with its field.
+    pub(super) fn extension_misses(
+        &mut self,
+        field: impl Into<String>,
+        extension: &ObjectKey,
+        reason: &'static str,
+        message: impl Display,
+    ) {
+        self.blame(extension, Class::Referential, &message);
+        self.missing(field, reason, format!("GatewayExtension {}: {message}", extension.namespaced_name()));
+    }
+
+    fn blame(&mut self, extension: &ObjectKey, class: Class, message: &impl Display) {
+        let (known, told) = self.blamed.entry(extension.clone()).or_insert((class, String::new()));
+        *known = if class == Class::Invalid { class } else { *known };
+        let separator = if told.is_empty() { "" } else { "; " };
+        told.push_str(&format!("{separator}{message}"));
+        self.of_others += 1;
     }
 
     /// Something of the policy is of no effect, and what it is for goes on.

@@ -1,0 +1,74 @@
+//! What people are told of objects that policies and rules name: answers and extensions.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use holdfast_graph::ObjectKey;
+use serde_json::{Value, json};
+
+use super::policies::{ANCESTORS_MAX, reference};
+use crate::apis::kgateway::extension::GatewayExtension;
+use crate::engine::Engine;
+use crate::fault::Class;
+use crate::status::{Condition, FALLBACK_CONDITION};
+
+impl Engine {
+    /// The status of a DirectResponse: of each Gateway at which a route names it.
+    pub(super) fn answer_status(&self, key: &ObjectKey, generation: i64) -> Option<Value> {
+        let mut gateways: BTreeMap<&ObjectKey, BTreeSet<&str>> = BTreeMap::new();
+        for route in self.translator.routes_reading(key) {
+            let Some(plan) = self.translator.route(&route) else { continue };
+            let closed = plan.replaced.iter().filter(|replaced| replaced.policy.as_ref() == Some(key));
+            let closed: BTreeSet<&str> = closed.map(|replaced| &*replaced.message).collect();
+            for parent in &plan.parents {
+                gateways.entry(&parent.gateway).or_default().extend(closed.iter().copied());
+            }
+        }
+        let own = format!("{} {}: ", key.kind, key.namespaced_name());
+        let ancestors = gateways.into_iter().take(ANCESTORS_MAX).map(|(gateway, closed)| {
+            let messages = closed.iter().map(|message| message.strip_prefix(&own).unwrap_or(message));
+            let message = messages.collect::<Vec<_>>().join("; ");
+            let conditions = if closed.is_empty() {
+                vec![
+                    Condition::new("Accepted", true, "Valid", "the answer is given"),
+                    Condition::new("Attached", true, "Attached", "a rule names it"),
+                ]
+            } else {
+                let message = format!("the rules that name it are closed: {message}");
+                let told = "the rules that name it get a fixed answer";
+                vec![
+                    Condition::new("Accepted", false, "Invalid", message),
+                    Condition::new("Attached", false, "Pending", "the answer cannot be given"),
+                    Condition::new(FALLBACK_CONDITION, true, "Replaced", told),
+                ]
+            };
+            let conditions = conditions.into_iter().map(|condition| condition.of_generation(generation));
+            json!({
+                "ancestorRef": reference(gateway, None),
+                "controllerName": self.settings().controller_name,
+                "conditions": conditions.collect::<Vec<_>>(),
+            })
+        });
+        Some(json!({ "ancestors": ancestors.collect::<Vec<_>>() }))
+    }
+
+    /// The status of a GatewayExtension: whether what it says can be used, as far as policies use it.
+    pub(super) fn extension_status(&self, key: &ObjectKey, extension: &GatewayExtension, generation: i64) -> Value {
+        let unread = extension.unread.iter().map(|unread| format!("{}: {}", unread.field, unread.message));
+        let mut wrong: BTreeSet<String> = unread.collect();
+        let mut invalid = !wrong.is_empty();
+        for (_, plan) in self.translator.policies() {
+            let Some((class, message)) = plan.blamed.get(key) else { continue };
+            invalid |= *class == Class::Invalid;
+            wrong.extend(message.split("; ").map(str::to_owned));
+        }
+        let accepted = match wrong.is_empty() {
+            true => Condition::new("Accepted", true, "Accepted", "policies can use it"),
+            false => {
+                let told = wrong.into_iter().collect::<Vec<_>>().join("; ");
+                let message = format!("what policies guard that use it is closed: {told}");
+                Condition::new("Accepted", false, if invalid { "Invalid" } else { "Pending" }, message)
+            }
+        };
+        json!({ "conditions": [accepted.of_generation(generation)] })
+    }
+}
