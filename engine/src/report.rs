@@ -183,7 +183,9 @@ impl Engine {
                     let findings = self.translator.extension_findings(&object.key)?;
                     crate::proxies::status::of_extension(findings.iter(), generation)
                 }
-                Body::TrafficPolicy(_) | Body::ListenerPolicy(_) => self.policy_status(&report, &object.key, generation)?,
+                Body::TrafficPolicy(_) | Body::ListenerPolicy(_) => {
+                    self.policy_status(&report, &object.key, generation)?
+                }
                 Body::DirectResponse(_) => self.answer_status(&object.key, generation)?,
                 Body::GatewayExtension(extension) => self.extension_status(&object.key, extension, generation),
                 _ => return None,

@@ -9,6 +9,7 @@ use holdfast_graph::{Content, Detected, Node, ObjectKey};
 use holdfast_xds::{ResourceType, Version};
 
 use super::ROUNDS_MAX;
+use super::accused;
 use super::around::Around;
 use super::chains;
 use super::clusters;
@@ -17,7 +18,6 @@ use super::readmission::{Readmission, Subject};
 use super::rollout::Stage;
 use super::search::Search;
 use super::suspects::{self, Suspects};
-use super::accused;
 use crate::features::redirect::ListenerContext;
 use crate::translate::overlay::{Closing, Manner, Overlay};
 

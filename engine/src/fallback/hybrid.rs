@@ -9,11 +9,11 @@
 
 use std::sync::Arc;
 
-use crate::apis::kgateway::policy::Policy;
 use crate::apis::Body;
 use crate::apis::contour::http_proxy::HttpProxy;
 use crate::apis::core::secret::Secret;
 use crate::apis::gateway::route::Route;
+use crate::apis::kgateway::policy::Policy;
 use crate::check;
 use crate::object::Object;
 

@@ -116,7 +116,11 @@ mod tests {
             (json!({"extAuth": auth}), json!({"extAuth": {"disable": {}}}), false),
             (json!({}), json!({"extAuth": {"disable": {}}}), false),
             (json!({}), json!({"extAuth": auth}), true),
-            (json!({"rateLimit": {"local": {"tokenBucket": {"maxTokens": 1, "fillInterval": "1s"}}}}), json!({}), false),
+            (
+                json!({"rateLimit": {"local": {"tokenBucket": {"maxTokens": 1, "fillInterval": "1s"}}}}),
+                json!({}),
+                false,
+            ),
             (json!({"cors": {"allowOrigins": ["https://a.test"]}}), json!({"cors": {"allowOrigins": ["*"]}}), false),
             (json!({"headerModifiers": remove("X-User")}), json!({"headerModifiers": remove("x-user")}), true),
             (json!({"headerModifiers": remove("x-user")}), json!({"headerModifiers": remove("x-other")}), false),

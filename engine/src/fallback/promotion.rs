@@ -110,8 +110,8 @@ impl Line {
     /// Was everything that a policy says acknowledged, and is all of it enforced?
     fn is_proven_policy(&self, key: &ObjectKey, around: &Around<'_>) -> bool {
         let Some(plan) = around.translator.policy(key) else { return false };
-        let current = self.derived.plan.of(key).next().is_none()
-            && !self.derived.broken.contains_key(&Node::whole(key.clone()));
+        let current =
+            self.derived.plan.of(key).next().is_none() && !self.derived.broken.contains_key(&Node::whole(key.clone()));
         current
             && around.is_whole(key)
             && plan.unenforceable.is_none()

@@ -21,7 +21,11 @@ pub(crate) fn is_kept(desired: &Object, last: &Body, host_is_filtered: bool) -> 
     match (&desired.body, last) {
         (Body::TrafficPolicy(now), Body::TrafficPolicy(last)) => {
             let annotation = desired.metadata.annotations.get(FALLBACK_ANNOTATION);
-            policy_protection::is_kept(now, last, annotation.is_some_and(|value| value == policy_protection::LAST_VALID))
+            policy_protection::is_kept(
+                now,
+                last,
+                annotation.is_some_and(|value| value == policy_protection::LAST_VALID),
+            )
         }
         (Body::HttpRoute(desired), Body::HttpRoute(last)) => kept(&http(desired), &http(last)),
         (Body::GrpcRoute(desired), Body::GrpcRoute(last)) => kept(&grpc(desired), &grpc(last)),
@@ -56,10 +60,7 @@ fn kept(desired: &[Protection<'_>], last: &[Protection<'_>]) -> bool {
     })
 }
 
-fn protections<'a, R: Rule>(
-    rules: &'a [RuleEntry<R>],
-    name: impl Fn(&'a R) -> Option<&'a str>,
-) -> Vec<Protection<'a>> {
+fn protections<'a, R: Rule>(rules: &'a [RuleEntry<R>], name: impl Fn(&'a R) -> Option<&'a str>) -> Vec<Protection<'a>> {
     let one = |entry: &'a RuleEntry<R>| match entry {
         RuleEntry::Decoded(rule) => {
             let mut protection = Protection { name: name(rule), ..Protection::default() };

@@ -154,8 +154,9 @@ impl Line {
         };
         let before = self.acknowledged(&resource.name);
         form.said.iter().all(|said| self.proof.is_known_good(&said.content))
-            && before
-                .is_some_and(|before| suspects::all_known_good(Some(&before.composition), &form.composition, &self.proof))
+            && before.is_some_and(|before| {
+                suspects::all_known_good(Some(&before.composition), &form.composition, &self.proof)
+            })
     }
 
     fn probe(&mut self, unproven: &Waiting, around: &mut Around<'_>) {

@@ -126,7 +126,8 @@ impl World<'_> {
         let began = self.since.get(key).copied().unwrap_or(self.now());
         let max_age = self.settings.fallback.max_backfill_age;
         let policy = self.translator.policy(key);
-        let waits_for = |plan: &Arc<PolicyPlan>| plan.unenforceable.as_ref().is_some_and(|why| why.class == Class::Referential);
+        let waits_for =
+            |plan: &Arc<PolicyPlan>| plan.unenforceable.as_ref().is_some_and(|why| why.class == Class::Referential);
         if guarded
             // What is missing is waited for, and what the policy guards stays closed until it is there.
             || policy.is_some_and(waits_for)

@@ -57,7 +57,9 @@ impl Translator {
 
     /// Does a policy close every place of a route in a fleet, above the route itself?
     pub(crate) fn is_closed_above(&self, fleet: &FleetId, route: &ObjectKey) -> bool {
-        let (Some(served), Some(plan)) = (self.fleets.get(fleet), self.served_route(fleet, route)) else { return false };
+        let (Some(served), Some(plan)) = (self.fleets.get(fleet), self.served_route(fleet, route)) else {
+            return false;
+        };
         let mut places = plan.places.iter().filter(|(gateway, _, _)| *gateway == fleet.gateway).peekable();
         places.peek().is_some() && places.all(|(_, table, host)| served.is_closed(table, host))
     }

@@ -669,7 +669,8 @@ fn told(rendered: &Rendered, levels: &[Option<&Arc<Level>>]) -> Option<Arc<Rende
         return None;
     }
     let mut route = rendered.route.clone();
-    let speaking: Vec<&Arc<Level>> = levels.iter().copied().flatten().filter(|level| !level.action.is_empty()).collect();
+    let speaking: Vec<&Arc<Level>> =
+        levels.iter().copied().flatten().filter(|level| !level.action.is_empty()).collect();
     speaking.iter().for_each(|level| level.action.apply(&mut route));
     (route != rendered.route).then(|| {
         let said = speaking.iter().flat_map(|level| level.said.iter()).chain(rendered.said().iter());

@@ -92,7 +92,9 @@ pub fn filters(envoy: &Envoy, request: &Request) -> String {
     let of_route = route.map(|route| &route.typed_per_filter_config);
     let of_host = host.map(|host| &host.typed_per_filter_config);
     let all = of_route.into_iter().chain(of_host).chain([&configuration.typed_per_filter_config]);
-    all.flat_map(|settings| settings.values()).map(|config| String::from_utf8_lossy(&config.value).into_owned()).collect()
+    all.flat_map(|settings| settings.values())
+        .map(|config| String::from_utf8_lossy(&config.value).into_owned())
+        .collect()
 }
 
 fn told(route: &Route, envoy: &Envoy) -> String {

@@ -166,10 +166,7 @@ impl<'a> Form<'a> {
 }
 
 /// Of a rule that does not decode nobody knows what it would have asked for.
-fn rules<'a, R: Filtered>(
-    entries: &'a [RuleEntry<R>],
-    name: impl Fn(&'a R) -> Option<&'a str>,
-) -> Vec<Rule<'a>> {
+fn rules<'a, R: Filtered>(entries: &'a [RuleEntry<R>], name: impl Fn(&'a R) -> Option<&'a str>) -> Vec<Rule<'a>> {
     let rule = |entry: &'a RuleEntry<R>| match entry {
         RuleEntry::Decoded(rule) => {
             let backends = rule.backends().iter().map(|backend| backend.filters.as_deref().unwrap_or_default());
