@@ -23,6 +23,13 @@ const SEEDS: u64 = 16;
 const STEPS: usize = 30;
 /// Names of routes.
 const ROUTES: u64 = 6;
+/// What policies are attached to: the Gateway, its listener, and routes.
+const GUARDED: [(&str, &str); 4] = [
+    ("infra/guard-all", "Gateway/public"),
+    ("infra/guard-http", "Gateway/public#http"),
+    ("shop/guard-r0", "HTTPRoute/r0"),
+    ("shop/guard-r1", "HTTPRoute/r1"),
+];
 /// Builds of Envoys.
 const BUILDS: [&str; 2] = ["1.36.0", "1.30.0"];
 
@@ -91,7 +98,13 @@ fn mend(stage: &mut Stage, dice: &mut Dice, envoys: &[String], told: &mut String
         told,
     )?;
     let all = (0..ROUTES).map(|index| route(index, dice, true)).collect::<Vec<_>>().join("\n---\n");
+    let policies: Vec<String> =
+        stage.objects.keys().filter(|key| &*key.kind == "TrafficPolicy").map(expect::name).collect();
+    step(stage, Step::Delete(policies), told)?;
+    step(stage, Step::Clock(3), told)?;
     step(stage, Step::Apply(all), told)?;
+    let guards = (0..3).map(|_| policy(dice, true)).collect::<Vec<_>>().join("\n---\n");
+    step(stage, Step::Apply(guards), told)?;
     step(stage, Step::Clock(70), told)?;
     // An Envoy that was alone with its trouble tries again what is newer.
     let again = (0..ROUTES).map(|index| route(index, dice, true)).collect::<Vec<_>>().join("\n---\n");
@@ -137,6 +150,7 @@ fn oracles() -> Vec<Refuse> {
     vec![
         Refuse { name: "all".into(), route: text("BAD"), ..Refuse::default() },
         Refuse { name: "one build".into(), builds: text(BUILDS[1]), route: text("ODD"), ..Refuse::default() },
+        Refuse { name: "policy".into(), anywhere: text("FALSE"), ..Refuse::default() },
         Refuse { name: "pair".into(), together: vec!["LEFT".into(), "RIGHT".into()], ..Refuse::default() },
         Refuse { name: "crash".into(), route: text("CRASH"), how: How::Die, ..Refuse::default() },
     ]
@@ -170,12 +184,37 @@ fn route(index: u64, dice: &mut Dice, good: bool) -> String {
     format!("{{route: shop/r{index}, host: [{host}], rules: [{first}{second}], created: '{created}'{never}}}")
 }
 
+/// A policy at random; a good one has nothing that anybody refuses.
+fn policy(dice: &mut Dice, good: bool) -> String {
+    let (name, on) = GUARDED[dice.index(GUARDED.len())];
+    let mark = match dice.below(6) {
+        _ if good => format!("good{}", dice.below(1000)),
+        0 | 1 => format!("FALSE{}", dice.below(3)),
+        _ => format!("good{}", dice.below(3)),
+    };
+    let more = match dice.below(10) {
+        _ if good => "",
+        0 => "timeouts: {request: soon}",
+        1 => "timeouts: {request: 3s}",
+        2 => "basicAuth: {secretRef: {name: nobody}}",
+        3 => "acl: {defaultAction: allow, rules: [{name: x, cidrs: [10.0.0.0/8], action: deny}]}",
+        4 => "basicAuht: {}",
+        _ => "",
+    };
+    let never = match dice.below(12) {
+        0 => ", annotations: {holdfast.dev/fallback: never}",
+        1 => ", annotations: {holdfast.dev/fallback: last-valid}",
+        _ => "",
+    };
+    format!("{{policy: {name}, on: '{on}', mark: {mark}, says: {{{more}}}{never}}}")
+}
+
 /// What happens next; what belongs together comes together.
 fn any_steps(stage: &Stage, dice: &mut Dice, envoys: &[String]) -> Vec<Step> {
     let envoy = envoys.get(dice.index(envoys.len())).cloned().unwrap_or_default();
     let name = format!("HTTPRoute/shop/r{}", dice.below(ROUTES));
     let there = stage.objects.keys().any(|key| expect::name(key) == name);
-    match dice.below(18) {
+    match dice.below(22) {
         0 if there => vec![Step::Delete(vec![name])],
         1 if there => {
             let index = dice.below(ROUTES);
@@ -205,6 +244,23 @@ fn any_steps(stage: &Stage, dice: &mut Dice, envoys: &[String]) -> Vec<Step> {
             let index = dice.below(ROUTES);
             let edit = Step::Apply(route(index, dice, false));
             vec![silence, edit, Step::Clock(dice.below(40)), Step::Speak(vec![envoy])]
+        }
+        13..16 => vec![Step::Apply(policy(dice, false))],
+        16 => {
+            let (name, _) = GUARDED[dice.index(GUARDED.len())];
+            let name = format!("TrafficPolicy/{name}");
+            let there = stage.objects.keys().any(|key| expect::name(key) == name);
+            match dice.below(3) {
+                _ if !there => vec![],
+                0 => vec![Step::Unusable(vec![name])],
+                1 => vec![Step::Delete(vec![name])],
+                _ => vec![Step::Delete(vec![name]), Step::Clock(3)],
+            }
+        }
+        17 => {
+            // Both in one edit, so that nobody knows which of them it is.
+            let index = dice.below(2);
+            vec![Step::Apply(format!("{}\n---\n{}", route(index, dice, false), policy(dice, false)))]
         }
         _ => {
             let count = 1 + dice.below(3);

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use holdfast_graph::{Content, Detected, Node, ObjectKey, Verdict};
 use serde_json::{Value, json};
 
-use super::{Plans, proxies};
+use super::{Plans, policies, proxies};
 use crate::fallback::checker;
 use crate::testing::mutate::{self, Choose};
 use crate::translate::fleet::FleetId;
@@ -74,6 +74,10 @@ impl Plans {
             plans.values().flat_map(|plan| self.translator.contents(&self.gateway, plan)).collect();
         let certificates = self.translator.certificates(&self.gateway);
         contents.extend(certificates.into_iter().map(|(key, content)| (content, Node::whole(key))));
+        let said = self.translator.policies().flat_map(|(key, plan)| {
+            plan.contents.values().map(|content| (*content, Node::whole(key.clone()))).collect::<Vec<_>>()
+        });
+        contents.extend(said);
         let Some((content, node)) = pick(&contents, choose) else { return };
         let verdict = Verdict {
             node: node.clone(),
@@ -116,6 +120,7 @@ impl Plans {
                 ("/spec/type", json!("ExternalName")),
             ],
             "HTTPProxy" => proxies::values(),
+            "TrafficPolicy" => policies::values(),
             "TLSCertificateDelegation" => vec![
                 ("/spec/delegations/0/targetNamespaces", json!(["elsewhere"])),
                 ("/spec/delegations/0/targetNamespaces", json!(["*"])),

@@ -2,6 +2,7 @@
 //! and of its checker against each other.
 
 mod edits;
+mod policies;
 mod proxies;
 mod spoil;
 
@@ -251,6 +252,10 @@ impl Plans {
                     let certificates = self.translator.certificates(&self.gateway);
                     certificates.get(&object.key).is_some_and(|content| self.quarantine.get(content).is_none())
                 }
+                Body::TrafficPolicy(_) => self.translator.policy(&object.key).is_some_and(|plan| {
+                    let refused = |content: &Content| self.quarantine.get(content).is_some();
+                    plan.unenforceable.is_none() && !plan.contents.values().any(refused)
+                }),
                 Body::Service(_) => true,
                 _ => false,
             };

@@ -9,6 +9,7 @@ use crate::apis::contour::route::Route;
 use crate::apis::gateway::route::RuleEntry;
 use crate::object::Object;
 use crate::testing::mutate::Choose;
+use crate::translate::policy::PolicyPlan;
 
 impl Plans {
     /// Makes a plan wrong, in up to three places.
@@ -31,6 +32,25 @@ impl Plans {
                 }
             };
             overlay.hidden.remove(&object.key);
+            if let Some(plan) = self.translator.policy(&object.key) {
+                let says = match choose(4) {
+                    // Nothing at all.
+                    0 => PolicyPlan { settings: Arc::default(), unenforceable: None, ..(**plan).clone() },
+                    // What it cannot say, as if it could.
+                    1 => PolicyPlan { unenforceable: None, ..(**plan).clone() },
+                    // What it said once.
+                    2 => match self.translator.try_policy(&object, &self.objects) {
+                        Some(says) => says,
+                        None => continue,
+                    },
+                    _ => {
+                        overlay.policies.remove(&object.key);
+                        overlay.objects.insert(object.key.clone(), object);
+                        continue;
+                    }
+                };
+                overlay.policies.insert(object.key.clone(), Arc::new(says));
+            }
             overlay.objects.insert(object.key.clone(), object);
         }
     }

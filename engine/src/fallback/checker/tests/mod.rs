@@ -4,6 +4,7 @@
 
 mod parts;
 mod planner;
+mod policies;
 mod proxies;
 mod spoilt;
 

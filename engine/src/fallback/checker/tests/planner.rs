@@ -38,6 +38,11 @@ fn nor_against_its_plans_for_httpproxies() {
     nothing_against_the_planner(|choose| Plans::of_proxies(choose));
 }
 
+#[test]
+fn nor_against_its_plans_for_policies() {
+    nothing_against_the_planner(|choose| Plans::of_policies(choose));
+}
+
 fn nothing_against_the_planner(begin: Begin) {
     let (mut versions, mut closed, mut moved) = (0, 0, 0);
     for seed in 1..=seeds() {
@@ -71,6 +76,11 @@ fn of_a_spoilt_plan_nothing_wrong_is_left() {
 #[test]
 fn nor_of_one_for_httpproxies() {
     nothing_wrong_is_left(|choose| Plans::of_proxies(choose));
+}
+
+#[test]
+fn nor_of_one_for_policies() {
+    nothing_wrong_is_left(|choose| Plans::of_policies(choose));
 }
 
 fn nothing_wrong_is_left(begin: Begin) {

@@ -14,7 +14,7 @@ use crate::testing::plans::{Fallback, Plans};
 use crate::translate::fleet::FleetId;
 
 /// The last valid version of the route, under the name, labels and claims of today.
-fn last_valid(plans: &Plans) -> Arc<Object> {
+pub(super) fn last_valid(plans: &Plans) -> Arc<Object> {
     let last = plans.last_valid.of(&cart(), None).next().unwrap().object.clone();
     let (Body::HttpRoute(then), today) = (&last.body, plans.objects.get(&cart()).unwrap()) else { panic!("no route") };
     let Body::HttpRoute(now) = &today.body else { panic!("no route") };

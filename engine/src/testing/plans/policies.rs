@@ -1,0 +1,43 @@
+//! Worlds with policies at every level.
+
+use serde_json::{Value, json};
+
+use super::{Plans, SAMPLE, edits};
+use crate::testing::mutate::Choose;
+
+/// Policies at a route, a rule, a Gateway and a listener.
+const POLICIES: &str = include_str!("policies.yaml");
+
+impl Plans {
+    /// The sample with policies at every level, all of it proven good, under gates that are chosen.
+    pub fn of_policies(choose: &mut Choose<'_>) -> Self {
+        let settings = Self::chosen(choose);
+        let mut originals = crate::testing::documents(SAMPLE);
+        originals.push(edits::secret("infra", "wildcard", 0));
+        originals.push(edits::secret("shop", "cart", 1));
+        originals.extend(crate::testing::documents(POLICIES));
+        Self::of(originals, settings)
+    }
+}
+
+/// What may become of a policy.
+pub(super) fn values() -> Vec<(&'static str, Value)> {
+    let acl = |cidr: &str| json!({"defaultAction": "deny", "rules": [{"cidrs": [cidr], "action": "allow"}]});
+    vec![
+        ("/spec/timeouts", json!({"request": "soon"})),
+        ("/spec/timeouts", json!({"request": "4s"})),
+        ("/spec/acl", acl("10.0.0.0/99")),
+        ("/spec/acl", acl("192.0.2.0/24")),
+        ("/spec/basicAuht", json!({})),
+        ("/spec/basicAuth", json!({"secretRef": {"name": "nobody"}})),
+        ("/spec/extAuth", json!({"disable": {}})),
+        ("/spec/retry", json!({"attempts": 0, "retryOn": ["nothing"]})),
+        ("/spec/headerModifiers", json!({"request": {"remove": ["x-other"]}})),
+        ("/spec/rateLimit", json!({"local": {"tokenBucket": {"maxTokens": 0, "fillInterval": "1s"}}})),
+        ("/spec/rateLimit", json!({})),
+        ("/spec/targetRefs/0/name", json!("nobody")),
+        ("/spec/targetRefs/0/sectionName", json!("rest")),
+        ("/spec", json!("none")),
+        ("/metadata/annotations", json!({"holdfast.dev/fallback": "last-valid"})),
+    ]
+}
