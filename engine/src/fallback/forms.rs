@@ -35,28 +35,36 @@ impl Line {
     /// Remembers what the route configurations of a snapshot are made of.
     pub(crate) fn note_forms(&mut self, fleet: &FleetId, snapshot: &Snapshot, translator: &Translator) {
         for (name, resource) in snapshot.of(ResourceType::Route) {
-            let forms = self.forms.entry(name.clone()).or_default();
-            if forms.iter().any(|form| form.version == resource.version) {
+            let known = self.forms.get(name);
+            if known.is_some_and(|forms| forms.iter().any(|form| form.version == resource.version)) {
                 continue;
             }
             let Some((composition, context)) = translator.composition(fleet, name) else { continue };
-            let said = translator.said_at(fleet, name);
-            let form = Form { version: resource.version, composition: composition.clone(), context, said };
+            let before = known.and_then(|forms| forms.last()).map(|form| form.composition.clone()).unwrap_or_default();
             // What was acknowledged in an earlier run is known by its bytes only.
             let is_acknowledged = self.hold.was_acknowledged(ResourceType::Route, name, resource.version);
-            let nothing = Composition::new();
-            let before = forms.last().map_or(&nothing, |form| &form.composition);
-            for (content, rendered) in changed(before, &form.composition) {
+            for (content, rendered) in changed(&before, composition) {
                 if is_acknowledged || self.proof.is_proven(&content) {
-                    Self::proven_with(&rendered, context).into_iter().for_each(|content| self.proof.prove(content));
+                    self.prove_told(content, &rendered, context);
                 }
             }
+            let said = translator.said_at(fleet, name);
             if is_acknowledged {
-                form.said.iter().for_each(|said| self.proof.prove(said.content));
+                said.iter().for_each(|said| self.proof.prove(said.content));
             }
-            forms.push(form);
+            let forms = self.forms.entry(name.clone()).or_default();
+            forms.push(Form { version: resource.version, composition: composition.clone(), context, said });
             if forms.len() > FORMS_MAX {
                 forms.remove(0);
+            }
+        }
+    }
+
+    /// A part was taken: so was what policies say to it, and what it is without them.
+    fn prove_told(&mut self, content: Content, rendered: &Rendered, context: ListenerContext) {
+        if !rendered.said().is_empty() && self.proof.is_told_anew(content) {
+            for content in Self::proven_with(rendered, context) {
+                self.proof.prove(content);
             }
         }
     }
@@ -88,12 +96,12 @@ impl Line {
         let before = self.acknowledged.get(name).map(|form| form.composition.clone()).unwrap_or_default();
         for (content, rendered) in changed(&before, &form.composition) {
             self.proof.prove(content);
-            Self::proven_with(&rendered, form.context).into_iter().for_each(|content| self.proof.prove(content));
-            keys.extend(rendered.said().iter().map(|said| said.policy.clone()));
-            keys.insert(rendered.route.key.clone());
+            self.prove_told(content, &rendered, form.context);
+            let behind = rendered.said().iter().map(|said| &said.policy).chain([&rendered.route.key]);
+            keys.extend(behind.filter(|key| self.unpromoted.contains(*key)).cloned());
         }
-        keys.extend(form.said.iter().map(|said| said.policy.clone()));
-        keys.retain(|key| self.unpromoted.contains(key));
+        let policies = form.said.iter().map(|said| &said.policy);
+        keys.extend(policies.filter(|key| self.unpromoted.contains(*key)).cloned());
         form.said.iter().for_each(|said| self.proof.prove(said.content));
         if let Some(forms) = self.forms.get_mut(name)
             && let Some(at) = forms.iter().position(|form| form.version == version)

@@ -15,6 +15,8 @@ pub(crate) const CONTENTS_MAX: usize = 400_000;
 pub(crate) struct Proof {
     proven: HashSet<Content>,
     tried: HashSet<Content>,
+    /// Routes with policies of which it is noted what they prove beside themselves.
+    told: HashSet<Content>,
     /// Resources as a whole that the probe took.
     versions: HashSet<Version>,
     /// Clusters that an Envoy of the fleet took, perhaps on trial: it is not sent them again.
@@ -46,6 +48,14 @@ impl Proof {
     pub(crate) fn prove(&mut self, content: Content) {
         self.tried.remove(&content);
         self.proven.insert(content);
+    }
+
+    /// Is it asked for the first time what this content proves beside itself?
+    pub(crate) fn is_told_anew(&mut self, content: Content) -> bool {
+        if self.told.len() >= CONTENTS_MAX {
+            self.told.clear();
+        }
+        self.told.insert(content)
     }
 
     /// An Envoy of the fleet acknowledged this cluster.

@@ -109,3 +109,46 @@ fn nothing_is_told_of_a_gateway_that_is_not_known() {
     let key = holdfast_graph::ObjectKey::new("g", "K", "n", "o");
     assert!(super::condition(&FallbackReport::default(), &key, "n/g").is_none());
 }
+
+#[test]
+fn below_a_closed_gateway_all_of_it_is_told() {
+    let mut scene = Scene::new(last_valid(), envoys());
+    scene.apply(
+        "apiVersion: gateway.kgateway.dev/v1alpha1
+kind: TrafficPolicy
+metadata: {name: guard, namespace: infra, uid: policy-1, generation: 1}
+spec:
+  targetRefs:
+  - {group: gateway.networking.k8s.io, kind: Gateway, name: public}
+  - {group: gateway.networking.k8s.io, kind: Gateway, name: pubic}
+  timeouts: {request: soon}
+  basicAuth: {secretRef: {name: users}}
+",
+    );
+    let both = ["soon", "Secret infra/users does not exist"];
+    has(&conditions(&scene, "public"), "Accepted=False GatewayReplaced: TrafficPolicy infra/guard: ", &both);
+    has(
+        &conditions(&scene, "public"),
+        "holdfast.dev/Fallback=True Replaced: listeners[http] answers 500; because",
+        &both,
+    );
+    has(
+        &conditions(&scene, "cart"),
+        "holdfast.dev/Fallback=True Replaced: listener http of Gateway infra/public",
+        &both,
+    );
+    let statuses = scene.engine.statuses();
+    let status = &statuses.iter().find(|status| *status.object.name == *"guard").unwrap().status;
+    let ancestors = status["ancestors"].as_array().unwrap();
+    assert_eq!(ancestors.len(), 2, "{status}");
+    let text = |ancestor: usize, condition: usize| {
+        let condition = &ancestors[ancestor]["conditions"][condition];
+        assert_eq!(condition["observedGeneration"], 1);
+        let text = |field: &str| condition[field].as_str().unwrap().to_owned();
+        format!("{}={} {}: {}", text("type"), text("status"), text("reason"), text("message"))
+    };
+    let told = text(0, 0);
+    assert!(told.starts_with("Accepted=False Invalid: ") && both.iter().all(|fault| told.contains(fault)), "{told}");
+    assert!(text(0, 1).starts_with("Attached=False Pending"));
+    assert!(text(1, 1).starts_with("Attached=False TargetNotFound: Gateway infra/pubic does not exist"));
+}

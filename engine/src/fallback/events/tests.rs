@@ -1,5 +1,7 @@
 //! What is told while engines are driven: objects come in, played Envoys refuse words.
 
+mod policies;
+
 use super::*;
 use crate::fallback::survey::tests::{Scene, envoys, exact, filtered, last_valid, route};
 use crate::settings::Fallback;

@@ -87,7 +87,7 @@ fn extension<'a>(
         Some(Body::GatewayExtension(extension)) => {
             reading.read_from(&key);
             for unread in &extension.unread {
-                reading.wrong_extension(&field, &key, format!("{}: {}", unread.field, unread.message));
+                reading.unread_extension(&field, &key, &format!("{}: {}", unread.field, unread.message));
             }
             extension.unread.is_empty().then_some((key, &**extension))
         }

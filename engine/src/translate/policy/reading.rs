@@ -31,12 +31,25 @@ pub(super) struct Reading<'r, 'a> {
     blamed: Blamed,
     /// Faults that are theirs.
     of_others: usize,
+    /// The same as they are told of the extensions.
+    of_extensions: Vec<Fault>,
 }
 
 impl<'r, 'a> Reading<'r, 'a> {
     pub(super) fn new(key: &'r ObjectKey, settings: &'r Settings, reader: &'r mut Reader<'a>) -> Self {
         let (pieces, faults, told, secrets) = (Pieces::new(), Vec::new(), Vec::new(), Vec::new());
-        Self { key, settings, reader, pieces, faults, told, secrets, blamed: Blamed::new(), of_others: 0 }
+        Self {
+            key,
+            settings,
+            reader,
+            pieces,
+            faults,
+            told,
+            secrets,
+            blamed: Blamed::new(),
+            of_others: 0,
+            of_extensions: Vec::new(),
+        }
     }
 
     /// What a field says.
@@ -75,7 +88,7 @@ impl<'r, 'a> Reading<'r, 'a> {
 
     /// The content of an extension that a field names cannot be used; `message` begins with its field.
     pub(super) fn wrong_extension(&mut self, field: impl Into<String>, extension: &ObjectKey, message: impl Display) {
-        self.blame(extension, Class::Invalid, &message);
+        self.blame(extension, Class::Invalid, "Invalid", &message.to_string());
         self.invalid(field, format!("GatewayExtension {}: {message}", extension.namespaced_name()));
     }
 
@@ -87,11 +100,23 @@ impl<'r, 'a> Reading<'r, 'a> {
         reason: &'static str,
         message: impl Display,
     ) {
-        self.blame(extension, Class::Referential, &message);
+        self.blame(extension, Class::Referential, reason, &message.to_string());
         self.missing(field, reason, format!("GatewayExtension {}: {message}", extension.namespaced_name()));
     }
 
-    fn blame(&mut self, extension: &ObjectKey, class: Class, message: &impl Display) {
+    fn blame(&mut self, extension: &ObjectKey, class: Class, reason: &'static str, message: &str) {
+        let (field, told) = message.split_once(": ").unwrap_or(("spec", message));
+        self.of_extensions.push(Fault::new(extension, class, field, reason, told));
+        self.note_blame(extension, class, message);
+    }
+
+    /// What could not be read of an extension that a field names; decoding has told it.
+    pub(super) fn unread_extension(&mut self, field: impl Into<String>, extension: &ObjectKey, message: &str) {
+        self.note_blame(extension, Class::Invalid, message);
+        self.invalid(field, format!("GatewayExtension {}: {message}", extension.namespaced_name()));
+    }
+
+    fn note_blame(&mut self, extension: &ObjectKey, class: Class, message: &str) {
         let (known, told) = self.blamed.entry(extension.clone()).or_insert((class, String::new()));
         *known = if class == Class::Invalid { class } else { *known };
         let separator = if told.is_empty() { "" } else { "; " };
@@ -176,6 +201,7 @@ impl<'r, 'a> Reading<'r, 'a> {
         let class = if invalid { Class::Invalid } else { Class::Referential };
         let message = all.iter().map(|(_, message)| &**message).collect::<Vec<_>>().join("; ");
         let unenforceable = (!all.is_empty()).then(|| Unenforceable { class, message: message.into() });
+        self.faults.append(&mut self.of_extensions);
         self.faults.sort_unstable();
         self.secrets.sort_unstable();
         self.secrets.dedup();

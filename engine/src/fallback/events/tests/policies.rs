@@ -1,0 +1,84 @@
+//! What is told of policies, and of what they close.
+
+use super::{Teller, check, last_valid};
+use crate::settings::Fallback;
+
+fn policy(namespace: &str, kind: &str, name: &str, says: &str, generation: i64) -> String {
+    format!(
+        "apiVersion: gateway.kgateway.dev/v1alpha1
+kind: TrafficPolicy
+metadata: {{name: guard, namespace: {namespace}, uid: policy-1, generation: {generation}}}
+spec:
+  targetRefs: [{{group: gateway.networking.k8s.io, kind: {kind}, name: {name}}}]
+  {says}
+"
+    )
+}
+
+fn header(value: &str) -> String {
+    format!("headerModifiers: {{request: {{set: [{{name: x-guard, value: {value}}}]}}}}")
+}
+
+const USERS: &str = "apiVersion: v1
+kind: Secret
+metadata: {name: users, namespace: infra, uid: secret-1}
+stringData: {.htpasswd: \"alice:{SHA}d95o2uzYI7q7tY7bHI4U1xBug7s=\"}
+";
+
+#[test]
+fn a_gateway_that_a_policy_closes_for_want_of_a_secret() {
+    let mut teller = Teller::new(last_valid());
+    let why = "spec.basicAuth.secretRef: Secret infra/users does not exist";
+    let because = format!("because of gateway.kgateway.dev/TrafficPolicy:infra/guard: {why}");
+    let told = teller.apply(&policy("infra", "Gateway", "public", "basicAuth: {secretRef: {name: users}}", 1));
+    check(
+        &told,
+        &[
+            &format!("Warning ConfigurationTranslationFailed TrafficPolicy/guard: {why}"),
+            &format!("Warning Replaced Gateway/public: listeners[http] answers 500; {because}"),
+            &format!("Warning Replaced HTTPRoute/cart: it answers 500; {because}"),
+            "Normal FallbackConfigurationSucceeded controller: successfully applied fallback configuration to \
+             infra/public: 1 broken, 0 backfilled, 2 replaced, 0 excluded",
+        ],
+    );
+    assert_eq!(teller.told(), Vec::<String>::new(), "nothing is told twice");
+    check(
+        &teller.apply(USERS),
+        &[
+            "Normal Recovered TrafficPolicy/guard: it is current again",
+            "Normal Recovered Gateway/public: it is current again",
+            "Normal Recovered HTTPRoute/cart: it is current again",
+            "Normal ConfigurationSucceeded controller: successfully applied configuration to infra/public",
+        ],
+    );
+}
+
+#[test]
+fn a_policy_that_envoy_refuses_is_told_and_not_the_route_below() {
+    let mut teller = Teller::new(Fallback { isolate: true, ..Fallback::default() });
+    teller.apply(&policy("shop", "HTTPRoute", "cart", &header("fine"), 1));
+    let told = teller.apply(&policy("shop", "HTTPRoute", "cart", &header("/refused"), 2));
+    let refused: Vec<&String> = told.iter().filter(|line| line.contains("ApplyFailed TrafficPolicy/guard")).collect();
+    assert!(refused.len() == 1 && refused[0].contains("spec.headerModifiers: missing ]: ["), "{told:#?}");
+    assert!(told.iter().any(|line| line.starts_with("Warning Replaced HTTPRoute/cart: rules[0] answers 404")));
+    assert!(!told.iter().any(|line| line.contains("ApplyFailed HTTPRoute")), "{told:#?}");
+    let told = teller.apply(&policy("shop", "HTTPRoute", "cart", &header("better"), 3));
+    check(
+        &told,
+        &[
+            "Normal Recovered TrafficPolicy/guard: it is current again",
+            "Normal Recovered HTTPRoute/cart: it is current again",
+            "Normal ConfigurationSucceeded controller: successfully applied configuration to infra/public",
+        ],
+    );
+}
+
+#[test]
+fn a_policy_of_which_the_last_valid_version_holds() {
+    let mut teller = Teller::new(last_valid());
+    teller.apply(&policy("shop", "HTTPRoute", "cart", &header("fine"), 1));
+    let told = teller.apply(&policy("shop", "HTTPRoute", "cart", &header("/refused"), 2));
+    let backfilled = "Warning Backfilled TrafficPolicy/guard: serving generation 1 (last valid, since ";
+    assert!(told.iter().any(|line| line.starts_with(backfilled)), "{told:#?}");
+    assert!(!told.iter().any(|line| line.contains("HTTPRoute")), "{told:#?}");
+}
