@@ -19,6 +19,7 @@ use crate::snapshot::ObjectSnapshot;
 use crate::translate::Translator;
 use crate::translate::overlay::{Closing, Manner, Overlay};
 use crate::translate::policy::PolicyPlan;
+use crate::translate::policy::level::LevelPlan;
 use crate::translate::proxy::is_proxy;
 use crate::translate::route::RoutePlan;
 use crate::translate::rule::Replaced;
@@ -229,6 +230,21 @@ impl World<'_> {
         self.translator.route(key).is_some_and(|plan| !plan.policies.is_empty())
     }
 
+    /// Do policies say something to a listener of the Gateway (`listeners[http]`)?
+    fn has_policies(&self, section: &str) -> bool {
+        let Some(name) = section.strip_prefix("listeners[").and_then(|rest| rest.strip_suffix(']')) else {
+            return false;
+        };
+        let listeners = self.translator.gateway(self.gateway).into_iter().flat_map(|plan| plan.all());
+        let levels = self.translator.levels(self.gateway);
+        listeners.into_iter().filter(|listener| *listener.name == *name).any(|listener| {
+            let said = |levels: &Arc<LevelPlan>| {
+                levels.listeners.contains_key(&listener.name) || levels.tables.contains_key(&listener.table())
+            };
+            levels.is_some_and(said)
+        })
+    }
+
     /// References of its rules that a plan finds nobody for.
     fn unresolved(plan: &RoutePlan) -> usize {
         plan.faults.iter().filter(|fault| fault.class == Class::Referential).count()
@@ -292,9 +308,10 @@ impl holdfast_graph::World for World<'_> {
     fn can_replace(&self, node: &Node) -> bool {
         // Where everything is held, what is new was no part of the last valid configuration.
         let is_new = self.held.is_some() && self.last_valid.of(&node.key, None).next().is_none();
-        if node.key == *self.gateway {
-            // Of a chain that is refused nothing is left; what a policy closes is answered.
-            return !is_new && !self.quarantine.of(&node.key).any(|(_, verdict)| verdict.node == *node);
+        // Of a chain that is refused nothing is left; what a policy closes is answered.
+        let is_refused = || self.quarantine.of(&node.key).any(|(_, verdict)| verdict.node == *node);
+        if node.key == *self.gateway && self.has_policies(&node.section) && !is_refused() {
+            return !is_new;
         }
         !is_new && (node.section.is_empty() || self.manner(node) != Manner::LeftOut)
     }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use envoy_types::pb::envoy::config::route::v3::RouteConfiguration;
-use holdfast_engine::engine::Engine;
+use holdfast_engine::engine::{Engine, Event};
 use holdfast_engine::testing::lines::{LineSeen, lines};
-use holdfast_graph::Step;
+use holdfast_graph::{ObjectKey, Step};
 use holdfast_xds::{ResourceType, Snapshot};
 use prost::Message;
 
@@ -114,6 +114,10 @@ fn accounted(
     let waits = engine.objects().iter().any(|object| {
         matches!(object.body, holdfast_engine::apis::Body::TrafficPolicy(_)) && !stage.objects.contains_key(&object.key)
     });
+    // Of one that cannot be read any more who reads anew does not know what it was attached to.
+    let unread =
+        |(key, event): (&ObjectKey, &Event)| matches!(event, Event::Unusable(..)) && &*key.kind == "TrafficPolicy";
+    let waits = waits || stage.objects.iter().any(unread);
     let held = waits || line.held_as_a_whole || line.alone.contains(&envoy.id.node) || line.busy;
     for (name, resource) in wanted.of(ResourceType::Route) {
         if held || line.held.contains(&**name) {
@@ -160,7 +164,8 @@ fn routes(body: &[u8]) -> BTreeMap<String, Vec<u8>> {
 fn decisions(stage: &Stage, line: &LineSeen, wrong: &mut Vec<String>) {
     let broken: BTreeSet<_> = line.broken.keys().map(|node| &node.key).collect();
     for (node, decided) in &line.decided {
-        if !stage.objects.contains_key(&node.key) {
+        let waits = &*node.key.kind == "TrafficPolicy" && stage.knows(&node.key);
+        if !stage.objects.contains_key(&node.key) && !waits {
             wrong.push(format!("{} is {} and does not exist", name(&node.key), decided.step));
         }
         if decided.causes.is_empty() || decided.causes.iter().any(|cause| !broken.contains(cause)) {
