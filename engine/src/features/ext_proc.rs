@@ -147,8 +147,7 @@ impl ProcessingService {
                 flaws.push(Flaw::new(format!("{field}[{index}]"), message));
             }
         }
-        for (field, time) in
-            [("messageTimeout", self.message_timeout), ("maxMessageTimeout", self.message_timeout_max)]
+        for (field, time) in [("messageTimeout", self.message_timeout), ("maxMessageTimeout", self.message_timeout_max)]
         {
             if time.is_some_and(|time| time > TIMEOUT_MAX) {
                 flaws.push(Flaw::new(field, "must not be longer than 1h"));

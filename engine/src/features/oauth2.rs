@@ -15,9 +15,7 @@ use envoy_types::pb::envoy::config::core::v3::data_source::Specifier;
 use envoy_types::pb::envoy::config::route::v3::FilterConfig;
 use envoy_types::pb::envoy::extensions::filters::http::oauth2::v3 as envoy;
 use envoy_types::pb::envoy::extensions::filters::http::oauth2::v3::cookie_config::SameSite as EnvoySameSite;
-use envoy_types::pb::envoy::extensions::filters::http::oauth2::v3::o_auth2_credentials::{
-    CookieNames, TokenFormation,
-};
+use envoy_types::pb::envoy::extensions::filters::http::oauth2::v3::o_auth2_credentials::{CookieNames, TokenFormation};
 use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::secret::Type;
 use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::{GenericSecret, SdsSecretConfig, Secret};
 use envoy_types::pb::envoy::r#type::matcher::v3::path_matcher::Rule;
@@ -254,9 +252,8 @@ impl Cookies {
     }
 
     fn encode(&self) -> envoy::CookieConfigs {
-        let cookie = |same_site: EnvoySameSite| {
-            Some(envoy::CookieConfig { same_site: same_site.into(), ..Default::default() })
-        };
+        let cookie =
+            |same_site: EnvoySameSite| Some(envoy::CookieConfig { same_site: same_site.into(), ..Default::default() });
         let (own, while_logging_in) = match self.same_site {
             SameSite::Lax => (EnvoySameSite::Lax, EnvoySameSite::Lax),
             // Users come back by a link of another site: nobody could log in without these.
@@ -302,7 +299,8 @@ pub fn check_https(uri: &str) -> Result<(), &'static str> {
     let rest = uri.strip_prefix("https://").ok_or(WRONG)?;
     let (authority, tail) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
     let (host, port) = authority.split_once(':').unwrap_or((authority, "443"));
-    if check::host::precise_hostname(&host.to_ascii_lowercase()).is_err() && host.parse::<std::net::Ipv4Addr>().is_err() {
+    if check::host::precise_hostname(&host.to_ascii_lowercase()).is_err() && host.parse::<std::net::Ipv4Addr>().is_err()
+    {
         return Err(WRONG);
     }
     if !port.parse::<u16>().is_ok_and(|port| port > 0) {
@@ -380,7 +378,9 @@ mod tests {
         for fine in ["https://a.example/x", "https://A.example:8443", "https://a/b?c=d%20", "https://10.0.0.1/t"] {
             assert_eq!(check_https(fine), Ok(()), "{fine}");
         }
-        for wrong in ["http://a/b", "https:///b", "https://a:0/", "https://a:x/", "https://a/b c", "https://a/\u{e9}", ""] {
+        for wrong in
+            ["http://a/b", "https:///b", "https://a:0/", "https://a:x/", "https://a/b c", "https://a/\u{e9}", ""]
+        {
             assert!(check_https(wrong).is_err(), "{wrong}");
         }
     }

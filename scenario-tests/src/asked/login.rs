@@ -46,7 +46,8 @@ impl LoginServer {
             let tokens = makes.token("shop").ok().zip(makes.token("users").ok()).filter(|_| good);
             let (status, answer) = match tokens {
                 Some((access, id)) => {
-                    let tokens = json!({"access_token": access, "id_token": id, "token_type": "Bearer", "expires_in": 3600});
+                    let tokens =
+                        json!({"access_token": access, "id_token": id, "token_type": "Bearer", "expires_in": 3600});
                     (StatusCode::OK, tokens)
                 }
                 None => (StatusCode::BAD_REQUEST, json!({"error": "invalid_grant"})),

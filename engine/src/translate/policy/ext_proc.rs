@@ -48,7 +48,8 @@ fn service(reference: &ExtensionRef, reading: &mut Reading<'_, '_>) -> Option<Ar
         // Both leave the route as it is.
         None | Some("FromResponse" | "Retain") => {}
         Some("Clear") => {
-            let message = "cannot be served: a request that changes its route would not meet the filters of the new one";
+            let message =
+                "cannot be served: a request that changes its route would not meet the filters of the new one";
             used.wrong("extProc.routeCacheAction", message);
             return None;
         }

@@ -15,7 +15,9 @@ use crate::apis::kgateway::traffic_policy::{ExtensionRef, TrafficSpec};
 use crate::apis::{Body, scheme};
 use crate::check;
 use crate::features::jwt::{Jwt, JwtFilter, Keys, Provider, Requirement};
-use crate::features::oauth2::{ClientSecret, Cookies, ENTRIES_MAX, Login, OAuth2, SECRET_BYTES_MAX, SameSite, check_https};
+use crate::features::oauth2::{
+    ClientSecret, Cookies, ENTRIES_MAX, Login, OAuth2, SECRET_BYTES_MAX, SameSite, check_https,
+};
 use crate::model::{NamedMatch, ValueMatch};
 use crate::policies::settings::{OAUTH2, Piece};
 use crate::translate::narrow;

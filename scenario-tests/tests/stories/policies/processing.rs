@@ -45,7 +45,8 @@ async fn shown_and_refused(world: World) -> Result<()> {
     ensure!(!server.seen().iter().any(|seen| seen.starts_with("request body")), "it was shown a body");
 
     // What a policy wants shown comes before what is usual.
-    let modes = "extProc: {extensionRef: {name: seen}, processingMode: {requestBodyMode: BUFFERED, responseHeaderMode: SKIP}}";
+    let modes =
+        "extProc: {extensionRef: {name: seen}, processingMode: {requestBodyMode: BUFFERED, responseHeaderMode: SKIP}}";
     world.write("policy.yaml", policy("p", LEVELS[1].0, modes))?;
     let posted = with_word(ask(port)).method(hyper::Method::POST).body("one two");
     let reply = posted.comes_to("responses are not shown", |reply| reply.header(MARK).is_empty()).await?;
@@ -89,8 +90,11 @@ async fn away(world: World) -> Result<()> {
 }
 
 /// Missing, of content that cannot be served, unreadable, and with content that only Envoy refuses.
-const BROKEN: [&str; 3] =
-    ["failOpen: false, routeCacheAction: Clear", "failOpen: perhaps", "failOpen: false, requestAttributes: [\"request.(\"]"];
+const BROKEN: [&str; 3] = [
+    "failOpen: false, routeCacheAction: Clear",
+    "failOpen: perhaps",
+    "failOpen: false, requestAttributes: [\"request.(\"]",
+];
 
 async fn closed_and_healed(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
@@ -102,7 +106,7 @@ async fn closed_and_healed(world: World) -> Result<()> {
     let holdfast = world.run().await?;
     with_word(ask(port)).comes_to_reach("echo").await?;
     let hammers = [Hammer::start([ask(port)]), Hammer::start_kept([ask(port)])];
-    for (target, _) in LEVELS {
+    for (target, _) in LEVELS.into_iter().take(2) {
         world.write("policy.yaml", policy("p", target, POLICY))?;
         with_word(ask(port)).comes_to_reach("echo").await?;
         ask(port).comes_to_answer(403).await?;
