@@ -1,14 +1,19 @@
 //! Services that see requests on their way: shown, marked, refused; away, missing, broken, refused by Envoy, and healed.
 
 use anyhow::{Result, ensure};
+use holdfast_scenario_tests::ask::ask;
 use holdfast_scenario_tests::asked::processing::{ELSEWHERE, MARK, ProcessingServer, REFUSAL, WORD};
 use holdfast_scenario_tests::manifests::{documents, service};
-use holdfast_scenario_tests::{Ask, Hammer, Story, World, ask::ask, stories};
+use holdfast_scenario_tests::{Ask, Hammer, HoldfastOptions, Story, World, stories};
 
 use super::enforced::{LEVELS, ROUTE, policy};
 
 pub(crate) fn stories() -> Vec<Story> {
-    stories!("policies::processing", true, [shown_and_refused, away, closed_and_healed, the_route_stays])
+    stories!(
+        "policies::processing",
+        true,
+        [shown_and_refused, away, closed_and_healed, only_envoy_refuses, the_route_stays]
+    )
 }
 
 const POLICY: &str = "extProc: {extensionRef: {name: seen}}";
@@ -54,10 +59,10 @@ async fn shown_and_refused(world: World) -> Result<()> {
     ensure!(server.seen().contains(&"request body one two".to_owned()), "{:?}", server.seen());
 
     // Switched off by a rule, though the route has it.
-    let off = policy("off", LEVELS[0].0, "extProc: {disable: {}}");
-    world.write("off.yaml", off)?;
+    let none = policy("none", LEVELS[0].0, "extProc: {disable: {}}");
+    world.write("none.yaml", none)?;
     ask(port).comes_to_reach("echo").await?;
-    world.delete("off.yaml")?;
+    world.delete("none.yaml")?;
     ask(port).comes_to_answer(403).await.map(drop)
 }
 
@@ -89,11 +94,11 @@ async fn away(world: World) -> Result<()> {
     ask(port).comes_to_answer(403).await.map(drop)
 }
 
-/// Missing, of content that cannot be served, unreadable, and with content that only Envoy refuses.
+/// Content that cannot be served, that cannot be read, and that nobody knows.
 const BROKEN: [&str; 3] = [
     "failOpen: false, routeCacheAction: Clear",
     "failOpen: perhaps",
-    "failOpen: false, requestAttributes: [\"request.(\"]",
+    "failOpen: false, processingMode: {requestHeaderMode: SOMETIMES}",
 ];
 
 async fn closed_and_healed(world: World) -> Result<()> {
@@ -130,6 +135,31 @@ async fn closed_and_healed(world: World) -> Result<()> {
         hammer.stop_expecting(|shot| !shot.is_ok()).await?;
     }
     Ok(())
+}
+
+/// What the filter says is refused: the rule that asks for it is closed, and nothing else.
+async fn only_envoy_refuses(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let server = ProcessingServer::start().await?;
+    let port = world.gateway()?;
+    let rules = format!(
+        "{ROUTE}\n- name: two\n  matches: [{{path: {{value: /two}}}}]\n  backendRefs: [{{name: echo, port: 8080}}]"
+    );
+    world.route("r", &rules)?;
+    write(&world, &server, "failOpen: false")?;
+    world.write("policy.yaml", policy("p", LEVELS[0].0, POLICY))?;
+    let options = HoldfastOptions::new(&world)?.args(&["--feature-gates", "FallbackConfiguration=true"]);
+    let _holdfast = world.run_with(options).await?;
+    with_word(ask(port)).comes_to_reach("echo").await?;
+    let hammer = Hammer::start([ask(port)]);
+    for _ in 0..3 {
+        write(&world, &server, "failOpen: false, requestAttributes: [\"request.(\"]")?;
+        with_word(ask(port)).comes_to("nobody passes", |reply| reply.pod().is_err()).await?;
+        ask(port).path("/two").comes_to_reach("echo").await?;
+        write(&world, &server, "failOpen: false, requestAttributes: [\"request.path\"]")?;
+        with_word(ask(port)).comes_to_reach("echo").await?;
+    }
+    hammer.stop_expecting(|shot| !shot.is_ok()).await.map(drop)
 }
 
 /// Another route might have other policies, whose filters a request that is on its way has not met.
