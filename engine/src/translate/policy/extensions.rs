@@ -66,7 +66,7 @@ pub(super) fn read(spec: &TrafficSpec, reading: &mut Reading<'_, '_>) {
 }
 
 /// The GatewayExtension that a field names.
-fn extension<'a>(
+pub(super) fn extension<'a>(
     field: &str,
     reference: &ExtensionRef,
     reading: &mut Reading<'_, 'a>,
@@ -100,17 +100,23 @@ fn extension<'a>(
 }
 
 /// A GatewayExtension that a field uses, while it is read.
-struct Used<'u, 'r, 'a> {
-    key: &'u ObjectKey,
+pub(super) struct Used<'u, 'r, 'a> {
+    pub(super) key: &'u ObjectKey,
     /// The field of the policy.
-    field: &'u str,
-    reading: &'u mut Reading<'r, 'a>,
+    pub(super) field: &'u str,
+    pub(super) reading: &'u mut Reading<'r, 'a>,
 }
 
 impl Used<'_, '_, '_> {
-    fn wrong(&mut self, below: &str, message: impl std::fmt::Display) {
+    pub(super) fn wrong(&mut self, below: &str, message: impl std::fmt::Display) {
         let field = format!("spec.{}.extensionRef", self.field);
         self.reading.wrong_extension(field, self.key, format!("spec.{below}: {message}"));
+    }
+
+    /// It is none for the field that names it: that is not its own fault.
+    pub(super) fn misused(&mut self, below: &str, message: &str) {
+        let message = format!("GatewayExtension {}: spec.{below}: {message}", self.key.namespaced_name());
+        self.reading.invalid(format!("spec.{}.extensionRef", self.field), message);
     }
 
     /// Fields that are set and cannot be served.
@@ -120,7 +126,7 @@ impl Used<'_, '_, '_> {
         }
     }
 
-    fn duration(&mut self, below: &str, text: Option<&str>) -> Option<Duration> {
+    pub(super) fn duration(&mut self, below: &str, text: Option<&str>) -> Option<Duration> {
         match text.map(check::duration::duration)? {
             Ok(duration) => Some(duration),
             Err(fault) => {
@@ -131,7 +137,7 @@ impl Used<'_, '_, '_> {
     }
 
     /// Whom it asks.
-    fn remote(&mut self, below: &str, written: Option<&BackendRef>, grpc: bool) -> Option<Remote> {
+    pub(super) fn remote(&mut self, below: &str, written: Option<&BackendRef>, grpc: bool) -> Option<Remote> {
         let Some(written) = written else {
             self.wrong(below, "backendRef must be set");
             return None;
@@ -161,7 +167,7 @@ impl Used<'_, '_, '_> {
         }
     }
 
-    fn grpc(&mut self, below: &str, service: &GrpcService) -> Option<Remote> {
+    pub(super) fn grpc(&mut self, below: &str, service: &GrpcService) -> Option<Remote> {
         self.unserved(&[
             (&format!("{below}.authority"), service.authority.is_some()),
             (&format!("{below}.retry"), service.retry.is_some()),
@@ -179,7 +185,7 @@ fn server(reference: &ExtensionRef, reading: &mut Reading<'_, '_>) -> Option<Arc
     let (key, extension) = extension("extAuth", reference, reading)?;
     let mut used = Used { key: &key, field: "extAuth", reading };
     let Some(written) = &extension.ext_auth else {
-        used.wrong("extAuth", "must be set for a policy's extAuth");
+        used.misused("extAuth", "must be set for a policy's extAuth");
         return None;
     };
     let ExtAuthProvider { grpc_service, http_service, with_request_body, status_on_error, .. } = written;
@@ -247,7 +253,7 @@ fn over_http(service: &HttpService, used: &mut Used<'_, '_, '_>) -> Option<(Remo
 }
 
 /// What a filter is called. One that lets requests pass without an answer must not be taken for one that does not.
-fn name(filter: &str, key: &ObjectKey, fail_open: bool) -> Arc<str> {
+pub(super) fn name(filter: &str, key: &ObjectKey, fail_open: bool) -> Arc<str> {
     let open = if fail_open { "/open" } else { "" };
     format!("{filter}/extension/{}/{}{open}", key.namespace, key.name).into()
 }
@@ -256,7 +262,7 @@ fn jwt(reference: &ExtensionRef, reading: &mut Reading<'_, '_>) -> Option<Jwt> {
     let (key, extension) = extension("jwtAuth", reference, reading)?;
     let mut used = Used { key: &key, field: "jwtAuth", reading };
     let Some(WrittenJwt { validation_mode, providers: written }) = &extension.jwt else {
-        used.wrong("jwt", "must be set for a policy's jwtAuth");
+        used.misused("jwt", "must be set for a policy's jwtAuth");
         return None;
     };
     let allow_missing = match validation_mode.as_deref() {
@@ -388,7 +394,7 @@ fn limit(written: &GlobalRateLimit, reading: &mut Reading<'_, '_>) -> Option<Glo
     let Some(RateLimitProvider { grpc_service: Some(service), domain: Some(domain), fail_open, timeout, .. }) =
         &extension.rate_limit
     else {
-        used.wrong("rateLimit", "must be set, with domain and grpcService, for a policy's rateLimit.global");
+        used.misused("rateLimit", "must be set, with domain and grpcService, for a policy's rateLimit.global");
         return None;
     };
     used.unserved(&[("rateLimit.grpcService.requestTimeout", service.request_timeout.is_some())]);
