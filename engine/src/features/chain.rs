@@ -25,9 +25,9 @@ use envoy_types::pb::envoy::r#type::matcher::v3::{FilterStateMatcher, StringMatc
 use envoy_types::pb::google::protobuf::Any;
 use holdfast_graph::ObjectKey;
 
-use super::ext_auth::{AuthServer, ExtAuth};
-use super::jwt::{Jwt, JwtFilter};
-use super::rate_limit::{GlobalLimit, RateLimitService};
+use super::ext_auth::AuthServer;
+use super::jwt::JwtFilter;
+use super::rate_limit::RateLimitService;
 use super::remote::Remote;
 use crate::encode::any;
 
@@ -86,46 +86,6 @@ impl ChainFilter {
     }
 }
 
-/// What of a route needs a filter in the chain.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Guards {
-    /// Who is asked whether a request may pass.
-    pub ext_auth: Option<ExtAuth>,
-    /// Which token it must have.
-    pub jwt: Option<Jwt>,
-    /// How often such requests may come to all Envoys together.
-    pub rate_limit: Option<GlobalLimit>,
-}
-
-impl Guards {
-    /// Is there none?
-    pub fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
-
-    /// The filters that must be in the chain.
-    pub fn filters(&self) -> Vec<ChainFilter> {
-        let ext_auth = self.ext_auth.iter().map(|auth| ChainFilter::ExtAuth(auth.server.clone()));
-        let jwt = self.jwt.iter().map(|jwt| ChainFilter::Jwt(jwt.filter.clone()));
-        let limit = self.rate_limit.iter().map(|limit| ChainFilter::RateLimit(limit.service.clone()));
-        ext_auth.chain(jwt).chain(limit).collect()
-    }
-
-    /// Envoy's settings of a route, by the names of the filters, the guard's among them.
-    pub(crate) fn encode(&self) -> Vec<(String, Any)> {
-        let filters = self.filters();
-        if filters.is_empty() {
-            return Vec::new();
-        }
-        let names: Vec<&str> = filters.iter().map(ChainFilter::name).collect();
-        let mut settings = vec![(GUARD.to_owned(), any(&demand(&names)))];
-        settings.extend(self.ext_auth.iter().map(|auth| (auth.server.name.to_string(), auth.encode())));
-        settings.extend(self.jwt.iter().map(|jwt| (jwt.filter.name.to_string(), any(&jwt.encode()))));
-        settings.extend(self.rate_limit.iter().map(|limit| (limit.service.name.to_string(), any(&limit.encode()))));
-        settings
-    }
-}
-
 /// The filters of a chain, each name once. Of two that differ and have one name neither is there: the guard refuses
 /// what asks for them, until they agree.
 pub(crate) fn agreed<'a>(filters: impl IntoIterator<Item = &'a ChainFilter>) -> Vec<ChainFilter> {
@@ -141,8 +101,8 @@ pub(crate) fn agreed<'a>(filters: impl IntoIterator<Item = &'a ChainFilter>) -> 
     agreed
 }
 
-/// What the guard demands for a route: that the chain names all of these filters.
-fn demand(filters: &[&str]) -> RbacPerRoute {
+/// What the guard demands: that the chain names all of these filters.
+pub(crate) fn demand(filters: &[&str]) -> RbacPerRoute {
     let named = |name: &&str| Principal {
         identifier: Some(Identifier::FilterState(FilterStateMatcher {
             key: NAMES.into(),
@@ -193,8 +153,6 @@ pub(crate) fn naming(filters: &[ChainFilter]) -> SetFilterState {
 
 #[cfg(test)]
 mod tests {
-    use prost::Message;
-
     use super::*;
     use crate::features::ext_auth::Spoken;
     use crate::features::remote::{DnsHost, Family};
@@ -221,18 +179,5 @@ mod tests {
             .map(|(name, fail_open)| ChainFilter::ExtAuth(server(name, fail_open)));
         assert_eq!(agreed([&b, &a, &b]), [a.clone(), b.clone()]);
         assert_eq!(agreed([&b, &a, &laxer, &b]), [a]);
-    }
-
-    #[test]
-    fn a_route_demands_each_of_its_filters() {
-        let context = (0..20).map(|number| (format!("key-{number}"), "value".to_owned())).collect();
-        let guards = Guards { ext_auth: Some(ExtAuth { server: server("a", false), context }), ..Guards::default() };
-        let settings = guards.encode();
-        assert_eq!(settings.iter().map(|(name, _)| &**name).collect::<Vec<_>>(), [GUARD, "a"]);
-        // Equal content is equal bytes, also of maps.
-        assert_eq!(settings, guards.encode());
-        let demanded = RbacPerRoute::decode(&settings[0].1.value[..]).unwrap_or_default();
-        assert!(format!("{demanded:?}").contains("|a|"));
-        assert!(Guards::default().encode().is_empty());
     }
 }

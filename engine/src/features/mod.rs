@@ -16,6 +16,7 @@ pub mod csrf;
 pub mod ext_auth;
 pub mod fault_injection;
 pub mod filters;
+pub mod guards;
 pub mod hash;
 pub mod header_mutation;
 pub mod headers;

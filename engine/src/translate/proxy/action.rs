@@ -11,9 +11,9 @@ use super::{cookies, headers, limits, policy, service, upstream};
 use crate::apis::contour::route::{DirectResponsePolicy, RequestRedirectPolicy, Route};
 use crate::check;
 use crate::fault::Class;
-use crate::features::chain::Guards;
 use crate::features::cookies::CookieRewrite;
 use crate::features::cors::Cors;
+use crate::features::guards::Guards;
 use crate::features::headers::HeaderEdits;
 use crate::features::ip_filter::IpFilter;
 use crate::features::local_rate_limit::LocalRateLimit;
@@ -264,7 +264,7 @@ fn guards(
         let message = "permitInsecure has no effect: authorization and tokens are served with TLS only";
         context.warn("permitInsecure", "SpecError", "IgnoredField", message);
     }
-    Ok(Guards { ext_auth, jwt, rate_limit })
+    Ok(Guards { ext_auth, jwt, rate_limit, ..Guards::default() })
 }
 
 fn replacement(context: &mut Context<'_, '_>, route: &Route) -> Result<Option<Arc<str>>, Trouble> {
