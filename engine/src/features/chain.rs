@@ -154,6 +154,7 @@ pub(crate) fn naming(filters: &[ChainFilter]) -> SetFilterState {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::features::asking::Asking;
     use crate::features::ext_auth::Spoken;
     use crate::features::remote::{DnsHost, Family};
 
@@ -163,6 +164,7 @@ mod tests {
             name: name.into(),
             owners: vec![],
             remote: Remote::Host(Arc::new(remote)),
+            asking: Asking::default(),
             spoken: Spoken::Grpc,
             timeout: std::time::Duration::from_secs(1),
             fail_open,
@@ -170,6 +172,7 @@ mod tests {
             headers: vec![],
             may_reroute: false,
             status_on_error: None,
+            stat_prefix: None,
         })
     }
 

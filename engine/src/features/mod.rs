@@ -5,6 +5,7 @@
 
 pub mod acl;
 pub mod api_key_auth;
+pub mod asking;
 pub mod basic_auth;
 pub mod buffer;
 pub mod chain;

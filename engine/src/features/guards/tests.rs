@@ -8,6 +8,7 @@ use envoy_types::pb::envoy::extensions::filters::http::rbac::v3::RbacPerRoute;
 use prost::{Message, Name};
 
 use super::*;
+use crate::features::asking::Asking;
 use crate::features::ext_auth::{AuthServer, Spoken};
 use crate::features::jwt::{JwtFilter, Requirement};
 use crate::features::remote::{DnsHost, Family, Remote};
@@ -18,6 +19,7 @@ fn server(name: &str) -> Arc<AuthServer> {
         name: name.into(),
         owners: vec![],
         remote: Remote::Host(Arc::new(remote)),
+        asking: Asking::default(),
         spoken: Spoken::Grpc,
         timeout: std::time::Duration::from_secs(1),
         fail_open: false,
@@ -25,11 +27,12 @@ fn server(name: &str) -> Arc<AuthServer> {
         headers: vec![],
         may_reroute: false,
         status_on_error: None,
+        stat_prefix: None,
     })
 }
 
 fn asks(name: &str) -> Guards {
-    let auth = ExtAuth { server: server(name), context: BTreeMap::new() };
+    let auth = ExtAuth { server: server(name), context: BTreeMap::new(), body: None };
     Guards { ext_auth: Some(auth), ..Guards::default() }
 }
 
@@ -64,7 +67,7 @@ fn told(guards: &Guards) -> Vec<String> {
 #[test]
 fn alone_it_demands_each_of_its_filters() {
     let context = (0..20).map(|number| (format!("key-{number}"), "value".to_owned())).collect();
-    let auth = ExtAuth { server: server("a"), context };
+    let auth = ExtAuth { server: server("a"), context, body: None };
     let guards = Guards { ext_auth: Some(auth), ..token("t") };
     assert_eq!(told(&guards), ["guard: a t", "a", "t"]);
     // Equal content is equal bytes, also of maps.
