@@ -249,6 +249,8 @@ pub fn check_keys(text: &[u8]) -> Result<Arc<str>, String> {
     let not_jwks = || "it is no JSON Web Key Set".to_owned();
     let text = std::str::from_utf8(text).map_err(|_| not_jwks())?;
     let document: serde_json::Value = serde_json::from_str(text).map_err(|_| not_jwks())?;
+    // One key alone is a set of one.
+    let document = if document.get("kty").is_some() { serde_json::json!({ "keys": [document] }) } else { document };
     let keys = document.get("keys").and_then(serde_json::Value::as_array).ok_or_else(not_jwks)?;
     if keys.is_empty() {
         return Err("it has no keys".into());
@@ -270,7 +272,9 @@ pub fn check_keys(text: &[u8]) -> Result<Arc<str>, String> {
             return Err(format!("keys[{index}] lacks parts of a public key"));
         }
     }
-    Ok(text.into())
+    // As it is written, but for one that is a set only now.
+    let is_set = text.parse::<serde_json::Value>().is_ok_and(|written| written == document);
+    Ok(if is_set { text.into() } else { document.to_string().into() })
 }
 
 #[cfg(test)]

@@ -20,10 +20,8 @@ use crate::policies::settings::Piece;
 
 /// How long fetching keys may take.
 const KEYS_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long keys may be kept: Envoy takes less than 9,000,000 s.
+/// How long keys may be kept, and how long a fetch that failed may rest: Envoy takes less than 9,000,000 s.
 const KEPT: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(2499 * 3600);
-/// How long may pass until a fetch that failed is tried again.
-const REFETCH_MAX: Duration = Duration::from_secs(2499 * 3600);
 /// The entry of a ConfigMap that holds keys.
 const KEYS_ENTRY: &str = "jwks";
 
@@ -186,7 +184,7 @@ fn fetching(field: &str, remote: &RemoteJwks, used: &mut Used<'_, '_, '_>) -> Op
     if let Some(ahead) = &remote.async_fetch {
         let below = format!("{field}.asyncFetch.failedRefetchDuration");
         let pause = used.duration(&below, ahead.failed_refetch_duration.as_deref());
-        if pause.is_some_and(|pause| pause.is_zero() || pause > REFETCH_MAX) {
+        if pause.is_some_and(|pause| !KEPT.contains(&pause)) {
             used.wrong(&below, "goes from 1ms to 2499h");
             return None;
         }
