@@ -105,7 +105,7 @@ async fn asked_again(world: World) -> Result<()> {
             format!("extAuth: {{grpcService: {{backendRef: {{name: auth, port: 8080}}, requestTimeout: 5s{retry}}}}}");
         world.write("auth.yaml", extension("auth", server.address(), &spec))
     };
-    with(", retry: {attempts: 2, backoff: {baseInterval: 1ms, maxInterval: 2ms}}")?;
+    with(", retry: {attempts: 5, backoff: {baseInterval: 1ms, maxInterval: 2ms}}")?;
     world.write("policy.yaml", policy("p", GATEWAY, "extAuth: {extensionRef: {name: auth}}"))?;
     let _holdfast = world.run().await?;
     word(ask(port)).comes_to_reach("echo").await?;
