@@ -24,9 +24,12 @@ use envoy_types::pb::envoy::r#type::matcher::v3::string_matcher::MatchPattern;
 use envoy_types::pb::envoy::r#type::matcher::v3::{FilterStateMatcher, StringMatcher};
 use envoy_types::pb::google::protobuf::Any;
 use holdfast_graph::ObjectKey;
+use holdfast_xds::Resource;
 
 use super::ext_auth::AuthServer;
+use super::ext_proc::{Place, ProcessingService};
 use super::jwt::JwtFilter;
+use super::oauth2::Login;
 use super::rate_limit::RateLimitService;
 use super::remote::Remote;
 use crate::encode::any;
@@ -41,10 +44,14 @@ pub(crate) const NAMES: &str = "holdfast.filters";
 pub enum ChainFilter {
     /// Somebody is asked whether a request may pass.
     ExtAuth(Arc<AuthServer>),
+    /// Users log in elsewhere.
+    OAuth2(Arc<Login>),
     /// Tokens.
     Jwt(Arc<JwtFilter>),
     /// Limits that all Envoys share.
     RateLimit(Arc<RateLimitService>),
+    /// Somebody sees requests and responses on their way, and may change or refuse them.
+    ExtProc(Arc<ProcessingService>),
 }
 
 impl ChainFilter {
@@ -54,7 +61,14 @@ impl ChainFilter {
             ChainFilter::ExtAuth(server) => &server.name,
             ChainFilter::Jwt(filter) => &filter.name,
             ChainFilter::RateLimit(service) => &service.name,
+            ChainFilter::OAuth2(login) => &login.name,
+            ChainFilter::ExtProc(service) => &service.name,
         }
+    }
+
+    /// Where it stands, of those that do not all stand together.
+    pub(crate) fn place(&self) -> Option<Place> {
+        if let ChainFilter::ExtProc(service) = self { Some(service.place) } else { None }
     }
 
     /// Whom it asks.
@@ -63,6 +77,8 @@ impl ChainFilter {
             ChainFilter::ExtAuth(server) => vec![&server.remote],
             ChainFilter::Jwt(filter) => filter.remotes(),
             ChainFilter::RateLimit(service) => vec![&service.remote],
+            ChainFilter::OAuth2(login) => vec![&login.remote],
+            ChainFilter::ExtProc(service) => vec![&service.remote],
         }
     }
 
@@ -72,7 +88,14 @@ impl ChainFilter {
             ChainFilter::ExtAuth(server) => &server.owners,
             ChainFilter::Jwt(filter) => &filter.owners,
             ChainFilter::RateLimit(service) => &service.owners,
+            ChainFilter::OAuth2(login) => std::slice::from_ref(&login.owner),
+            ChainFilter::ExtProc(service) => &service.owners,
         }
+    }
+
+    /// What Envoy needs for it to know in secret.
+    pub(crate) fn secrets(&self) -> Vec<Resource> {
+        if let ChainFilter::OAuth2(login) = self { login.secrets().into() } else { Vec::new() }
     }
 
     /// Envoy's form, and whether it does nothing unless a route says so.
@@ -82,6 +105,8 @@ impl ChainFilter {
             // Without settings of a route these two let everything pass.
             ChainFilter::Jwt(filter) => (filter.encode(), false),
             ChainFilter::RateLimit(service) => (any(&service.encode()), false),
+            ChainFilter::OAuth2(login) => (any(&login.encode()), true),
+            ChainFilter::ExtProc(service) => (any(&service.encode()), true),
         }
     }
 }

@@ -13,7 +13,9 @@ use envoy_types::pb::google::protobuf::Any;
 
 use super::chain::{ChainFilter, GUARD, demand};
 use super::ext_auth::ExtAuth;
+use super::ext_proc::ExtProc;
 use super::jwt::Jwt;
+use super::oauth2::OAuth2;
 use super::rate_limit::GlobalLimit;
 use crate::encode::any;
 
@@ -26,6 +28,10 @@ pub enum Kind {
     Jwt,
     /// Limits that all Envoys share.
     RateLimit,
+    /// Somebody sees requests and responses on their way.
+    ExtProc,
+    /// Users log in elsewhere.
+    OAuth2,
 }
 
 /// What is said at one place.
@@ -37,6 +43,10 @@ pub struct Guards {
     pub jwt: Option<Jwt>,
     /// How often such requests may come to all Envoys together.
     pub rate_limit: Option<GlobalLimit>,
+    /// Who sees them on their way.
+    pub ext_proc: Option<ExtProc>,
+    /// Where users must have logged in.
+    pub oauth2: Option<Arc<OAuth2>>,
     /// What is switched off here, whatever is said further away.
     pub off: BTreeSet<Kind>,
     /// What stands further away, as it is here.
@@ -55,8 +65,13 @@ pub(crate) struct Above {
 impl Guards {
     /// Is nothing said?
     pub fn is_empty(&self) -> bool {
-        let Self { ext_auth, jwt, rate_limit, off, above: _ } = self;
-        ext_auth.is_none() && jwt.is_none() && rate_limit.is_none() && off.is_empty()
+        let Self { ext_auth, jwt, rate_limit, ext_proc, oauth2, off, above: _ } = self;
+        ext_auth.is_none()
+            && jwt.is_none()
+            && rate_limit.is_none()
+            && ext_proc.is_none()
+            && oauth2.is_none()
+            && off.is_empty()
     }
 
     /// The filters that must be in the chain for it.
@@ -106,8 +121,10 @@ impl Guards {
         settings.extend(demanded.map(|demanded| (GUARD.to_owned(), demanded)));
         settings.extend(self.above.replaced.iter().map(|name| (name.to_string(), off())));
         settings.extend(self.ext_auth.iter().map(|auth| (auth.server.name.to_string(), auth.encode())));
-        settings.extend(self.jwt.iter().map(|jwt| (jwt.filter.name.to_string(), any(&jwt.encode()))));
+        settings.extend(self.oauth2.iter().map(|oauth2| (oauth2.login.name.to_string(), any(&oauth2.encode()))));
+        settings.extend(self.tokens().chain(&self.jwt).map(|jwt| (jwt.filter.name.to_string(), any(&jwt.encode()))));
         settings.extend(self.rate_limit.iter().map(|limit| (limit.service.name.to_string(), any(&limit.encode()))));
+        settings.extend(self.ext_proc.iter().map(|shown| (shown.service.name.to_string(), any(&shown.encode()))));
         settings
     }
 
@@ -117,7 +134,16 @@ impl Guards {
         let jwt = self.jwt.iter().map(|jwt| (Kind::Jwt, ChainFilter::Jwt(jwt.filter.clone())));
         let limit = self.rate_limit.iter();
         let limit = limit.map(|limit| (Kind::RateLimit, ChainFilter::RateLimit(limit.service.clone())));
-        ext_auth.chain(jwt).chain(limit).collect()
+        let shown = self.ext_proc.iter();
+        let shown = shown.map(|shown| (Kind::ExtProc, ChainFilter::ExtProc(shown.service.clone())));
+        let login = self.oauth2.iter().map(|oauth2| (Kind::OAuth2, ChainFilter::OAuth2(oauth2.login.clone())));
+        let tokens = self.tokens().map(|token| (Kind::OAuth2, ChainFilter::Jwt(token.filter.clone())));
+        ext_auth.chain(login).chain(tokens).chain(jwt).chain(limit).chain(shown).collect()
+    }
+
+    /// Tokens that users must have who logged in.
+    fn tokens(&self) -> impl Iterator<Item = &Jwt> {
+        self.oauth2.iter().flat_map(|oauth2| &oauth2.tokens)
     }
 
     /// Of what something is said here.

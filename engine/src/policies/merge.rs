@@ -71,6 +71,9 @@ impl Merged {
                 Piece::Jwt(Some(jwt)) => guards.jwt = Some(jwt.clone()),
                 Piece::Jwt(None) => drop(guards.off.insert(Kind::Jwt)),
                 Piece::GlobalLimit(limit) => guards.rate_limit = Some(limit.clone()),
+                Piece::ExtProc(Some(shown)) => guards.ext_proc = Some(shown.clone()),
+                Piece::ExtProc(None) => drop(guards.off.insert(Kind::ExtProc)),
+                Piece::OAuth2(login) => guards.oauth2 = Some(login.clone()),
                 _ => {}
             }
         }
@@ -84,6 +87,7 @@ impl Merged {
             match piece {
                 Piece::Filters(_) | Piece::Acl(_) => {}
                 Piece::ExtAuth(_) | Piece::Jwt(_) | Piece::GlobalLimit(_) => {}
+                Piece::ExtProc(_) | Piece::OAuth2(_) => {}
                 Piece::Timeouts(request, idle) => (action.request_timeout, action.idle_timeout) = (*request, *idle),
                 Piece::Retry(retry) => action.retry = Some(retry.clone()),
                 Piece::InternalRedirect(redirect) => action.internal_redirect = Some(redirect.clone()),

@@ -4,10 +4,20 @@ mod asking;
 mod enforced;
 mod extensions;
 mod guards;
+mod login;
 mod never;
+mod processing;
 
 use holdfast_scenario_tests::Story;
 
 pub(crate) fn stories() -> Vec<Story> {
-    [asking::stories(), enforced::stories(), extensions::stories(), never::stories()].concat()
+    [
+        asking::stories(),
+        enforced::stories(),
+        extensions::stories(),
+        never::stories(),
+        processing::stories(),
+        login::stories(),
+    ]
+    .concat()
 }
