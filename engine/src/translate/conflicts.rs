@@ -89,7 +89,7 @@ fn behind(
 /// <https://gateway-api.sigs.k8s.io/reference/spec/#gatewayspec> (Distinct Listeners)
 fn within(key: &ObjectKey, listeners: &mut [ListenerPlan], faults: &mut Vec<Fault>) {
     let mut found: Vec<(usize, Standing, &'static str, String)> = Vec::new();
-    let named = claimants(listeners, |listener| Some(listener.name.to_string()));
+    let named = claimants(listeners, |listener| Some(listener.section().to_string()));
     for (name, several) in named.iter().filter(|(_, several)| several.len() > 1) {
         let message = format!("{} listeners are named {name:?}", several.len());
         found.extend(several.iter().map(|index| (*index, Standing::Out, "Invalid", message.clone())));

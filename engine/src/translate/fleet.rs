@@ -595,6 +595,10 @@ impl Fleet {
         let of_policies = level.map(|level| &level.origins);
         let origins = Origins::union(table.hosts.values().map(|state| &state.origins).chain(of_policies));
         let origins = origins.with(self.key.clone());
+        let listeners = self.plan.listeners.iter().filter(|l| l.set.is_some() && l.standing != Standing::Out);
+        let sets = listeners.filter(|l| l.table() == *name).filter_map(|l| l.set.as_ref()).map(|set| set.key.clone());
+        let sets: Origins = sets.collect();
+        let origins = if sets.is_empty() { origins } else { Origins::union([&origins, &sets]) };
         let resource = Resource::with_version(resource_name, version, body, origins);
         self.put(ResourceType::Route, Arc::new(resource));
     }

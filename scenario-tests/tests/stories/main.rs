@@ -23,6 +23,7 @@ mod replacement;
 mod restarts;
 mod rewrites;
 mod seeing;
+mod sets;
 mod tls;
 mod told;
 mod weights;
@@ -54,6 +55,7 @@ fn main() -> ExitCode {
         restarts::stories(),
         rewrites::stories(),
         seeing::stories(),
+        sets::stories(),
         tls::stories(),
         told::stories(),
         weights::stories(),

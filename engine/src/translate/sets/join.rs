@@ -118,6 +118,10 @@ pub(in crate::translate) fn settle(plan: &mut GatewayPlan, parent_is_served: boo
     }
     for (key, set) in plan.sets.iter_mut().filter(|(_, set)| set.joins) {
         let [good, bad] = names.remove(key).unwrap_or_default();
+        if !parent_is_served {
+            let message = format!("Gateway {} is not accepted, and serves nothing", plan.name);
+            plan.faults.push(Fault::new(key, Class::Referential, "spec.parentRef", "ParentNotAccepted", message));
+        }
         set.accepted = match (good.is_empty(), bad.is_empty()) {
             _ if !parent_is_served => {
                 let message = format!("Gateway {} is not accepted, and serves nothing", plan.name);
@@ -136,4 +140,5 @@ pub(in crate::translate) fn settle(plan: &mut GatewayPlan, parent_is_served: boo
             }
         };
     }
+    plan.faults.sort_unstable();
 }

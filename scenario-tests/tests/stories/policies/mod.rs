@@ -1,7 +1,7 @@
 //! Policies of kgateway's: what protects is enforced at every level, and closes what it cannot protect.
 
 mod enforced;
-mod guards;
+pub(crate) mod guards;
 
 use holdfast_scenario_tests::Story;
 
