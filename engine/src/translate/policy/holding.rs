@@ -11,11 +11,11 @@ use holdfast_graph::{ObjectKey, Role};
 use super::super::gateway::GatewayPlan;
 use super::super::listener::{self, ListenerPlan};
 use super::super::reader::Reader;
-use super::PolicyPlan;
+use super::{PolicyPlan, targets};
 use crate::policies::attachment::Section;
 
 /// A policy, what it says, and the part of an object that it is attached to.
-type Held<'a> = (ObjectKey, &'a Arc<PolicyPlan>, Section);
+pub(in crate::translate) type Held<'a> = (ObjectKey, &'a Arc<PolicyPlan>, Section);
 
 /// See the module.
 pub(super) struct Holding<'a> {
@@ -38,7 +38,7 @@ impl<'a> Holding<'a> {
         let mut sets = BTreeMap::new();
         for set in gateway.sets.iter().filter(|(_, set)| set.joins).map(|(set, _)| set) {
             let Some(object) = reader.object(set) else { continue };
-            let held = reader.policies_at(set, &object.metadata.labels);
+            let held = of_set(set, &object.metadata.labels, reader);
             if !held.is_empty() {
                 sets.insert(set.clone(), held);
             }
@@ -78,6 +78,17 @@ impl<'a> Holding<'a> {
         }
         owners
     }
+}
+
+/// The policies that are attached to a ListenerSet: only those of traffic can be.
+pub(in crate::translate) fn of_set<'a>(
+    set: &ObjectKey,
+    labels: &BTreeMap<String, String>,
+    reader: &mut Reader<'a>,
+) -> Vec<Held<'a>> {
+    let mut held = reader.policies_at(set, labels);
+    held.retain(|(policy, _, _)| targets::may_target(policy, &set.group, &set.kind));
+    held
 }
 
 fn at<'s, 'a>(

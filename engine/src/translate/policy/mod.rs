@@ -6,7 +6,7 @@
 mod access;
 mod extensions;
 mod headers;
-mod holding;
+pub(super) mod holding;
 pub(crate) mod level;
 mod reading;
 pub(super) mod route;

@@ -52,7 +52,7 @@ pub(super) fn read(key: &ObjectKey, targets: &Targets, reading: &mut Reading<'_,
 }
 
 /// Can policies of this kind be attached to objects of that one?
-fn may_target(key: &ObjectKey, group: &str, kind: &str) -> bool {
+pub(super) fn may_target(key: &ObjectKey, group: &str, kind: &str) -> bool {
     group == GROUP && (kind == "Gateway" || (&*key.kind == "TrafficPolicy" && OF_TRAFFIC.contains(&kind)))
 }
 

@@ -12,6 +12,7 @@ use holdfast_graph::{ObjectKey, Role};
 
 use super::gateway::{self, Owner};
 use super::listener::{self, ListenerPlan};
+use super::policy::holding;
 use super::reader::Reader;
 use super::{Translator, Unit, guard};
 use crate::apis::Body;
@@ -67,7 +68,7 @@ pub(super) fn claim(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'_
         let message = "a ListenerSet needs a listener";
         claim.faults.push(Fault::new(key, Class::Invalid, "spec.listeners", "NoListeners", message));
     }
-    for (policy, _, section) in reader.policies_at(key, &object.metadata.labels) {
+    for (policy, _, section) in holding::of_set(key, &object.metadata.labels, reader) {
         let from = match section {
             Section::Whole => String::new(),
             Section::Named(name) => listener::section(&name),
