@@ -63,7 +63,13 @@ async fn another_team_adds_a_host_and_a_port(world: World) -> Result<()> {
     let (port, other) = (world.port()?, world.port()?);
     gateway(&world, "None", &http_listener(port))?;
     world.route("all", &to("own"))?;
-    set(&world, "team", "own", 1, &format!("{}{}", host("http", port, "team.example"), http_listener(other)))?;
+    set(
+        &world,
+        "team",
+        "own",
+        1,
+        &format!("{}{}", host("http", port, "team.example"), listener("port", other, "protocol: HTTP")),
+    )?;
     at_set(&world, "team", "own")?;
     let _holdfast = world.run().await?;
     let (theirs, ours, at_port) =
@@ -131,50 +137,57 @@ async fn with_tls_and_a_certificate_of_its_own(world: World) -> Result<()> {
     let _own = world.backend("own").await?;
     let team = world.pod("team", "echo", "team").await?;
     world.write("team.yaml", manifests::service("team", "echo", None, &[team.address()]))?;
-    let (wild, theirs) = (Certificate::of(&["*.example"])?, Certificate::of(&["team.example", "second.example"])?);
+    let (wild, theirs) =
+        (Certificate::of(&["*.example.org"])?, Certificate::of(&["team.example.org", "second.example.org"])?);
     let port = world.port()?;
     world.write("wild.yaml", wild.secret("default", "wild"))?;
     world.write("theirs.yaml", theirs.secret("team", "theirs"))?;
-    gateway(&world, "All", &https_listener("wild", port, "*.example", &["wild"]))?;
+    gateway(&world, "All", &https_listener("wild", port, "*.example.org", &["wild"]))?;
     world.route("all", &to("own"))?;
     let both = format!(
         "{}{}",
-        https_listener("one", port, "team.example", &["theirs"]),
-        https_listener("two", port, "second.example", &["theirs"])
+        https_listener("one", port, "team.example.org", &["theirs"]),
+        https_listener("two", port, "second.example.org", &["theirs"])
     );
     set(&world, "team", "own", 1, &both)?;
     at_set(&world, "team", "own")?;
     let _holdfast = world.run().await?;
-    secure(port, "other.example", &wild).comes_to_reach("own").await?;
-    secure(port, "team.example", &theirs).comes_to_reach("team").await?;
-    let shown = secure(port, "team.example", &theirs).connect().await?.certificate;
+    secure(port, "other.example.org", &wild).comes_to_reach("own").await?;
+    secure(port, "team.example.org", &theirs).comes_to_reach("team").await?;
+    let shown = secure(port, "team.example.org", &theirs).connect().await?.certificate;
     ensure!(shown.as_ref() == Some(&theirs.der), "not the certificate of the team");
     // A connection is for the hosts of one listener, whoever wrote it.
     let on = |name: &str, host: &str, certificate: &Certificate| {
         get(port, "/").host(host).tls(certificate.trust(name)).http2()
     };
-    on("team.example", "second.example", &theirs).answers(421).await?;
-    on("team.example", "other.example", &theirs).answers(421).await?;
-    on("other.example", "team.example", &wild).answers(421).await?;
-    on("other.example", "third.example", &wild).reaches("own").await?;
-    let others = Hammer::start([secure(port, "other.example", &wild), secure(port, "second.example", &theirs)]);
+    on("team.example.org", "second.example.org", &theirs).answers(421).await?;
+    on("team.example.org", "other.example.org", &theirs).answers(421).await?;
+    on("other.example.org", "team.example.org", &wild).answers(421).await?;
+    on("other.example.org", "third.example.org", &wild).reaches("own").await?;
+    let others = Hammer::start([secure(port, "other.example.org", &wild), secure(port, "second.example.org", &theirs)]);
     // A certificate that is broken, missing, or another namespace's closes its listener, and the wildcard does not answer.
     for reference in ["{name: missing}", "{name: wild, namespace: default}"] {
         let bad = listener(
             "one",
             port,
-            &format!("protocol: HTTPS\nhostname: team.example\ntls: {{certificateRefs: [{reference}]}}"),
+            &format!("protocol: HTTPS\nhostname: team.example.org\ntls: {{certificateRefs: [{reference}]}}"),
         );
-        set(&world, "team", "own", 1, &format!("{bad}{}", https_listener("two", port, "second.example", &["theirs"])))?;
+        set(
+            &world,
+            "team",
+            "own",
+            1,
+            &format!("{bad}{}", https_listener("two", port, "second.example.org", &["theirs"])),
+        )?;
         until("the host is closed", || async {
-            let closed = get(port, "/").host("team.example").tls(wild.trust("team.example"));
+            let closed = get(port, "/").host("team.example.org").tls(wild.trust("team.example.org"));
             ensure!(closed.send().await.is_err(), "the wildcard answers");
-            ensure!(secure(port, "team.example", &theirs).send().await.is_err(), "it is open");
+            ensure!(secure(port, "team.example.org", &theirs).send().await.is_err(), "it is open");
             Ok(())
         })
         .await?;
         set(&world, "team", "own", 1, &both)?;
-        secure(port, "team.example", &theirs).comes_to_reach("team").await?;
+        secure(port, "team.example.org", &theirs).comes_to_reach("team").await?;
     }
     others.stop_expecting(Shot::is_ok).await?;
     Ok(())
