@@ -2,10 +2,12 @@
 
 mod enforced;
 pub(crate) mod guards;
+mod login;
 mod never;
+mod processing;
 
 use holdfast_scenario_tests::Story;
 
 pub(crate) fn stories() -> Vec<Story> {
-    [enforced::stories(), never::stories()].concat()
+    [enforced::stories(), never::stories(), processing::stories(), login::stories()].concat()
 }
