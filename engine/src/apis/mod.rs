@@ -24,6 +24,8 @@ pub enum Body {
     GatewayClass(gateway::class::GatewayClass),
     /// `gateway.networking.k8s.io` Gateway.
     Gateway(Arc<gateway::gateway::Gateway>),
+    /// `gateway.networking.k8s.io` ListenerSet.
+    ListenerSet(Arc<gateway::listener_set::ListenerSet>),
     /// `gateway.networking.k8s.io` HTTPRoute.
     HttpRoute(Arc<gateway::route::Route<gateway::http_route::HttpRule>>),
     /// `gateway.networking.k8s.io` GRPCRoute.
@@ -64,7 +66,7 @@ impl Body {
     /// Do others hang on it, so that it stays as it was read last where nothing can be read of it?
     pub fn is_anchor(&self) -> bool {
         match self {
-            Body::Gateway(_) | Body::GatewayClass(_) => true,
+            Body::Gateway(_) | Body::GatewayClass(_) | Body::ListenerSet(_) => true,
             Body::HttpProxy(proxy) => proxy.virtual_host.is_some(),
             // What hangs on a policy must not be opened by a slip of the pen.
             _ => self.is_policy(),

@@ -171,6 +171,15 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         group: gateway::GROUP,
+        versions: &["v1"],
+        kind: gateway::listener_set::KIND,
+        plural: "listenersets",
+        scope: Scope::Namespaced,
+        has_status: true,
+        decode: gateway::listener_set::decode,
+    },
+    Kind {
+        group: gateway::GROUP,
         versions: &["v1", "v1beta1"],
         kind: "ReferenceGrant",
         plural: "referencegrants",

@@ -241,18 +241,21 @@ impl Fleet {
         }
         let mut wanted: BTreeMap<TableName, (ListenerContext, BTreeMap<Host, Base>)> = BTreeMap::new();
         let participating = || plan.all().filter(|listener| listener.standing != Standing::Out);
+        // Ports with listeners of ListenerSets, which may be many.
+        let crowded: BTreeSet<u16> = participating().filter(|l| l.https && l.set.is_some()).map(|l| l.port).collect();
         for listener in participating().filter(|listener| listener.has_routes()) {
             let (_, hosts) = wanted.entry(listener.table()).or_insert_with(|| (listener.context(), BTreeMap::new()));
             // Clients that name no host are answered by the hosts that are served to them, and by no other.
             let base = if listener.is_for_nameless() { Base::Misdirected } else { Base::Owned };
             hosts.insert(listener.host(), base);
-            // A connection is for the hosts of one listener. Those of HTTPProxies are many: all other hosts of theirs are
-            // one, and those that a wildcard would cover.
-            if listener.proxies && listener.https {
+            // A connection is for the hosts of one listener. Those of HTTPProxies and ListenerSets are many: all other
+            // hosts are one, and those that a wildcard would cover.
+            if listener.https && (listener.proxies || crowded.contains(&listener.port)) {
                 hosts.entry(Host::any()).or_insert(Base::Misdirected);
             }
             let wildcards = chains::wildcards(listener, &plan);
-            let told = |other: &&ListenerPlan| match listener.proxies || other.proxies {
+            let is_of_many = |listener: &ListenerPlan| listener.proxies || listener.set.is_some();
+            let told = |other: &&ListenerPlan| match is_of_many(listener) || is_of_many(other) {
                 true => wildcards.iter().any(|wildcard| wildcard.covers(&other.host())),
                 false => true,
             };
@@ -547,6 +550,10 @@ impl Fleet {
         let of_policies = level.map(|level| &level.origins);
         let origins = Origins::union(table.hosts.values().map(|state| &state.origins).chain(of_policies));
         let origins = origins.with(self.key.clone());
+        let listeners = self.plan.listeners.iter().filter(|l| l.set.is_some() && l.standing != Standing::Out);
+        let sets = listeners.filter(|l| l.table() == *name).filter_map(|l| l.set.as_ref()).map(|set| set.key.clone());
+        let sets: Origins = sets.collect();
+        let origins = if sets.is_empty() { origins } else { Origins::union([&origins, &sets]) };
         let resource = Resource::with_version(resource_name, version, body, origins);
         self.put(ResourceType::Route, Arc::new(resource));
     }

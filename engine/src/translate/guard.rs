@@ -32,6 +32,7 @@ pub(super) fn subject(unit: &Unit) -> &ObjectKey {
         Unit::Policy(key)
         | Unit::Levels(key)
         | Unit::Host(key)
+        | Unit::Set(key)
         | Unit::Gateway(key)
         | Unit::Claims(key)
         | Unit::Route(key)

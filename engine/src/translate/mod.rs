@@ -25,12 +25,14 @@ pub(crate) mod listener;
 mod narrow;
 mod narrow_calls;
 pub(crate) mod overlay;
+mod parents;
 pub(crate) mod policy;
 mod ports;
 pub(crate) mod proxy;
 pub(crate) mod reader;
 pub(crate) mod route;
 pub(crate) mod rule;
+pub(crate) mod sets;
 pub(crate) mod table;
 mod update;
 mod uses;
@@ -62,6 +64,7 @@ use proxy::host::HostClaim;
 use proxy::neighbours::Claimants;
 use reader::{Indexes, Input, LentHostnames, Reader, Rivals};
 use route::RoutePlan;
+use sets::SetClaim;
 use variant::Variants;
 
 /// A piece of translation that is done again as a whole, in the order of stages.
@@ -71,6 +74,8 @@ enum Unit {
     Policy(ObjectKey),
     /// What a root HTTPProxy claims.
     Host(ObjectKey),
+    /// What a ListenerSet asks for.
+    Set(ObjectKey),
     Gateway(ObjectKey),
     /// What policies say to a Gateway and its listeners.
     Levels(ObjectKey),
@@ -106,6 +111,8 @@ pub(crate) struct Translator {
     /// What root HTTPProxies claim.
     hosts: BTreeMap<ObjectKey, Arc<HostClaim>>,
     policies: HashMap<ObjectKey, Arc<PolicyPlan>>,
+    /// What ListenerSets ask for, each for itself.
+    sets: BTreeMap<ObjectKey, Arc<SetClaim>>,
     /// What policies say to Gateways, where they say something.
     levels: BTreeMap<ObjectKey, Arc<LevelPlan>>,
     /// What Gateways read themselves, and on behalf of their policies.
@@ -171,6 +178,7 @@ impl Translator {
             variants: Variants::default(),
             hosts: BTreeMap::new(),
             policies: HashMap::new(),
+            sets: BTreeMap::new(),
             levels: BTreeMap::new(),
             gateway_edges: HashMap::new(),
             children: BTreeSet::new(),
@@ -204,6 +212,7 @@ impl Translator {
         }
         let own = match old.or(new).map(|object| &object.body) {
             Some(Body::Gateway(_)) => Some(Unit::Gateway(key.clone())),
+            Some(Body::ListenerSet(_)) => Some(Unit::Set(key.clone())),
             Some(Body::HttpRoute(_) | Body::GrpcRoute(_)) => Some(Unit::Claims(key.clone())),
             Some(Body::ExtensionService(_)) => Some(Unit::Extension(key.clone())),
             Some(Body::TrafficPolicy(_) | Body::ListenerPolicy(_)) => Some(Unit::Policy(key.clone())),
@@ -266,6 +275,13 @@ impl Translator {
                 // What it says of its certificate is a matter of the listeners, also where the claim is the same.
                 changes.gateways.insert(proxy::listeners::gateway(&self.settings));
                 self.set_host(key, claim);
+            }
+            Unit::Set(key) => {
+                let (claim, edges) = self.read(unit, objects, |settings, reader| sets::claim(key, settings, reader));
+                let before = self.sets.get(key).cloned();
+                let failed = || objects.get(key).map(|object| sets::failed(object, before.as_deref()));
+                graph.replace(key, edges);
+                self.set_set(key, claim.unwrap_or_else(failed));
             }
             Unit::Gateway(key) => {
                 let before = self.plans.get(key).cloned();
@@ -394,6 +410,7 @@ impl Translator {
             claimants: &self.claimants,
             hosts: &self.hosts,
             policies: &self.policies,
+            asked_sets: &self.sets,
             lent: &self.lent,
             reads: Vec::new(),
             edges: Vec::new(),

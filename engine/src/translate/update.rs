@@ -15,6 +15,7 @@ use super::proxy;
 use super::reader::{Input, LentHostnames, Rival};
 use super::route::RoutePlan;
 use super::{Changes, Translator, Unit};
+use crate::apis::gateway::listener_set;
 use crate::fault::Fault;
 use crate::model::{Response, ServicePort};
 use crate::object::Age;
@@ -111,19 +112,20 @@ impl Translator {
         self.endpoints_wanted(&before, &after);
     }
 
-    /// Listeners of a Gateway whose hostname cannot be used have these, where nobody claims the same today; true where
-    /// that is to be translated.
-    pub(crate) fn lend(&mut self, gateway: &ObjectKey, hostnames: LentHostnames) -> bool {
-        let before = self.lent.get(gateway);
+    /// Listeners of a Gateway or ListenerSet whose hostname cannot be used have these, where nobody claims the same
+    /// today; true where that is to be translated.
+    pub(crate) fn lend(&mut self, owner: &ObjectKey, hostnames: LentHostnames) -> bool {
+        let before = self.lent.get(owner);
         if before.map_or(hostnames.is_empty(), |before| *before == hostnames) {
             return false;
         }
         if hostnames.is_empty() {
-            self.lent.remove(gateway);
+            self.lent.remove(owner);
         } else {
-            self.lent.insert(gateway.clone(), hostnames);
+            self.lent.insert(owner.clone(), hostnames);
         }
-        self.dirty.insert(Unit::Gateway(gateway.clone()));
+        let is_set = &*owner.kind == listener_set::KIND;
+        self.dirty.insert(if is_set { Unit::Set(owner.clone()) } else { Unit::Gateway(owner.clone()) });
         true
     }
 

@@ -18,6 +18,7 @@ use super::reader::{Input, Reader};
 use super::route::{self, RoutePlan};
 use super::{Translator, Unit, endpoints, guard};
 use crate::apis::Body;
+use crate::apis::gateway::listener_set;
 use crate::features::redirect::ListenerContext;
 use crate::settings::Settings;
 use crate::snapshot::ObjectSnapshot;
@@ -150,8 +151,8 @@ impl Translator {
         overlay.closed.contains_key(route)
             || overlay.alters(route)
             || reads.filter_map(|input| if let Input::Object(key) = input { Some(key) } else { None }).any(|key| {
-                // Gateways are served otherwise in a unit of their own.
-                overlay.alters(key) && !matches!(&*key.kind, "Gateway")
+                // Gateways and their sets are served otherwise in a unit of their own.
+                overlay.alters(key) && !matches!(&*key.kind, "Gateway" | listener_set::KIND)
                     || (proxy::is_proxy(key) && overlay.closed.contains_key(key))
             })
     }

@@ -21,6 +21,7 @@ impl Translator {
             .chain(self.strays.values())
             .chain(self.endpoint_faults.values().flatten())
             .chain(self.policies.values().flat_map(|plan| &plan.faults))
+            .chain(self.sets.values().flat_map(|claim| &claim.faults))
             .chain(self.levels.values().flat_map(|levels| &levels.faults))
             .cloned()
             .chain(self.orphan_faults())

@@ -6,6 +6,7 @@ pub mod gateway;
 pub mod grant;
 pub mod grpc_route;
 pub mod http_route;
+pub mod listener_set;
 pub mod references;
 pub mod route;
 

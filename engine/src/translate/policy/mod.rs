@@ -7,6 +7,7 @@ mod access;
 mod ext_proc;
 mod extensions;
 mod headers;
+pub(super) mod holding;
 pub(crate) mod level;
 mod oauth2;
 mod reading;

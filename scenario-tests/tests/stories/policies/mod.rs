@@ -3,7 +3,7 @@
 mod asking;
 mod enforced;
 mod extensions;
-mod guards;
+pub(crate) mod guards;
 mod login;
 mod never;
 mod processing;
