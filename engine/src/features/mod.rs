@@ -19,6 +19,7 @@ pub mod filters;
 pub mod hash;
 pub mod header_mutation;
 pub mod headers;
+pub mod hosts;
 pub mod internal_redirect;
 pub mod ip_filter;
 pub mod jwt;

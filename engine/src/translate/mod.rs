@@ -11,6 +11,7 @@ mod asked;
 mod backend;
 pub(crate) mod chain_units;
 mod chains;
+pub(crate) mod cluster_policy;
 pub(crate) mod claims;
 mod conditions;
 mod conflicts;
@@ -52,6 +53,7 @@ use crate::settings::Settings;
 use crate::snapshot::ObjectSnapshot;
 
 use claims::Claims;
+use cluster_policy::plan::BackEndPlan;
 use fleet::{Fleet, FleetId};
 use gateway::GatewayPlan;
 use overlay::Overlay;
@@ -83,6 +85,8 @@ enum Unit {
     Secret(ObjectKey),
     /// What is wrong with an ExtensionService.
     Extension(ObjectKey),
+    /// What is told of a policy of back ends, or of a Backend.
+    BackEnd(ObjectKey),
 }
 
 /// All of translation's memory.
@@ -105,6 +109,8 @@ pub(crate) struct Translator {
     /// What root HTTPProxies claim.
     hosts: BTreeMap<ObjectKey, Arc<HostClaim>>,
     policies: HashMap<ObjectKey, Arc<PolicyPlan>>,
+    /// What is told of policies of back ends, and of Backends.
+    back_ends: BTreeMap<ObjectKey, Arc<BackEndPlan>>,
     /// What policies say to Gateways, where they say something.
     levels: BTreeMap<ObjectKey, Arc<LevelPlan>>,
     /// What Gateways read themselves, and on behalf of their policies.
@@ -170,6 +176,7 @@ impl Translator {
             variants: Variants::default(),
             hosts: BTreeMap::new(),
             policies: HashMap::new(),
+            back_ends: BTreeMap::new(),
             levels: BTreeMap::new(),
             gateway_edges: HashMap::new(),
             children: BTreeSet::new(),
@@ -206,6 +213,9 @@ impl Translator {
             Some(Body::HttpRoute(_) | Body::GrpcRoute(_)) => Some(Unit::Claims(key.clone())),
             Some(Body::ExtensionService(_)) => Some(Unit::Extension(key.clone())),
             Some(Body::TrafficPolicy(_) | Body::ListenerPolicy(_)) => Some(Unit::Policy(key.clone())),
+            Some(Body::BackendConfigPolicy(_) | Body::BackendTlsPolicy(_) | Body::Backend(_)) => {
+                Some(Unit::BackEnd(key.clone()))
+            }
             _ => None,
         };
         if let Some(unit) = own {
@@ -338,6 +348,19 @@ impl Translator {
                     None => drop(self.extensions.insert(key.clone(), failed())),
                 }
             }
+            Unit::BackEnd(key) => {
+                let (plan, edges) =
+                    self.read(unit, objects, |settings, reader| cluster_policy::plan::plan(key, settings, reader));
+                let failed = || objects.get(key).map(|_| cluster_policy::plan::failed(key));
+                graph.replace(key, edges);
+                match plan.unwrap_or_else(failed) {
+                    Some(plan) => drop(self.back_ends.insert(key.clone(), Arc::new(plan))),
+                    None => {
+                        self.back_ends.remove(key);
+                        self.forget(unit);
+                    }
+                }
+            }
             Unit::Secret(key) => {
                 let (resource, _) = self.read(unit, objects, |_, reader| endpoints::secret(key, reader));
                 self.set_secret(key, resource.flatten().map(Arc::new));
@@ -385,6 +408,7 @@ impl Translator {
 
     fn reader<'a>(&'a self, over: Option<&'a Overlay>, objects: &'a ObjectSnapshot) -> Reader<'a> {
         Reader {
+            settings: &self.settings,
             objects,
             over,
             indexes: &self.indexes,

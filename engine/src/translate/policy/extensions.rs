@@ -20,7 +20,7 @@ use crate::features::ext_auth::{AuthServer, Body as ToldBody, ExtAuth, Spoken, T
 use crate::features::jwt::{Jwt, JwtFilter, Keys, PROVIDERS_MAX, Provider, Requirement, URI_BYTES_MAX, check_keys};
 use crate::features::rate_limit::{Entry, GlobalLimit, RateLimitService};
 use crate::features::remote::Remote;
-use crate::model::{Like, Part, Protocol};
+use crate::model::{Like, Part};
 use crate::policies::settings::Piece;
 
 /// How long a rate limit service may take where nothing is set.
@@ -148,13 +148,9 @@ impl Used<'_, '_, '_> {
             port: written.port,
         };
         match backend::resolve(&referrer, &reference, self.reading.reader) {
-            Ok(mut backend) => {
-                if grpc {
-                    backend.protocol = Protocol::H2c;
-                }
-                Some(Remote::Backend(backend))
-            }
-            Err(fault) => {
+            Ok(backend) => Some(Remote::Backend(if grpc { backend.over_h2() } else { backend })),
+            Err(refused) => {
+                let fault = refused.fault;
                 let message =
                     format!("GatewayExtension {}: {}: {}", self.key.namespaced_name(), fault.field, fault.message);
                 self.reading.missing(format!("spec.{}.extensionRef", self.field), fault.reason, message);
