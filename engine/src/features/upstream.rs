@@ -17,8 +17,8 @@ use envoy_types::pb::envoy::config::cluster::v3::cluster::{
     LbConfig, LbPolicy, LeastRequestLbConfig, RoundRobinLbConfig, SlowStartConfig,
 };
 use envoy_types::pb::envoy::config::core::v3::HealthCheck as EnvoyHealthCheck;
-use envoy_types::pb::envoy::config::core::v3::health_check::{HealthChecker, HttpHealthCheck, TcpHealthCheck};
 use envoy_types::pb::envoy::config::core::v3::RuntimeDouble;
+use envoy_types::pb::envoy::config::core::v3::health_check::{HealthChecker, HttpHealthCheck, TcpHealthCheck};
 use envoy_types::pb::envoy::r#type::v3::{Int64Range, Percent};
 use envoy_types::pb::google::protobuf::UInt32Value;
 use holdfast_graph::ObjectKey;

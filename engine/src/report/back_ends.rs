@@ -28,10 +28,9 @@ impl Engine {
         for target in &plan.targets {
             let Some(why) = &target.missing else { continue };
             let told = match &object.body {
-                Body::BackendTlsPolicy(_) => vec![
-                    Condition::new("Accepted", false, "TargetNotFound", &**why),
-                    resolved(plan),
-                ],
+                Body::BackendTlsPolicy(_) => {
+                    vec![Condition::new("Accepted", false, "TargetNotFound", &**why), resolved(plan)]
+                }
                 _ => vec![accepted(plan), Condition::new("Attached", false, "TargetNotFound", &**why)],
             };
             ancestors.push((reference(&target.key, target.section.as_deref()), told));

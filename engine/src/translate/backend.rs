@@ -49,9 +49,7 @@ pub(super) fn resolve(
     reader: &mut Reader<'_>,
 ) -> Result<Backend, Box<Refused>> {
     let route = referrer.route;
-    let fault = |below: &str, reason: &'static str, message: String| {
-        Err(refused(referrer, below, reason, message))
-    };
+    let fault = |below: &str, reason: &'static str, message: String| Err(refused(referrer, below, reason, message));
     let (group, kind) = (reference.group.unwrap_or(""), reference.kind.unwrap_or("Service"));
     if (group, kind) == (GROUP, "Backend") {
         return named_hosts(referrer, reference, reader);
@@ -124,9 +122,7 @@ fn named_hosts(
     reader: &mut Reader<'_>,
 ) -> Result<Backend, Box<Refused>> {
     let route = referrer.route;
-    let fault = |below: &str, reason: &'static str, message: String| {
-        Err(refused(referrer, below, reason, message))
-    };
+    let fault = |below: &str, reason: &'static str, message: String| Err(refused(referrer, below, reason, message));
     let namespace = reference.namespace.unwrap_or(&route.namespace);
     let key = ObjectKey::new(GROUP, "Backend", namespace, reference.name);
     reader.edge(route, referrer.section, &key, referrer.role);

@@ -99,7 +99,8 @@ impl LoadBalancer {
     pub(super) fn apply(&self, cluster: &mut envoy::Cluster) {
         let (policy, config) = match &self.choice {
             Choice::RoundRobin(slow_start) => {
-                let config = slow_start.as_ref().map(|slow| RoundRobinLbConfig { slow_start_config: Some(slow.encode()) });
+                let config =
+                    slow_start.as_ref().map(|slow| RoundRobinLbConfig { slow_start_config: Some(slow.encode()) });
                 (LbPolicy::RoundRobin, config.map(LbConfig::RoundRobinLbConfig))
             }
             Choice::LeastRequest(count, slow_start) => {
@@ -165,7 +166,8 @@ impl HashedBy {
 
 impl Cookie {
     fn encode(&self) -> EnvoyCookie {
-        let flag = |is_set: bool, name: &str| is_set.then(|| CookieAttribute { name: name.into(), ..Default::default() });
+        let flag =
+            |is_set: bool, name: &str| is_set.then(|| CookieAttribute { name: name.into(), ..Default::default() });
         let same_site = self.same_site.as_ref();
         let same_site = same_site.map(|value| CookieAttribute { name: "SameSite".into(), value: value.to_string() });
         let attributes = [flag(self.secure, "Secure"), flag(self.http_only, "HttpOnly"), same_site];

@@ -134,9 +134,8 @@ impl Upstream {
         }
         let one = configured.http1.unwrap_or_default().encode();
         let two = configured.http2.unwrap_or_default().encode();
-        let explicit = |config| {
-            UpstreamProtocolOptions::ExplicitHttpConfig(ExplicitHttpConfig { protocol_config: Some(config) })
-        };
+        let explicit =
+            |config| UpstreamProtocolOptions::ExplicitHttpConfig(ExplicitHttpConfig { protocol_config: Some(config) });
         let version = match spoken {
             Spoken::One => explicit(ProtocolConfig::HttpProtocolOptions(one)),
             Spoken::Two => explicit(ProtocolConfig::Http2ProtocolOptions(two)),

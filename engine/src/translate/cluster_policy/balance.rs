@@ -34,11 +34,9 @@ pub(super) fn read(written: &written::LoadBalancer, notes: &mut Notes) -> Option
     }
     let chosen = [
         written.least_request.as_ref().map(|least| least_request(least, notes)),
-        written.round_robin.as_ref().map(|robin| Choice::RoundRobin(slow_start(
-            &format!("{FIELD}.roundRobin.slowStart"),
-            robin.slow_start.as_ref(),
-            notes,
-        ))),
+        written.round_robin.as_ref().map(|robin| {
+            Choice::RoundRobin(slow_start(&format!("{FIELD}.roundRobin.slowStart"), robin.slow_start.as_ref(), notes))
+        }),
         written.ring_hash.as_ref().map(|ring| ring_hash(ring, notes)),
         written.maglev.as_ref().map(|maglev| Choice::Maglev {
             by_name: maglev.use_hostname_for_hashing.unwrap_or(false),
@@ -115,7 +113,9 @@ fn hashed(field: &str, written: Option<&[written::HashPolicy]>, notes: &mut Note
     all.filter_map(|(index, policy)| {
         let field = at(field, index);
         let part = match (&policy.header, &policy.cookie, &policy.source_ip) {
-            (Some(header), None, None) => HashedPart::Header(name(&format!("{field}.header.name"), &header.name, notes)),
+            (Some(header), None, None) => {
+                HashedPart::Header(name(&format!("{field}.header.name"), &header.name, notes))
+            }
             (None, Some(written), None) => HashedPart::Cookie(cookie(&format!("{field}.cookie"), written, notes)),
             (None, None, Some(_)) => HashedPart::Address,
             _ => {

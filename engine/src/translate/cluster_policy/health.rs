@@ -35,14 +35,7 @@ pub(super) fn checked(written: &written::HealthCheck, notes: &mut Notes) -> Opti
             return None;
         }
     };
-    Some(Checked {
-        asked,
-        interval: interval?,
-        timeout: timeout?,
-        unhealthy: unhealthy?,
-        healthy: healthy?,
-        h2: false,
-    })
+    Some(Checked { asked, interval: interval?, timeout: timeout?, unhealthy: unhealthy?, healthy: healthy?, h2: false })
 }
 
 fn asked(written: &written::HttpCheck, notes: &mut Notes) -> Question {

@@ -35,7 +35,11 @@ pub(super) fn read(
             backend.dynamic_forward_proxy.is_some(),
             "clients would choose where the proxy connects to, itself and what only it can reach among it",
         ),
-        ("gcp", backend.gcp.is_some(), "tokens of GCP are made from the identity of the proxy, which serves others too"),
+        (
+            "gcp",
+            backend.gcp.is_some(),
+            "tokens of GCP are made from the identity of the proxy, which serves others too",
+        ),
         ("priorityGroups", backend.priority_groups.is_some(), "Backends stand for themselves only"),
     ];
     for (field, _, why) in others.iter().filter(|(_, is_set, _)| *is_set) {

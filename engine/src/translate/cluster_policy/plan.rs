@@ -130,7 +130,12 @@ fn missing(key: &ObjectKey, target: &TargetRef, named: &ObjectKey, reader: &mut 
 }
 
 /// The policy that comes before this one at a target.
-fn conflicted(key: &ObjectKey, targets: &Targets, faults: &mut Vec<Fault>, reader: &mut Reader<'_>) -> Option<Arc<str>> {
+fn conflicted(
+    key: &ObjectKey,
+    targets: &Targets,
+    faults: &mut Vec<Fault>,
+    reader: &mut Reader<'_>,
+) -> Option<Arc<str>> {
     let own = reader.object(key)?.age();
     let mut conflicted = None;
     for (index, target) in &targets.references {

@@ -97,12 +97,8 @@ pub(in crate::translate) fn read(key: &ObjectKey, reader: &mut Reader<'_>) -> Op
     }
     let whole = findings.iter().all(|finding| finding.level == Level::Warning) && !services.is_empty();
     let group = whole.then(|| {
-        let tls = tls.then(|| UpstreamTls {
-            sni: sni(validation.as_ref()),
-            h2: true,
-            validation,
-            ..UpstreamTls::default()
-        });
+        let tls =
+            tls.then(|| UpstreamTls { sni: sni(validation.as_ref()), h2: true, validation, ..UpstreamTls::default() });
         let upstream = Upstream { balance, tls, idle, ..Upstream::default() };
         Arc::new(Group { owner: key.clone(), services, protocol: spoken, upstream, limits })
     });
