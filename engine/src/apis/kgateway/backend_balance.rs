@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::policy::Disable;
 
@@ -28,9 +27,37 @@ pub struct LoadBalancer {
     /// `WeightedLb`.
     pub locality_type: Option<Arc<str>>,
     /// Endpoints of the own zone first.
-    pub zone_aware: Option<Value>,
+    pub zone_aware: Option<ZoneAware>,
     /// Are connections closed when endpoints come or go?
     pub close_connections_on_host_set_change: Option<bool>,
+}
+
+/// Endpoints of the own zone first.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ZoneAware {
+    /// How much.
+    pub prefer_local: Option<PreferLocal>,
+}
+
+/// How much endpoints of the own zone are preferred.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PreferLocal {
+    /// As long as there are enough of them, no others.
+    pub force: Option<Force>,
+    /// How many endpoints there must be.
+    pub min_endpoints_threshold: Option<i64>,
+    /// For which share of requests.
+    pub routing_enabled: Option<i64>,
+}
+
+/// No endpoints but those of the own zone.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Force {
+    /// How many are enough.
+    pub min_endpoints_in_zone_threshold: Option<i64>,
 }
 
 /// The least busy of some.

@@ -15,6 +15,7 @@ mod notes;
 pub(crate) mod plan;
 pub(crate) mod standing;
 mod tls;
+mod today;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
