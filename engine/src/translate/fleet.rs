@@ -119,6 +119,8 @@ pub(super) struct Fleet {
     shown: BTreeMap<ObjectKey, usize>,
     /// What certificates of clients are checked against.
     trusts: BTreeMap<Arc<str>, Arc<Resource>>,
+    /// What filters of its chains need to know in secret.
+    filter_secrets: BTreeMap<Arc<str>, Arc<Resource>>,
     /// Certificates that are served in another version than the one that is desired.
     held_certificates: BTreeMap<ObjectKey, Arc<Resource>>,
     routes: BTreeMap<ObjectKey, Arc<RoutePlan>>,
@@ -149,6 +151,7 @@ impl Fleet {
             certificates: BTreeSet::new(),
             shown: BTreeMap::new(),
             trusts: BTreeMap::new(),
+            filter_secrets: BTreeMap::new(),
             held_certificates: BTreeMap::new(),
             routes: BTreeMap::new(),
             dirty_hosts: BTreeSet::new(),
@@ -504,6 +507,10 @@ impl Fleet {
         let mut wanted: BTreeMap<_, _> =
             self.certificates().iter().filter_map(|key| self.certificate(key, secrets)).collect();
         wanted.extend(self.trusts.clone());
+        if self.dirty_listeners {
+            self.filter_secrets = self.secrets_of_filters();
+        }
+        wanted.extend(self.filter_secrets.clone());
         for name in known.iter().filter(|name| !wanted.contains_key(*name)) {
             self.snapshot.remove(ResourceType::Secret, name);
             self.changed = true;

@@ -3,10 +3,12 @@
 mod back_ends;
 mod enforced;
 mod guards;
+mod login;
 mod never;
+mod processing;
 
 use holdfast_scenario_tests::Story;
 
 pub(crate) fn stories() -> Vec<Story> {
-    [back_ends::stories(), enforced::stories(), never::stories()].concat()
+    [back_ends::stories(), enforced::stories(), never::stories(), processing::stories(), login::stories()].concat()
 }
