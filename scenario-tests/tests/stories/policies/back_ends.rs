@@ -26,6 +26,7 @@ pub(crate) fn stories() -> Vec<Story> {
 
 /// The name in the certificate of the back end.
 const NAME: &str = "shop.clients.example.com";
+
 /// The route with a rule for each of these Services.
 fn route(world: &World, services: &[&str]) -> Result<()> {
     let rules = services.iter().map(|name| {
@@ -151,7 +152,9 @@ async fn certificates_are_shown(world: World) -> Result<()> {
     ensure!(secured.shown() > 0, "no certificate was shown");
     config(&world, "secured", &format!("tls: {{secretRef: {{name: own}}, sni: {NAME}, simpleTLS: true}}"))?;
     ask.comes_to_answer(503).await?;
-    config(&world, "secured", &format!("tls: {{secretRef: {{name: own}}, sni: {NAME}}}"))?;
+    // A connection that is open stays open, whatever becomes of the certificate.
+    let anew = "commonHttpProtocolOptions: {maxRequestsPerConnection: 1}";
+    config(&world, "secured", &format!("{anew}, tls: {{secretRef: {{name: own}}, sni: {NAME}}}"))?;
     ask.comes_to_reach("secured").await?;
     secret(&stranger)?;
     ask.comes_to("a new connection is refused", |reply| !reply.status.is_success()).await?;
@@ -163,6 +166,7 @@ async fn certificates_are_shown(world: World) -> Result<()> {
     Ok(())
 }
 
+/// What is broken is closed on its own.
 const FALLBACK: [&str; 2] = ["--feature-gates", "FallbackConfiguration=true"];
 
 /// What nothing but Envoy knows to be wrong closes the rules that use the back end; neighbours go on, and it heals.
@@ -257,15 +261,19 @@ async fn hashes(world: World) -> Result<()> {
         pods.push(world.pod("default", "many", name).await?);
     }
     let addresses: Vec<_> = pods.iter().map(|pod| pod.address()).collect();
-    world.write("many.yaml", manifests::service("default", "many", None, &addresses))?;
+    let balancers = ["ringHash", "maglev"];
+    for balancer in balancers {
+        let name = balancer.to_lowercase();
+        world.write(&format!("{name}.yaml"), manifests::service("default", &name, None, &addresses))?;
+        let by = format!("loadBalancer: {{{balancer}: {{hashPolicies: [{{header: {{name: x-user}}}}]}}}}");
+        config(&world, &name, &by)?;
+    }
     let port = world.gateway()?;
-    route(&world, &["many"])?;
-    for balancer in
-        ["ringHash: {hashPolicies: [{header: {name: x-user}}]}", "maglev: {hashPolicies: [{header: {name: x-user}}]}"]
-    {
-        config(&world, "many", &format!("loadBalancer: {{{balancer}}}"))?;
-        let holdfast = world.run().await?;
-        let ask = |user: usize| get(port, "/many").header("x-user", &user.to_string());
+    route(&world, &balancers.map(str::to_lowercase).each_ref().map(String::as_str))?;
+    let _holdfast = world.run().await?;
+    for balancer in balancers {
+        let path = format!("/{}", balancer.to_lowercase());
+        let ask = |user: usize| get(port, &path).header("x-user", &user.to_string());
         ask(0).comes_to_answer(200).await?;
         let mut all = std::collections::BTreeSet::new();
         for user in 0..20 {
@@ -276,7 +284,6 @@ async fn hashes(world: World) -> Result<()> {
             all.insert(first);
         }
         ensure!(all.len() > 1, "all users are at {all:?}");
-        holdfast.terminate().await?;
     }
     Ok(())
 }
