@@ -2,6 +2,7 @@
 //!
 //! Put together when asked, from what translation and the Envoys' answers left behind.
 
+mod back_ends;
 mod policies;
 mod sets;
 mod unreadable;
@@ -181,6 +182,8 @@ impl Engine {
                     crate::proxies::status::of_extension(findings.iter(), generation)
                 }
                 Body::TrafficPolicy(_) | Body::ListenerPolicy(_) => self.policy_status(&object.key, generation)?,
+                Body::BackendConfigPolicy(_) | Body::BackendTlsPolicy(_) => self.back_end_policy_status(object)?,
+                Body::Backend(_) => self.backend_status(object)?,
                 _ => return None,
             };
             Some(ObjectStatus { object: object.key.clone(), status })

@@ -54,6 +54,7 @@ pub fn document(object: &Object) -> Option<Value> {
         | Body::DirectResponse(_)
         | Body::ListenerPolicy(_)
         | Body::BackendConfigPolicy(_)
+        | Body::BackendTlsPolicy(_)
         | Body::EndpointSlice(_)
         | Body::ConfigMap(_)
         | Body::Namespace => return None,

@@ -30,6 +30,8 @@ pub enum Body {
     HttpRoute(Arc<gateway::route::Route<gateway::http_route::HttpRule>>),
     /// `gateway.networking.k8s.io` GRPCRoute.
     GrpcRoute(Arc<gateway::route::Route<gateway::grpc_route::GrpcRule>>),
+    /// `gateway.networking.k8s.io` BackendTLSPolicy.
+    BackendTlsPolicy(Arc<gateway::backend_tls::BackendTlsPolicy>),
     /// `gateway.networking.k8s.io` ReferenceGrant.
     ReferenceGrant(gateway::grant::ReferenceGrant),
     /// `projectcontour.io` HTTPProxy.
@@ -75,7 +77,12 @@ impl Body {
 
     /// Is it a policy that is attached to others?
     pub(crate) fn is_policy(&self) -> bool {
-        matches!(self, Body::TrafficPolicy(_) | Body::ListenerPolicy(_) | Body::BackendConfigPolicy(_))
+        matches!(self, Body::TrafficPolicy(_) | Body::ListenerPolicy(_)) || self.is_policy_of_back_ends()
+    }
+
+    /// Is it a policy that is attached to back ends?
+    pub(crate) fn is_policy_of_back_ends(&self) -> bool {
+        matches!(self, Body::BackendConfigPolicy(_) | Body::BackendTlsPolicy(_))
     }
 
     /// Does a rule of a route name an extension that may guard it? Of this index, or any of them.

@@ -135,6 +135,15 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         group: gateway::GROUP,
+        versions: &["v1"],
+        kind: "BackendTLSPolicy",
+        plural: "backendtlspolicies",
+        scope: Scope::Namespaced,
+        has_status: true,
+        decode: gateway::backend_tls::decode,
+    },
+    Kind {
+        group: gateway::GROUP,
         versions: &["v1", "v1beta1"],
         kind: "Gateway",
         plural: "gateways",

@@ -22,6 +22,7 @@ pub mod guards;
 pub mod hash;
 pub mod header_mutation;
 pub mod headers;
+pub mod hosts;
 pub mod internal_redirect;
 pub mod ip_filter;
 pub mod jwt;

@@ -231,7 +231,7 @@ impl Engine {
                 (key.to_string(), tables.chain(hosts).collect::<Value>())
             })
             .collect();
-        json!({ "routes": routes, "gateways": gateways })
+        json!({ "routes": routes, "gateways": gateways, "backEnds": self.back_end_origins() })
     }
 }
 
@@ -248,7 +248,7 @@ fn standing(key: &ObjectKey, plan: &PolicyPlan, origins: &crate::policies::merge
     }
 }
 
-fn reference(key: &ObjectKey, section: Option<&str>) -> Value {
+pub(super) fn reference(key: &ObjectKey, section: Option<&str>) -> Value {
     let mut value = json!({ "group": key.group, "kind": key.kind, "name": key.name, "namespace": key.namespace });
     if let (Some(section), Some(fields)) = (section, value.as_object_mut()) {
         fields.insert("sectionName".into(), json!(section));

@@ -115,6 +115,8 @@ pub(super) struct Fleet {
     remotes: BTreeMap<Remote, BTreeSet<ObjectKey>>,
     services: BTreeMap<ServicePort, usize>,
     certificates: BTreeSet<ObjectKey>,
+    /// Those that back ends are shown, each with how many clusters do so.
+    shown: BTreeMap<ObjectKey, usize>,
     /// What certificates of clients are checked against.
     trusts: BTreeMap<Arc<str>, Arc<Resource>>,
     /// What filters of its chains need to know in secret.
@@ -149,6 +151,7 @@ impl Fleet {
             remotes: BTreeMap::new(),
             services: BTreeMap::new(),
             certificates: BTreeSet::new(),
+            shown: BTreeMap::new(),
             trusts: BTreeMap::new(),
             filter_secrets: BTreeMap::new(),
             held_certificates: BTreeMap::new(),
@@ -219,9 +222,14 @@ impl Fleet {
         self.held_certificates = held;
     }
 
-    /// Certificates that its listeners use.
-    pub(super) fn certificates(&self) -> &BTreeSet<ObjectKey> {
-        &self.certificates
+    /// Certificates that its listeners use, and those that back ends are shown.
+    pub(super) fn certificates(&self) -> BTreeSet<ObjectKey> {
+        self.certificates.iter().chain(self.shown.keys()).cloned().collect()
+    }
+
+    /// Does it use this certificate?
+    pub(super) fn uses_certificate(&self, key: &ObjectKey) -> bool {
+        self.certificates.contains(key) || self.shown.contains_key(key)
     }
 
     /// Does it use the endpoints of this Service's port?
@@ -374,20 +382,43 @@ impl Fleet {
         let users = self.backends.entry(backend.clone()).or_insert(0);
         *users += 1;
         if *users == 1 {
-            let origins: Origins = backend.origins().cloned().collect();
-            let resource = Resource::new(names::cluster(backend), encode::cluster::encode(backend), origins);
-            self.put(ResourceType::Cluster, Arc::new(resource));
-            *self.services.entry(backend.service.clone()).or_insert(0) += 1;
+            self.put_backend(backend);
+            if let Some(service) = backend.service() {
+                *self.services.entry(service.clone()).or_insert(0) += 1;
+            }
+            if let Some(client) = backend.client() {
+                *self.shown.entry(client.clone()).or_insert(0) += 1;
+            }
         }
+    }
+
+    fn put_backend(&mut self, backend: &Backend) {
+        let origins: Origins = backend.origins().cloned().collect();
+        let resource = Resource::new(names::cluster(backend), encode::cluster::encode(backend), origins);
+        self.put(ResourceType::Cluster, Arc::new(resource));
     }
 
     fn release_backend(&mut self, backend: &Backend) {
         if !released(&mut self.backends, backend) {
             return;
         }
-        self.snapshot.remove(ResourceType::Cluster, &names::cluster(backend));
-        if released(&mut self.services, &backend.service) {
-            self.snapshot.remove(ResourceType::Endpoints, &names::endpoints(&backend.service));
+        let name = names::cluster(backend);
+        // Of an object that has changed the cluster has the same name.
+        let is_same = |other: &&Backend| other.place.key() == backend.place.key() && names::cluster(other) == name;
+        let other = self.backends.keys().filter(|_| backend.service().is_none()).find(is_same).cloned();
+        match other {
+            Some(other) => self.put_backend(&other),
+            None => {
+                self.snapshot.remove(ResourceType::Cluster, &name);
+            }
+        }
+        if let Some(client) = backend.client() {
+            released(&mut self.shown, client);
+        }
+        if let Some(service) = backend.service()
+            && released(&mut self.services, service)
+        {
+            self.snapshot.remove(ResourceType::Endpoints, &names::endpoints(service));
         }
         self.changed = true;
     }
@@ -419,7 +450,7 @@ impl Fleet {
         self.finish_groups(endpoints);
         let known: Vec<_> = self.snapshot.of(ResourceType::Secret).keys().cloned().collect();
         let mut wanted: BTreeMap<_, _> =
-            self.certificates.iter().filter_map(|key| self.certificate(key, secrets)).collect();
+            self.certificates().iter().filter_map(|key| self.certificate(key, secrets)).collect();
         wanted.extend(self.trusts.clone());
         if self.dirty_listeners {
             self.filter_secrets = self.secrets_of_filters();

@@ -12,6 +12,7 @@ mod backend;
 pub(crate) mod chain_units;
 mod chains;
 pub(crate) mod claims;
+pub(crate) mod cluster_policy;
 mod conditions;
 mod conflicts;
 mod endpoints;
@@ -55,6 +56,7 @@ use crate::settings::Settings;
 use crate::snapshot::ObjectSnapshot;
 
 use claims::Claims;
+use cluster_policy::plan::BackEndPlan;
 use fleet::{Fleet, FleetId};
 use gateway::GatewayPlan;
 use overlay::Overlay;
@@ -89,6 +91,8 @@ enum Unit {
     Secret(ObjectKey),
     /// What is wrong with an ExtensionService.
     Extension(ObjectKey),
+    /// What is told of a policy of back ends, or of a Backend.
+    BackEnd(ObjectKey),
 }
 
 /// All of translation's memory.
@@ -113,6 +117,8 @@ pub(crate) struct Translator {
     policies: HashMap<ObjectKey, Arc<PolicyPlan>>,
     /// What ListenerSets ask for, each for itself.
     sets: BTreeMap<ObjectKey, Arc<SetClaim>>,
+    /// What is told of policies of back ends, and of Backends.
+    back_ends: BTreeMap<ObjectKey, Arc<BackEndPlan>>,
     /// What policies say to Gateways, where they say something.
     levels: BTreeMap<ObjectKey, Arc<LevelPlan>>,
     /// What Gateways read themselves, and on behalf of their policies.
@@ -179,6 +185,7 @@ impl Translator {
             hosts: BTreeMap::new(),
             policies: HashMap::new(),
             sets: BTreeMap::new(),
+            back_ends: BTreeMap::new(),
             levels: BTreeMap::new(),
             gateway_edges: HashMap::new(),
             children: BTreeSet::new(),
@@ -216,6 +223,9 @@ impl Translator {
             Some(Body::HttpRoute(_) | Body::GrpcRoute(_)) => Some(Unit::Claims(key.clone())),
             Some(Body::ExtensionService(_)) => Some(Unit::Extension(key.clone())),
             Some(Body::TrafficPolicy(_) | Body::ListenerPolicy(_)) => Some(Unit::Policy(key.clone())),
+            Some(Body::BackendConfigPolicy(_) | Body::BackendTlsPolicy(_) | Body::Backend(_)) => {
+                Some(Unit::BackEnd(key.clone()))
+            }
             _ => None,
         };
         if let Some(unit) = own {
@@ -355,6 +365,19 @@ impl Translator {
                     None => drop(self.extensions.insert(key.clone(), failed())),
                 }
             }
+            Unit::BackEnd(key) => {
+                let (plan, edges) =
+                    self.read(unit, objects, |settings, reader| cluster_policy::plan::plan(key, settings, reader));
+                let failed = || objects.get(key).map(|_| cluster_policy::plan::failed(key));
+                graph.replace(key, edges);
+                match plan.unwrap_or_else(failed) {
+                    Some(plan) => drop(self.back_ends.insert(key.clone(), Arc::new(plan))),
+                    None => {
+                        self.back_ends.remove(key);
+                        self.forget(unit);
+                    }
+                }
+            }
             Unit::Secret(key) => {
                 let (resource, _) = self.read(unit, objects, |_, reader| endpoints::secret(key, reader));
                 self.set_secret(key, resource.flatten().map(Arc::new));
@@ -402,6 +425,7 @@ impl Translator {
 
     fn reader<'a>(&'a self, over: Option<&'a Overlay>, objects: &'a ObjectSnapshot) -> Reader<'a> {
         Reader {
+            settings: &self.settings,
             objects,
             over,
             indexes: &self.indexes,

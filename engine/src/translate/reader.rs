@@ -20,6 +20,7 @@ use crate::apis::gateway::grant::ReferenceGrant;
 use crate::apis::kgateway::policy::Targets;
 use crate::object::{Age, Object};
 use crate::policies::attachment::{self, Section};
+use crate::settings::Settings;
 use crate::snapshot::ObjectSnapshot;
 
 /// Something that can be read.
@@ -181,6 +182,7 @@ fn targets(object: &Object) -> Option<&Targets> {
         Body::TrafficPolicy(policy) => Some(&policy.targets),
         Body::ListenerPolicy(policy) => Some(&policy.targets),
         Body::BackendConfigPolicy(policy) => Some(&policy.targets),
+        Body::BackendTlsPolicy(policy) => Some(&policy.targets),
         _ => None,
     }
 }
@@ -198,6 +200,7 @@ fn toggle<K: std::hash::Hash + Eq>(index: &mut HashMap<K, BTreeSet<ObjectKey>>, 
 
 /// Reads on behalf of one unit of translation.
 pub(super) struct Reader<'a> {
+    pub(super) settings: &'a Settings,
     pub(super) objects: &'a ObjectSnapshot,
     /// Objects that are read in another version.
     pub(super) over: Option<&'a Overlay>,

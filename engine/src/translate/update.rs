@@ -133,14 +133,14 @@ impl Translator {
     pub(super) fn certificates_of(&self, gateway: &ObjectKey) -> BTreeSet<ObjectKey> {
         let fleets = self.fleets_of(gateway);
         let fleets = fleets.iter().filter_map(|id| self.fleets.get(id));
-        fleets.flat_map(|fleet| fleet.certificates().iter().cloned()).collect()
+        fleets.flat_map(Fleet::certificates).collect()
     }
 
     pub(super) fn certificates_changed(&mut self, before: &BTreeSet<ObjectKey>, after: &BTreeSet<ObjectKey>) {
         let missing = after.iter().filter(|secret| !self.secrets.contains_key(secret)).cloned().map(Unit::Secret);
         self.dirty.extend(missing);
         for secret in before.difference(after) {
-            if !self.fleets.values().any(|fleet| fleet.certificates().contains(secret)) {
+            if !self.fleets.values().any(|fleet| fleet.uses_certificate(secret)) {
                 self.secrets.remove(secret);
                 self.drop_unit(Unit::Secret(secret.clone()));
             }
@@ -233,7 +233,8 @@ impl Translator {
         self.services_changed(old, new);
     }
 
-    /// Endpoints that a route's plan asks for anew are looked up, and those that nobody asks for any more forgotten.
+    /// Endpoints and certificates that a route's plan asks for anew are looked up, and those that nobody asks for any more
+    /// forgotten.
     pub(super) fn services_changed(&mut self, old: Option<&RoutePlan>, new: Option<&RoutePlan>) {
         let services = |plan: Option<&RoutePlan>| -> BTreeSet<ServicePort> {
             // A route that stands nowhere asks for no endpoints.
@@ -249,6 +250,13 @@ impl Translator {
         self.dirty.extend(unknown.map(Unit::Endpoints));
         for service in before.difference(after) {
             self.release_service(service);
+        }
+        let shown = |plan: Option<&RoutePlan>| {
+            plan.filter(|plan| !plan.places.is_empty()).map(RoutePlan::shown).unwrap_or_default()
+        };
+        let (before, after) = (shown(old), shown(new));
+        if before != after || after.iter().any(|secret| !self.secrets.contains_key(secret)) {
+            self.certificates_changed(&before, &after);
         }
     }
 
@@ -279,7 +287,7 @@ impl Translator {
             Some(resource) => self.secrets.insert(key.clone(), resource),
             None => self.secrets.remove(key),
         };
-        let users = self.fleets.iter().filter(|(_, fleet)| fleet.certificates().contains(key));
+        let users = self.fleets.iter().filter(|(_, fleet)| fleet.uses_certificate(key));
         self.touched.extend(users.map(|(id, _)| id.clone()));
     }
 }

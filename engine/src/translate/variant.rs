@@ -307,10 +307,13 @@ impl Translator {
         self.unclaimed_routes.iter()
     }
 
-    /// The certificates that a Gateway's listeners use as desired, with the hash of each.
+    /// The certificates that a Gateway's listeners use as desired, and those that back ends are shown, with the hash of
+    /// each.
     pub(crate) fn certificates(&self, gateway: &ObjectKey) -> BTreeMap<ObjectKey, Content> {
         let listeners = self.plans.get(gateway).into_iter().flat_map(|plan| plan.all());
-        let keys = listeners.flat_map(|listener| &listener.certificates);
+        let fleet = self.fleets.get(&FleetId::main(gateway));
+        let shown = fleet.map(|fleet| fleet.certificates()).unwrap_or_default();
+        let keys = listeners.flat_map(|listener| &listener.certificates).chain(&shown);
         keys.filter_map(|key| Some((key.clone(), Content(*self.secrets.get(key)?.version.as_bytes())))).collect()
     }
 

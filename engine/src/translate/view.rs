@@ -23,6 +23,7 @@ impl Translator {
             .chain(self.policies.values().flat_map(|plan| &plan.faults))
             .chain(self.sets.values().flat_map(|claim| &claim.faults))
             .chain(self.levels.values().flat_map(|levels| &levels.faults))
+            .chain(self.back_ends.values().flat_map(|plan| &plan.faults))
             .cloned()
             .chain(self.orphan_faults())
             .chain(self.extensions.values().flatten().map(Finding::fault))

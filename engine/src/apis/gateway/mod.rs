@@ -1,5 +1,6 @@
 //! The kinds of `gateway.networking.k8s.io`.
 
+pub mod backend_tls;
 pub mod class;
 #[allow(clippy::module_inception, reason = "the file is named after its kind, like its neighbours")]
 pub mod gateway;

@@ -106,6 +106,7 @@ fn may_be_served_in_another_version(body: &Body) -> bool {
         | Body::DirectResponse(_)
         | Body::ListenerPolicy(_)
         | Body::BackendConfigPolicy(_)
+        | Body::BackendTlsPolicy(_)
         | Body::Namespace => false,
     }
 }

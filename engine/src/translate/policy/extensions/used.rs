@@ -11,7 +11,6 @@ use crate::apis::kgateway::extension::{Backoff, GrpcService, RetryPolicy};
 use crate::check;
 use crate::features::asking::{ATTEMPTS_MAX, Again, Asking};
 use crate::features::remote::Remote;
-use crate::model::Protocol;
 
 /// A GatewayExtension that a field uses, while it is read.
 pub(in super::super) struct Used<'u, 'r, 'a> {
@@ -61,13 +60,9 @@ impl Used<'_, '_, '_> {
             port: written.port,
         };
         match backend::resolve(&referrer, &reference, self.reading.reader) {
-            Ok(mut backend) => {
-                if grpc {
-                    backend.protocol = Protocol::H2c;
-                }
-                Some(Remote::Backend(backend))
-            }
-            Err(fault) => {
+            Ok(backend) => Some(Remote::Backend(if grpc { backend.over_h2() } else { backend })),
+            Err(refused) => {
+                let fault = refused.fault;
                 let message =
                     format!("GatewayExtension {}: {}: {}", self.key.namespaced_name(), fault.field, fault.message);
                 self.reading.missing(format!("spec.{}.extensionRef", self.field), fault.reason, message);
