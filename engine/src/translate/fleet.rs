@@ -641,7 +641,7 @@ fn told(rendered: &Rendered, levels: &[Option<&Arc<Level>>]) -> Option<Arc<Rende
 }
 
 fn misdirected() -> Bytes {
-    everything(&Response { status: MISDIRECTED, body: "".into() })
+    everything(&Response::new(MISDIRECTED, "".into()))
 }
 
 /// A route that answers every request the same.
