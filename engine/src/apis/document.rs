@@ -39,7 +39,7 @@ pub fn document(object: &Object) -> Option<Value> {
         Body::Service(service) => vec![("spec", service_spec(service)?)],
         Body::Secret(secret) => vec![("type", value(&secret.kind)?), ("data", secret_data(secret)?)],
         Body::GatewayClass(class) if !class.has_parameters => vec![("spec", class_spec(class)?)],
-        // Who may refer, and where endpoints are, is always asked of today's objects.
+        // Who may refer, whom to trust and where endpoints are is always asked of today's objects.
         Body::GatewayClass(_)
         | Body::ReferenceGrant(_)
         | Body::CertificateDelegation(_)
@@ -51,6 +51,7 @@ pub fn document(object: &Object) -> Option<Value> {
         | Body::ListenerPolicy(_)
         | Body::BackendConfigPolicy(_)
         | Body::EndpointSlice(_)
+        | Body::ConfigMap(_)
         | Body::Namespace => return None,
     };
     let kind = scheme::find(&object.key.group, &object.key.kind)?;

@@ -54,6 +54,8 @@ pub enum Body {
     EndpointSlice(core::endpoint_slice::EndpointSlice),
     /// Core Secret.
     Secret(core::secret::Secret),
+    /// Core ConfigMap.
+    ConfigMap(core::config_map::ConfigMap),
     /// Core Namespace; its labels stand in the metadata.
     Namespace,
 }

@@ -37,6 +37,15 @@ pub const KINDS: &[Kind] = &[
     Kind {
         group: "",
         versions: &["v1"],
+        kind: "ConfigMap",
+        plural: "configmaps",
+        scope: Scope::Namespaced,
+        has_status: false,
+        decode: core::config_map::decode,
+    },
+    Kind {
+        group: "",
+        versions: &["v1"],
         kind: "Namespace",
         plural: "namespaces",
         scope: Scope::Cluster,
@@ -216,6 +225,11 @@ pub fn service_key(namespace: &str, name: &str) -> ObjectKey {
 /// The identity of a Secret.
 pub fn secret_key(namespace: &str, name: &str) -> ObjectKey {
     ObjectKey::new("", "Secret", namespace, name)
+}
+
+/// The identity of a ConfigMap.
+pub fn config_map_key(namespace: &str, name: &str) -> ObjectKey {
+    ObjectKey::new("", "ConfigMap", namespace, name)
 }
 
 /// The identity of an ExtensionService.

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 /// Maps whose keys are the user's.
 const FREE: [&str; 7] = ["labels", "annotations", "matchLabels", "options", "data", "stringData", "context"];
 /// Kinds of which a part is read on purpose: the rest is no business of a gateway.
-const PARTLY_READ: [&str; 2] = ["Namespace", "Secret"];
+const PARTLY_READ: [&str; 3] = ["ConfigMap", "Namespace", "Secret"];
 /// What is put in.
 const STRANGE: &str = "holdfastTestField";
 

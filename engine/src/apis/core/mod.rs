@@ -1,5 +1,7 @@
-//! The kinds of the core group and of `discovery.k8s.io`: Services, EndpointSlices, Secrets (Namespaces have no body).
+//! The kinds of the core group and of `discovery.k8s.io`: Services, EndpointSlices, Secrets, ConfigMaps (Namespaces have
+//! no body).
 
+pub mod config_map;
 pub mod endpoint_slice;
 pub mod secret;
 pub mod service;

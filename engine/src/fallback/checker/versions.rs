@@ -88,7 +88,7 @@ fn is_never(object: &Object) -> bool {
     object.metadata.annotations.iter().any(|(name, value)| name == FALLBACK_ANNOTATION && value == "never")
 }
 
-/// Grants, namespaces and endpoints are always today's, and so are Gateways and classes.
+/// Grants, namespaces, endpoints and what ConfigMaps hold are always today's, and so are Gateways and classes.
 fn may_be_served_in_another_version(body: &Body) -> bool {
     match body {
         Body::HttpRoute(_) | Body::GrpcRoute(_) | Body::HttpProxy(_) | Body::Service(_) | Body::Secret(_) => true,
@@ -96,6 +96,7 @@ fn may_be_served_in_another_version(body: &Body) -> bool {
         | Body::Gateway(_)
         | Body::ReferenceGrant(_)
         | Body::EndpointSlice(_)
+        | Body::ConfigMap(_)
         | Body::CertificateDelegation(_)
         | Body::ExtensionService(_)
         | Body::TrafficPolicy(_)
