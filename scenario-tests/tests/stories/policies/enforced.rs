@@ -18,6 +18,7 @@ pub(crate) fn stories() -> Vec<Story> {
             api_key,
             acl,
             acl_takes_the_narrowest_range,
+            rbac,
             csrf,
             buffer,
             cors,
@@ -31,14 +32,14 @@ pub(crate) fn stories() -> Vec<Story> {
 }
 
 /// Where a policy is attached, and what is answered when it cannot be enforced.
-const LEVELS: [(&str, u16); 4] = [
+pub(super) const LEVELS: [(&str, u16); 4] = [
     ("{group: gateway.networking.k8s.io, kind: HTTPRoute, name: r, sectionName: one}", 404),
     ("{group: gateway.networking.k8s.io, kind: HTTPRoute, name: r}", 404),
     ("{group: gateway.networking.k8s.io, kind: Gateway, name: public, sectionName: http}", 500),
     ("{group: gateway.networking.k8s.io, kind: Gateway, name: public}", 500),
 ];
 /// The route that is protected.
-const ROUTE: &str = "rules:\n- name: one\n  backendRefs: [{name: echo, port: 8080}]";
+pub(super) const ROUTE: &str = "rules:\n- name: one\n  backendRefs: [{name: echo, port: 8080}]";
 
 pub(super) fn policy(name: &str, target: &str, spec: &str) -> String {
     format!(
@@ -47,7 +48,7 @@ pub(super) fn policy(name: &str, target: &str, spec: &str) -> String {
     )
 }
 
-fn set(world: &World, target: &str, spec: &str) -> Result<()> {
+pub(super) fn set(world: &World, target: &str, spec: &str) -> Result<()> {
     world.write("policy.yaml", policy("p", target, spec))
 }
 
@@ -90,6 +91,10 @@ async fn basic_auth(world: World) -> Result<()> {
 
 async fn api_key(world: World) -> Result<()> {
     holds(&world, &guards::api_key(), ask).await
+}
+
+async fn rbac(world: World) -> Result<()> {
+    holds(&world, &guards::rbac(), ask).await
 }
 
 async fn csrf(world: World) -> Result<()> {
