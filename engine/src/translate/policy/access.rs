@@ -159,15 +159,16 @@ fn basic_auth(written: &WrittenUsers, reading: &mut Reading<'_, '_>) -> Option<S
 
 fn rbac(written: &Rbac, reading: &mut Reading<'_, '_>) -> Option<Setting> {
     let deny = match written.action.as_deref() {
-        None | Some("Allow") => false,
-        Some("Deny") => true,
+        None | Some("Allow") => Some(false),
+        Some("Deny") => Some(true),
         Some(other) => {
             reading.invalid("spec.rbac.action", format!("{other:?} is neither Allow nor Deny"));
-            return None;
+            None
         }
     };
-    match Conditions::read(deny, written.policy.match_expressions.iter().map(|text| &**text)) {
-        Ok(conditions) => Some(Setting::Rbac(conditions)),
+    let texts = written.policy.match_expressions.iter().map(|text| &**text);
+    match Conditions::read(deny.unwrap_or(false), texts) {
+        Ok(conditions) => deny.map(|_| Setting::Rbac(conditions)),
         Err(flaws) => {
             reading.flaws("rbac.policy.matchExpressions", flaws);
             None

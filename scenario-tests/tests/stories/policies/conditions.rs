@@ -2,6 +2,7 @@
 
 use anyhow::{Result, ensure};
 use holdfast_scenario_tests::ask::{Ask, ask};
+use holdfast_scenario_tests::asked::tokens::TokenMaker;
 use holdfast_scenario_tests::hammer::Hammer;
 use holdfast_scenario_tests::{Story, World, stories};
 
@@ -11,7 +12,14 @@ pub(crate) fn stories() -> Vec<Story> {
     stories!(
         "policies",
         true,
-        [what_is_judged, no_answer_lets_nobody_in, the_closest_counts, only_envoy_refuses_it, as_deep_as_may_be]
+        [
+            what_is_judged,
+            no_answer_lets_nobody_in,
+            the_closest_counts,
+            only_envoy_refuses_it,
+            as_deep_as_may_be,
+            claims_of_tokens
+        ]
     )
 }
 
@@ -159,5 +167,37 @@ async fn as_deep_as_may_be(world: World) -> Result<()> {
     set(&world, LEVELS[0].0, &rbac("Deny", &conditions))?;
     ask(port).header("role", "guest").comes_to_reach("echo").await?;
     ask(port).header("role", "admin").answers(403).await?;
+    Ok(())
+}
+
+/// What a token says is known to conditions; a request without one has no answer.
+async fn claims_of_tokens(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let port = world.gateway()?;
+    world.route("r", ROUTE)?;
+    let maker = TokenMaker::start("maker").await?;
+    world.write(
+        "tokens.yaml",
+        format!(
+            "apiVersion: gateway.kgateway.dev/v1alpha1\nkind: GatewayExtension\n\
+             metadata: {{name: tokens, namespace: default}}\n\
+             spec: {{jwt: {{providers: [{{name: own, issuer: maker, jwks: {{local: {{inline: '{}'}}}}}}]}}}}",
+            maker.keys()?
+        ),
+    )?;
+    let claim = "metadata.filter_metadata['envoy.filters.http.jwt_authn']['payload']['aud'] == 'shop'";
+    let tokens = "jwtAuth: {extensionRef: {name: tokens}}";
+    set(&world, LEVELS[0].0, &format!("{tokens}\n  {}", rbac("Allow", &[claim])))?;
+    let _holdfast = world.run().await?;
+    let bearing = |audience: &str| Ok::<_, anyhow::Error>(ask(port).header("authorization", &maker.bearer(audience)?));
+    let (shop, other) = (bearing("shop")?, bearing("other")?);
+    shop.comes_to_reach("echo").await?;
+    other.answers(403).await?;
+    ask(port).answers(401).await?;
+    set(&world, LEVELS[0].0, &format!("{tokens}\n  {}", rbac("Deny", &[claim])))?;
+    other.comes_to_reach("echo").await?;
+    shop.answers(403).await?;
+    set(&world, LEVELS[0].0, &rbac("Deny", &[claim]))?;
+    other.comes_to_answer(403).await?;
     Ok(())
 }
