@@ -112,6 +112,12 @@ fn is_command(word: &str) -> bool {
     let is_length = |digits: &str| {
         (1..=LENGTH_DIGITS_MAX).contains(&digits.len()) && digits.bytes().all(|digit| digit.is_ascii_digit())
     };
+    let metadata = word.strip_prefix("DYNAMIC_METADATA(").and_then(|rest| rest.strip_suffix(')'));
+    if let Some(path) = metadata {
+        let legal = |c: char| c.is_ascii_alphanumeric() || "-_./".contains(c);
+        let is_step = |step: &str| !step.is_empty() && step.chars().all(legal);
+        return path.split(':').all(is_step) && length.is_none_or(is_length);
+    }
     let argument = ["REQ(", "RESP("].iter().find_map(|command| word.strip_prefix(command)?.strip_suffix(')'));
     match argument {
         Some(argument) => {
@@ -179,6 +185,7 @@ mod tests {
             "%REQ(:path)%",
             "%REQ(x-a?:authority):20%",
             "%RESP(server)% %RESPONSE_CODE%",
+            "%DYNAMIC_METADATA(a.b:c)%",
         ];
         for text in fine {
             assert_eq!(check(text), Ok(()), "{text}");
@@ -193,6 +200,7 @@ mod tests {
             ("%REQ(a):x%", "REQ(a):x"),
             ("%HOSTNAME():3%", "HOSTNAME():3"),
             ("%ENVIRONMENT(HOME)%", "ENVIRONMENT(HOME)"),
+            ("%DYNAMIC_METADATA(a::c)%", "DYNAMIC_METADATA(a::c)"),
         ];
         for (text, command) in wrong {
             assert_eq!(check(text), Err(FormatFault::Command { command: command.into() }), "{text}");

@@ -10,7 +10,7 @@ use crate::seeing::for_each_file;
 use super::enforced::{LEVELS, ROUTE, set};
 
 pub(crate) fn stories() -> Vec<Story> {
-    stories!("policies", true, [headers_from_secrets, bodies_made_of_formats])
+    stories!("policies", true, [headers_from_secrets, bodies_made_of_formats, metadata_of_requests_and_responses])
 }
 
 fn secret(value: &str) -> String {
@@ -97,5 +97,34 @@ async fn bodies_made_of_formats(world: World) -> Result<()> {
     asked.comes_to_answer(404).await?;
     answer("body: plain")?;
     asked.comes_to("the plain body", |reply| reply.status == 418 && reply.body == "plain").await?;
+    Ok(())
+}
+
+async fn metadata_of_requests_and_responses(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let port = world.gateway()?;
+    world.route("r", ROUTE)?;
+    let entry = |key: &str, value: &str| format!("{{namespace: own, key: {key}, value: {{stringValue: \"{value}\"}}}}");
+    let attribute = |kind: &str| {
+        format!(
+            "{{name: {kind}, metadata: {{kind: {kind}, metadataKey: {{key: own, path: [{{key: a}}]}}, defaultValue: b}}}}"
+        )
+    };
+    let spec = format!(
+        "transformation:\n    request: {{dynamicMetadata: [{}, {}]}}\n    response: {{dynamicMetadata: [{}]}}\n  \
+         headerModifiers: {{response: {{set: [{{name: x-told, value: \"%DYNAMIC_METADATA(own:a)% %DYNAMIC_METADATA(own:b)%\"}}]}}}}\n  \
+         tracing: {{attributes: [{}, {}, {}, {}]}}",
+        entry("a", "100%%"),
+        entry("b", "%REQ(x-b)%"),
+        entry("c", "text"),
+        attribute("Request"),
+        attribute("Route"),
+        attribute("Cluster"),
+        attribute("Host"),
+    );
+    set(&world, LEVELS[0].0, &spec)?;
+    let _holdfast = world.run().await?;
+    let reply = ask(port).header("x-b", "two").comes_to_reach("echo").await?;
+    ensure!(reply.header("x-told") == "100% two", "{reply:?}");
     Ok(())
 }
