@@ -149,7 +149,8 @@ async fn only_envoy_refuses_it(world: World) -> Result<()> {
     ask(port).path("/two").reaches("echo").await?;
     set(&world, LEVELS[0].0, &fine)?;
     admin.comes_to_reach("echo").await?;
-    hammer.stop_expecting(|shot| !shot.is_ok()).await
+    hammer.stop_expecting(|shot| !shot.is_ok()).await?;
+    Ok(())
 }
 
 /// As many conditions as there may be, each as deep as it may be: Envoy takes them.
