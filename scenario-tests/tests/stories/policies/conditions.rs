@@ -60,7 +60,7 @@ async fn what_is_judged(world: World) -> Result<()> {
         ("{'admin': 1, 'root': 2}[request.headers['role']] + 1 == 2", true),
         ("metadata.filter_metadata['nobody']['x'] == 'y'", false),
         (r"re.extract(request.path, '^/([a-z])/.*', r'\1') == 'a'", true),
-        ("xds.route_name.contains('one')", false),
+        ("xds.route_name.contains('two')", false),
         ("type(request.headers['role']) == string && b'a' == bytes('a') && 0x10 == 16 && 2u == uint(2)", true),
     ];
     for (condition, passes) in rows {
