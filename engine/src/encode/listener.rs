@@ -37,6 +37,7 @@ use super::{any, endpoints, names, seconds};
 use crate::features::chain::{self, ChainFilter};
 use crate::features::client_certificate::{ClientCertificates, Told};
 use crate::features::cookies;
+use crate::features::ext_proc::Place;
 use crate::features::filters::{ACCESS, BEFORE, CONTENT, Filter as Known};
 use crate::features::ip_filter;
 use crate::features::stream::Stream;
@@ -251,21 +252,30 @@ pub(super) fn transport_socket(
 /// after. `told` is what back ends learn of certificates of clients, which is nothing where it is unset.
 pub(super) fn connection_manager(name: String, proxies: bool, own: &[ChainFilter], told: Option<Told>) -> Filter {
     let yes = || Some(BoolValue { value: true });
-    let (counted, asked): (Vec<_>, Vec<_>) = own.iter().partition(|filter| matches!(filter, ChainFilter::RateLimit(_)));
+    let together = own.iter().filter(|filter| filter.place().is_none());
+    let (counted, asked): (Vec<_>, Vec<_>) = together.partition(|filter| matches!(filter, ChainFilter::RateLimit(_)));
+    let at = |place: Place| own.iter().filter(move |filter| filter.place() == Some(place)).map(own_filter);
+    let access = |phase: Phase| ACCESS.iter().filter(move |filter| phase_of(**filter) == phase).map(of_policies);
     let mut manager = HttpConnectionManager {
         stat_prefix: name.replace('/', "_"),
         route_specifier: Some(RouteSpecifier::Rds(Rds { config_source: Some(ads()), route_config_name: name })),
-        http_filters: BEFORE
-            .iter()
-            .map(of_policies)
+        http_filters: at(Place::First)
+            .chain(BEFORE.iter().map(of_policies))
+            .chain(at(Place::Unknown))
             .chain((!own.is_empty()).then(|| http_filter(chain::NAMES, &chain::naming(own))))
             .chain([http_filter(chain::GUARD, &Rbac::default())])
-            .chain(asked.iter().map(own_filter))
-            .chain(ACCESS.iter().map(of_policies))
+            .chain(asked.iter().map(|filter| own_filter(filter)))
+            .chain(access(Phase::Who))
+            .chain(at(Place::Known))
+            .chain(access(Phase::MayPass))
+            .chain(at(Place::Allowed))
+            .chain(access(Phase::HowOften))
             .chain(proxies.then(|| http_filter(ip_filter::FILTER, &Rbac::default())))
-            .chain(counted.iter().map(own_filter))
+            .chain(counted.iter().map(|filter| own_filter(filter)))
+            .chain(at(Place::Counted))
             .chain(proxies.then(|| http_filter(cookies::FILTER, &cookies::filter())))
             .chain(CONTENT.iter().map(of_policies))
+            .chain(at(Place::Last))
             .chain([http_filter("envoy.filters.http.router", &Router::default())])
             .collect(),
         upgrade_configs: vec![UpgradeConfig { upgrade_type: "websocket".into(), ..Default::default() }],
@@ -293,6 +303,22 @@ pub(super) fn connection_manager(name: String, proxies: bool, own: &[ChainFilter
         told.apply(&mut manager);
     }
     filter("envoy.filters.network.http_connection_manager", &manager)
+}
+
+/// What a filter of [`ACCESS`] finds out.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Who,
+    MayPass,
+    HowOften,
+}
+
+fn phase_of(filter: Known) -> Phase {
+    match filter {
+        known if known <= Known::ApiKeyAuth => Phase::Who,
+        known if known < Known::LocalRateLimit => Phase::MayPass,
+        _ => Phase::HowOften,
+    }
 }
 
 /// What of a chain is its own, and the filters in it: each as a content that is proven or refused for itself.
@@ -338,7 +364,7 @@ pub(crate) fn without(body: &Bytes, left_out: impl Fn(&Content) -> bool) -> Byte
 
 /// The content of a filter that routes ask for.
 pub(crate) fn filter_content(filter: &ChainFilter) -> Content {
-    content(&own_filter(&filter).encode_to_vec())
+    content(&own_filter(filter).encode_to_vec())
 }
 
 /// The HTTP filters of a chain; only some stay in it.
@@ -374,7 +400,7 @@ fn of_policies(filter: &Known) -> HttpFilter {
     }
 }
 
-fn own_filter(filter: &&ChainFilter) -> HttpFilter {
+fn own_filter(filter: &ChainFilter) -> HttpFilter {
     let (config, disabled) = filter.encode();
     HttpFilter {
         name: filter.name().to_owned(),

@@ -46,10 +46,6 @@ pub(super) fn read(spec: &TrafficSpec, reading: &mut Reading<'_, '_>) {
     {
         reading.piece("rbac", Piece::Filters(vec![(Filter::Rbac, Arc::new(setting))]));
     }
-    let unserved = [("extProc", spec.ext_proc.is_some()), ("oauth2", spec.oauth2.is_some())];
-    for (field, _) in unserved.into_iter().filter(|(_, is_set)| *is_set) {
-        reading.unsupported(field);
-    }
 }
 
 fn acl(written: &WrittenAcl, reading: &mut Reading<'_, '_>) -> Option<Acl> {

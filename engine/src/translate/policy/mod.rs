@@ -4,10 +4,12 @@
 //! `route.rs`, for listeners and Gateways in `level.rs`. Nothing of a policy is passed over in silence.
 
 mod access;
+mod ext_proc;
 mod extensions;
 mod headers;
 pub(crate) mod level;
 mod metadata;
+mod oauth2;
 mod reading;
 pub(super) mod route;
 mod secret_headers;
@@ -83,6 +85,8 @@ pub(super) fn plan(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'_>
                 headers::read(spec, &mut reading);
                 access::read(spec, &mut reading);
                 extensions::read(spec, &mut reading);
+                ext_proc::read(spec, &mut reading);
+                oauth2::read(spec, &mut reading);
             }
             (&policy.targets, &policy.unread)
         }

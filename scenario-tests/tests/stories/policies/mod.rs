@@ -3,11 +3,14 @@
 mod conditions;
 mod enforced;
 mod guards;
+mod login;
 mod never;
+mod processing;
 mod values;
 
 use holdfast_scenario_tests::Story;
 
 pub(crate) fn stories() -> Vec<Story> {
-    [enforced::stories(), conditions::stories(), values::stories(), never::stories()].concat()
+    let of_fields = [conditions::stories(), values::stories(), processing::stories(), login::stories()].concat();
+    [enforced::stories(), never::stories(), of_fields].concat()
 }
