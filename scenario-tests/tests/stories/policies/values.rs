@@ -26,7 +26,7 @@ async fn headers_from_secrets(world: World) -> Result<()> {
     world.route("r", ROUTE)?;
     let spec = "headerModifiers: {request: {set: [{name: x-key, secretRef: {name: values, key: key}}]}}";
     set(&world, LEVELS[0].0, spec)?;
-    world.write("secret.yaml", secret("canary-1 100%"))?;
+    world.write("secret.yaml", secret("cuckoo-1 100%"))?;
     let options = HoldfastOptions::new(&world)?.args(&["--log-level", "debug"]);
     let holdfast = world.run_with(options).await?;
     let asked = ask(port).header("x-key", "forged");
@@ -36,15 +36,15 @@ async fn headers_from_secrets(world: World) -> Result<()> {
     };
     for (target, closed) in LEVELS {
         set(&world, target, spec)?;
-        comes("canary-1 100%").await?;
+        comes("cuckoo-1 100%").await?;
         world.delete("secret.yaml")?;
         asked.comes_to_answer(closed).await?;
-        world.write("secret.yaml", secret("canary-broken\\n"))?;
+        world.write("secret.yaml", secret("cuckoo-broken\\n"))?;
         asked.answers(closed).await?;
-        world.write("secret.yaml", secret("canary-2"))?;
-        comes("canary-2").await?;
-        world.write("secret.yaml", secret("canary-1 100%"))?;
-        comes("canary-1 100%").await?;
+        world.write("secret.yaml", secret("cuckoo-2"))?;
+        comes("cuckoo-2").await?;
+        world.write("secret.yaml", secret("cuckoo-1 100%"))?;
+        comes("cuckoo-1 100%").await?;
     }
     nobody_is_told(&world, holdfast).await
 }
@@ -52,7 +52,7 @@ async fn headers_from_secrets(world: World) -> Result<()> {
 /// The values reach Envoy and nothing else: no page, no metric, no log, no file.
 async fn nobody_is_told(world: &World, holdfast: Holdfast) -> Result<()> {
     let clean = |what: &str, text: &str| {
-        ensure!(!text.contains("canary"), "{what} holds a value");
+        ensure!(!text.contains("cuckoo"), "{what} holds a value");
         Ok(())
     };
     let configs = ["config/fallback", "config/successful", "config/failed", "config/raw-error"];
