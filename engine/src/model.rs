@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use holdfast_graph::{ObjectKey, Origins};
 
+use crate::features::body_format::BodyFormat;
 use crate::features::chain::ChainFilter;
 use crate::features::cookies::CookieRewrite;
 use crate::features::cors::Cors;
@@ -94,7 +95,7 @@ impl Route {
         let literal = !matches!(path, PathMatch::Regex(_)) && headers.is_empty() && query.is_empty();
         let edits = [&self.request_headers, &self.response_headers];
         literal
-            && matches!(self.action, Action::Respond(_))
+            && matches!(&self.action, Action::Respond(response) if response.format.is_none())
             && edits.into_iter().all(|edits| *edits == HeaderEdits::default())
             && self.cors.is_none()
             && self.ip_filter.is_none()
@@ -276,12 +277,21 @@ pub enum Action {
 }
 
 /// A direct response.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Response {
     /// HTTP status.
     pub status: u16,
     /// Body; empty for none.
     pub body: Arc<str>,
+    /// What the body is made from, in its place.
+    pub format: Option<Arc<BodyFormat>>,
+}
+
+impl Response {
+    /// One with a body as it is.
+    pub fn new(status: u16, body: Arc<str>) -> Self {
+        Self { status, body, format: None }
+    }
 }
 
 /// Forwarding.

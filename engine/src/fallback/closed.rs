@@ -258,7 +258,7 @@ fn clusters(route: &envoy::Route) -> impl Iterator<Item = &str> {
 
 /// What is answered for what is closed.
 fn answer(around: &Around<'_>) -> Response {
-    Response { status: around.settings.closed_status, body: around.settings.missing_backend_body.clone() }
+    Response::new(around.settings.closed_status, around.settings.missing_backend_body.clone())
 }
 
 /// A route that is held, and where it stands.

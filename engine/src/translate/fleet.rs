@@ -619,7 +619,7 @@ fn released<K: Ord>(users: &mut BTreeMap<K, usize>, key: &K) -> bool {
 }
 
 fn misdirected() -> Bytes {
-    everything(&Response { status: MISDIRECTED, body: "".into() })
+    everything(&Response::new(MISDIRECTED, "".into()))
 }
 
 /// A route that answers every request the same.

@@ -176,7 +176,7 @@ pub(super) fn translate(
             told
         });
         outcome.replaced = Some(missing_backend(object, section, status, message, resolved.policy));
-        Action::Respond(Response { status, body: settings.missing_backend_body.clone() })
+        Action::Respond(Response::new(status, settings.missing_backend_body.clone()))
     };
     let cleared = matches!(action, Action::Respond(_)) && !answers;
     for (entry, ranked) in rule.matches.iter().enumerate() {
@@ -257,10 +257,8 @@ fn broken(
     settings: &Settings,
     mut outcome: Outcome,
 ) -> Outcome {
-    let response = settings
-        .replacement
-        .as_ref()
-        .map(|replacement| Response { status: replacement.code, body: replacement.body.clone() });
+    let response =
+        settings.replacement.as_ref().map(|replacement| Response::new(replacement.code, replacement.body.clone()));
     let code = response.as_ref().map(|response| response.status);
     let object = place.object.key.clone();
     let (class, policy) = (Class::Invalid, None);

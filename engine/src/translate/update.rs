@@ -35,10 +35,7 @@ impl Translator {
                 self.plans.insert(key.clone(), plan.clone());
                 let main = FleetId::main(key);
                 if !self.fleets.contains_key(&main) {
-                    let closed = Response {
-                        status: self.settings.closed_status,
-                        body: self.settings.missing_backend_body.clone(),
-                    };
+                    let closed = Response::new(self.settings.closed_status, self.settings.missing_backend_body.clone());
                     self.fleets.insert(main.clone(), Fleet::new(key.clone(), plan.clone(), closed));
                     self.touched.insert(main);
                 }
