@@ -26,7 +26,6 @@ use super::line::Line;
 use super::rollout::{Stage, Waiting};
 use crate::apis::contour;
 use crate::apis::gateway::GROUP;
-use crate::apis::scheme;
 use crate::encode::route::direct_response;
 use crate::encode::{self, names};
 use crate::features::filters;

@@ -104,9 +104,9 @@ impl Translator {
                 self.dirty.insert(Unit::GatewayVariant(id));
             }
         }
-        let services = |levels: &LevelPlan| levels.services();
-        let (before, after) = (before.as_deref().map(services).unwrap_or_default(), services(&plan));
-        self.endpoints_wanted(&before, &after);
+        let before = before.unwrap_or_default();
+        self.endpoints_wanted(&before.services(), &plan.services());
+        self.certificates_shown(&before.shown(), &plan.shown());
     }
 
     /// Listeners of a Gateway or ListenerSet whose hostname cannot be used have these, where nobody claims the same
@@ -239,6 +239,10 @@ impl Translator {
             plan.map(RoutePlan::services).unwrap_or_default()
         };
         self.endpoints_wanted(&services(old), &services(new));
+        let shown = |plan: Option<&RoutePlan>| {
+            plan.filter(|plan| !plan.places.is_empty()).map(RoutePlan::shown).unwrap_or_default()
+        };
+        self.certificates_shown(&shown(old), &shown(new));
     }
 
     /// Looks up endpoints that are asked for anew, and forgets those that nobody asks for any more.
@@ -248,12 +252,12 @@ impl Translator {
         for service in before.difference(after) {
             self.release_service(service);
         }
-        let shown = |plan: Option<&RoutePlan>| {
-            plan.filter(|plan| !plan.places.is_empty()).map(RoutePlan::shown).unwrap_or_default()
-        };
-        let (before, after) = (shown(old), shown(new));
+    }
+
+    /// The same of certificates that back ends are shown.
+    fn certificates_shown(&mut self, before: &BTreeSet<ObjectKey>, after: &BTreeSet<ObjectKey>) {
         if before != after || after.iter().any(|secret| !self.secrets.contains_key(secret)) {
-            self.certificates_changed(&before, &after);
+            self.certificates_changed(before, after);
         }
     }
 

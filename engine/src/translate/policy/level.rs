@@ -114,6 +114,16 @@ impl LevelPlan {
         self.remotes().iter().flat_map(Remote::services).cloned().collect()
     }
 
+    /// The certificates that those are shown.
+    pub(crate) fn shown(&self) -> BTreeSet<ObjectKey> {
+        let remotes = self.remotes();
+        let backends = remotes.iter().filter_map(|remote| match remote {
+            Remote::Backend(backend) => backend.client(),
+            Remote::Group(_) | Remote::Host(_) => None,
+        });
+        backends.cloned().collect()
+    }
+
     /// The levels that an overlay closes.
     pub(crate) fn closed_by(&self, gateway: &ObjectKey, overlay: &Overlay) -> BTreeSet<Scope> {
         let Some(units) = overlay.closed.get(gateway) else { return BTreeSet::new() };
