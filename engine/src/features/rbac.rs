@@ -153,8 +153,8 @@ mod tests {
 
     #[test]
     fn conditions_are_as_deep_together_as_decoders_take() {
-        let deepest = (1..40).map(|depth| format!("1 in {}1{}", "[".repeat(depth), "]".repeat(depth)));
-        let deepest = deepest.filter(|text| cel::check(text).is_ok()).next_back().unwrap_or_default();
+        let mut depths = (1..40).map(|depth| format!("1 in {}1{}", "[".repeat(depth), "]".repeat(depth)));
+        let deepest = depths.rfind(|text| cel::check(text).is_ok()).unwrap_or_default();
         let conditions = Conditions::read(true, std::iter::repeat_n(&*deepest, CONDITIONS_MAX));
         let bytes = conditions.map(|conditions| conditions.encode().encode_to_vec());
         // Envoy's decoder and this one have the same limit.

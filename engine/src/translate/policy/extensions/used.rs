@@ -104,17 +104,23 @@ impl Used<'_, '_, '_> {
             return None;
         };
         let Some(Backoff { base_interval, max_interval }) = pauses else { return Some(Again { count, pauses: None }) };
-        let mut pause = |name: &str, text: Option<&str>| {
-            let field = format!("{below}.{backoff}.{name}");
-            match text.map(check::duration::duration) {
-                None => Ok(None),
-                Some(Ok(pause)) if !pause.is_zero() => Ok(Some(pause)),
-                Some(Ok(_)) => Err(self.wrong(&field, "must be at least 1ms")),
-                Some(Err(fault)) => Err(self.wrong(&field, fault)),
+        let pause = |text: Option<&str>| match text.map(check::duration::duration) {
+            None => Ok(None),
+            Some(Ok(pause)) if !pause.is_zero() => Ok(Some(pause)),
+            Some(Ok(_)) => Err("must be at least 1ms".to_owned()),
+            Some(Err(fault)) => Err(fault.to_string()),
+        };
+        let (first, longest) = match (pause(base_interval.as_deref()), pause(max_interval.as_deref())) {
+            (Ok(first), Ok(longest)) => (first, longest),
+            (first, longest) => {
+                for (name, wrong) in [("baseInterval", first.err()), ("maxInterval", longest.err())] {
+                    if let Some(wrong) = wrong {
+                        self.wrong(&format!("{below}.{backoff}.{name}"), wrong);
+                    }
+                }
+                return None;
             }
         };
-        let first = pause("baseInterval", base_interval.as_deref()).ok()?;
-        let longest = pause("maxInterval", max_interval.as_deref()).ok()?;
         let Some(first) = first else {
             self.wrong(&format!("{below}.{backoff}.baseInterval"), "must be set");
             return None;
