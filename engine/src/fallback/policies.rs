@@ -8,6 +8,7 @@ use holdfast_graph::{Node, ObjectKey, Step, World as _};
 
 use super::derive::{Broken, Derived, WAITS, by_translation, of, suspected};
 use super::world::World;
+use crate::apis::gateway::listener_set;
 use crate::fault::Class;
 use crate::translate::policy::{PolicyPlan, Unenforceable};
 use crate::translate::rule::Replaced;
@@ -123,21 +124,19 @@ pub(super) fn closed(plan: &PolicyPlan, message: &str) -> PolicyPlan {
 /// A policy is never left out: what it guards is closed, and told of in its place.
 pub(super) fn tell(derived: &mut Derived, world: &World<'_>) {
     // A route that stands at several listeners is closed where these are that have its hosts.
-    if derived.plan.decisions.keys().any(|node| node.key == *world.gateway) {
+    let above = |node: &Node| node.key == *world.gateway || &*node.key.kind == listener_set::KIND;
+    let behind = derived.plan.decisions.iter().filter(|(node, _)| above(node));
+    let behind: BTreeSet<ObjectKey> = behind.flat_map(|(_, decision)| decision.causes.iter().cloned()).collect();
+    if !behind.is_empty() {
         let levels = world.translator.try_levels(world.gateway, &derived.overlay, world.objects);
-        let mut closed = Vec::new();
         for (route, policy) in world.translator.closed_routes(world.gateway, &levels) {
-            let gateway = derived.plan.of(world.gateway).filter(|(_, decision)| decision.causes.contains(policy));
-            let others = gateway.flat_map(|(_, decision)| decision.causes.iter().cloned());
-            closed.push((Node::whole(route.clone()), others.collect::<BTreeSet<_>>()));
-        }
-        for (node, causes) in closed {
-            // Of an extension that is at fault the policy is not.
-            let behind = || derived.plan.of(world.gateway).flat_map(|(_, decision)| decision.causes.clone()).collect();
-            let causes = if causes.is_empty() { behind() } else { causes };
-            let decision = derived.plan.decisions.entry(node).or_default();
+            let decision = derived.plan.decisions.entry(Node::whole(route.clone())).or_default();
             decision.step = decision.step.max(Step::Replaced);
-            decision.causes.extend(causes);
+            // Of an extension that is at fault the policy is not.
+            match behind.contains(policy) {
+                true => decision.causes.extend([policy.clone()]),
+                false => decision.causes.extend(behind.iter().cloned()),
+            }
         }
     }
     derived.plan.decisions.retain(|node, decision| {

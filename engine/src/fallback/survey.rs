@@ -16,6 +16,7 @@ use super::view::{
     BackfilledObject, BrokenObject, Deviations, EnvoyCounts, ExcludedObject, FallbackReport, GatewayState, Identity,
     ReplacedObject, Scope, ServedState, Status,
 };
+use crate::apis::gateway::listener_set;
 use crate::apis::scheme;
 use crate::engine::Engine;
 use crate::hold::Refusal;
@@ -238,8 +239,8 @@ impl<'a> Survey<'a> {
             if answers.is_empty() && plan.is_some() && self.engine.translator.is_closed_above(&line.fleet, &node.key) {
                 answers.push(("".into(), self.engine.settings().closed_status, Scope::Object));
             }
-            if node.key == line.gateway {
-                answers = self.closed_listeners(line, &node.section);
+            if node.key == line.gateway || &*node.key.kind == listener_set::KIND {
+                answers = self.closed_listeners(line, node);
             }
             for (section, response, scope) in &answers {
                 let own = Node::section(node.key.clone(), section.clone());
@@ -262,20 +263,21 @@ impl<'a> Survey<'a> {
     }
 
     /// The listeners of a Gateway that policies close, of those that a section means.
-    fn closed_listeners(&self, line: &Line, wanted: &str) -> Vec<(Arc<str>, u16, Scope)> {
+    fn closed_listeners(&self, line: &Line, wanted: &Node) -> Vec<(Arc<str>, u16, Scope)> {
         let translator = &self.engine.translator;
         let (Some(plan), Some(levels)) = (translator.gateway(&line.gateway), translator.served_levels(&line.fleet))
         else {
             return Vec::new();
         };
         let closed = plan.listeners.iter().filter_map(|listener| {
-            let section: Arc<str> = format!("listeners[{}]", listener.name).into();
-            let closed = levels.closing(listener).filter(|_| wanted.is_empty() || *wanted == *section)?;
+            let unit = listener.unit(&line.gateway);
+            let is_meant = unit.key == wanted.key && (wanted.section.is_empty() || wanted.section == unit.section);
+            let closed = levels.closing(listener).filter(|_| is_meant)?;
             let scope = match closed.scope {
                 "virtualHost" => Scope::VirtualHost,
                 _ => Scope::RouteConfiguration,
             };
-            Some((section, self.engine.settings().closed_status, scope))
+            Some((unit.section, self.engine.settings().closed_status, scope))
         });
         closed.collect()
     }

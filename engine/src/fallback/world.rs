@@ -11,6 +11,7 @@ use super::last_valid::{LastValid, Version};
 use super::proof::Proof;
 use super::protection;
 use crate::apis::Body;
+use crate::apis::gateway::listener_set;
 use crate::check;
 use crate::fault::Class;
 use crate::object::Object;
@@ -19,7 +20,7 @@ use crate::snapshot::ObjectSnapshot;
 use crate::translate::Translator;
 use crate::translate::overlay::{Closing, Manner, Overlay};
 use crate::translate::policy::PolicyPlan;
-use crate::translate::policy::level::LevelPlan;
+use crate::translate::policy::level::is_level;
 use crate::translate::proxy::is_proxy;
 use crate::translate::route::RoutePlan;
 use crate::translate::rule::Replaced;
@@ -230,18 +231,12 @@ impl World<'_> {
         self.translator.route(key).is_some_and(|plan| !plan.policies.is_empty())
     }
 
-    /// Do policies say something to a listener of the Gateway (`listeners[http]`)?
-    fn has_policies(&self, section: &str) -> bool {
-        let Some(name) = section.strip_prefix("listeners[").and_then(|rest| rest.strip_suffix(']')) else {
-            return false;
-        };
-        let listeners = self.translator.gateway(self.gateway).into_iter().flat_map(|plan| plan.all());
-        let levels = self.translator.levels(self.gateway);
-        listeners.into_iter().filter(|listener| *listener.name == *name).any(|listener| {
-            let said = |levels: &Arc<LevelPlan>| {
-                levels.listeners.contains_key(&listener.name) || levels.tables.contains_key(&listener.table())
-            };
-            levels.is_some_and(said)
+    /// Is it a listener, of the Gateway or of a set that joined it, to which policies say something?
+    fn has_policies(&self, node: &Node) -> bool {
+        let Some(levels) = self.translator.levels(self.gateway) else { return false };
+        let listeners = self.translator.gateway(self.gateway).into_iter().flat_map(|plan| &plan.listeners);
+        listeners.into_iter().filter(|listener| listener.unit(self.gateway) == *node).any(|listener| {
+            levels.listeners.contains_key(&listener.name) || levels.tables.contains_key(&listener.table())
         })
     }
 
@@ -280,7 +275,8 @@ impl holdfast_graph::World for World<'_> {
     }
 
     fn keeps_its_version(&self, key: &ObjectKey) -> bool {
-        matches!(&*key.kind, "Gateway" | "GatewayClass") || self.objects.get(key).is_some_and(|object| is_root(object))
+        matches!(&*key.kind, "Gateway" | "GatewayClass" | listener_set::KIND)
+            || self.objects.get(key).is_some_and(|object| is_root(object))
     }
 
     fn comes_from_versions(&self, node: &Node) -> bool {
@@ -294,6 +290,10 @@ impl holdfast_graph::World for World<'_> {
     }
 
     fn must_replace(&self, node: &Node) -> bool {
+        // What is left out of a level is what protects.
+        if is_level(&node.section) {
+            return true;
+        }
         let rule = node.section.strip_prefix("rules[").and_then(|rest| rest.strip_suffix(']'));
         let rule = rule.and_then(|index| index.parse().ok());
         // Of an HTTPProxy the guard may stand in a root.
@@ -306,17 +306,20 @@ impl holdfast_graph::World for World<'_> {
     }
 
     fn can_replace(&self, node: &Node) -> bool {
+        if is_level(&node.section) {
+            return true;
+        }
         // Where everything is held, what is new was no part of the last valid configuration.
         let is_new = self.held.is_some() && self.last_valid.of(&node.key, None).next().is_none();
         // Of a chain that is refused nothing is left; what a policy closes is answered.
         let is_refused = || self.quarantine.of(&node.key).any(|(_, verdict)| verdict.node == *node);
-        if node.key == *self.gateway && self.has_policies(&node.section) && !is_refused() {
+        if self.has_policies(node) && !is_refused() {
             return !is_new;
         }
         !is_new && (node.section.is_empty() || self.manner(node) != Manner::LeftOut)
     }
 
     fn serves(&self, key: &ObjectKey) -> bool {
-        matches!(&*key.kind, "Gateway" | "HTTPRoute" | "GRPCRoute" | "HTTPProxy")
+        matches!(&*key.kind, "Gateway" | listener_set::KIND | "HTTPRoute" | "GRPCRoute" | "HTTPProxy")
     }
 }

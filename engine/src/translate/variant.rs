@@ -19,6 +19,7 @@ use super::reader::{Input, Reader};
 use super::route::{self, RoutePlan};
 use super::{Translator, Unit, endpoints, guard};
 use crate::apis::Body;
+use crate::apis::gateway::listener_set;
 use crate::features::redirect::ListenerContext;
 use crate::settings::Settings;
 use crate::snapshot::ObjectSnapshot;
@@ -34,6 +35,11 @@ pub(super) struct Variants {
 }
 
 impl Variants {
+    /// Is anything served otherwise to this fleet?
+    pub(super) fn has_overlay(&self, fleet: &FleetId) -> bool {
+        self.overlays.contains_key(fleet)
+    }
+
     /// Is the Gateway itself served otherwise to this fleet?
     pub(super) fn has_gateway(&self, fleet: &FleetId) -> bool {
         self.gateways.contains(fleet)
@@ -169,9 +175,9 @@ impl Translator {
         overlay.closed.contains_key(route)
             || overlay.alters(route)
             || reads.into_iter().any(|input| match input {
-                // Gateways are served otherwise in a unit of their own.
+                // Gateways and their sets are served otherwise in a unit of their own.
                 Input::Object(key) => {
-                    overlay.alters(key) && !matches!(&*key.kind, "Gateway")
+                    overlay.alters(key) && !matches!(&*key.kind, "Gateway" | listener_set::KIND)
                         || (proxy::is_proxy(key) && overlay.closed.contains_key(key))
                 }
                 Input::Policy(key) => overlay.policies.contains_key(key),
@@ -201,8 +207,11 @@ impl Translator {
             }
         };
         if let Some(fleet) = self.fleets.get_mut(id) {
-            fleet.set_levels(levels);
+            let before = fleet.levels().clone();
+            fleet.set_levels(levels.clone());
             self.touched.insert(id.clone());
+            self.endpoints_wanted(&before.services(), &levels.services());
+            self.certificates_shown(&before.shown(), &levels.shown());
         }
     }
 
@@ -249,6 +258,11 @@ impl Translator {
         }
         let before = self.certificates_of(&id.gateway);
         let overlay = self.variants.overlays.get(id).cloned();
+        let levels = self.levels.get(&id.gateway).zip(overlay.as_deref());
+        let closed = levels.map(|(levels, overlay)| levels.closed_by(&id.gateway, overlay)).unwrap_or_default();
+        if self.fleets.get_mut(id).is_some_and(|fleet| fleet.close_levels(closed)) {
+            self.touched.insert(id.clone());
+        }
         let secrets = |overlay: &Overlay| {
             let secrets = overlay.objects.values().filter(|object| matches!(object.body, Body::Secret(_)));
             let hidden = overlay.hidden.iter().filter(|key| &*key.kind == "Secret");
@@ -355,10 +369,13 @@ impl Translator {
         self.unclaimed_routes.iter()
     }
 
-    /// The certificates that a Gateway's listeners use as desired, with the hash of each.
+    /// The certificates that a Gateway's listeners use as desired, and those that back ends are shown, with the hash of
+    /// each.
     pub(crate) fn certificates(&self, gateway: &ObjectKey) -> BTreeMap<ObjectKey, Content> {
         let listeners = self.plans.get(gateway).into_iter().flat_map(|plan| plan.all());
-        let keys = listeners.flat_map(|listener| &listener.certificates);
+        let fleet = self.fleets.get(&FleetId::main(gateway));
+        let shown = fleet.map(|fleet| fleet.certificates()).unwrap_or_default();
+        let keys = listeners.flat_map(|listener| &listener.certificates).chain(&shown);
         keys.filter_map(|key| Some((key.clone(), Content(*self.secrets.get(key)?.version.as_bytes())))).collect()
     }
 

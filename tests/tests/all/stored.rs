@@ -17,8 +17,17 @@ use super::mutations::choices;
 /// Broken objects for each input where nothing else is said.
 const SEEDS: u64 = 40;
 /// Kinds of which versions are kept.
-const KEPT: [&str; 8] =
-    ["Gateway", "GatewayClass", "GRPCRoute", "HTTPProxy", "HTTPRoute", "Secret", "Service", "TrafficPolicy"];
+const KEPT: [&str; 9] = [
+    "Gateway",
+    "GatewayClass",
+    "GRPCRoute",
+    "HTTPProxy",
+    "HTTPRoute",
+    "ListenerSet",
+    "Secret",
+    "Service",
+    "TrafficPolicy",
+];
 /// When everything here was proven good.
 const SINCE: i64 = 1_700_000_000;
 

@@ -96,6 +96,7 @@ fn may_be_served_in_another_version(body: &Body) -> bool {
         Body::TrafficPolicy(_) => true,
         Body::GatewayClass(_)
         | Body::Gateway(_)
+        | Body::ListenerSet(_)
         | Body::ReferenceGrant(_)
         | Body::EndpointSlice(_)
         | Body::ConfigMap(_)
@@ -106,6 +107,7 @@ fn may_be_served_in_another_version(body: &Body) -> bool {
         | Body::DirectResponse(_)
         | Body::ListenerPolicy(_)
         | Body::BackendConfigPolicy(_)
+        | Body::BackendTlsPolicy(_)
         | Body::Namespace => false,
     }
 }
