@@ -9,10 +9,11 @@ use std::sync::Arc;
 
 use holdfast_graph::{ObjectKey, Origins};
 
-use crate::features::chain::{ChainFilter, Guards};
+use crate::features::chain::ChainFilter;
 use crate::features::cookies::CookieRewrite;
 use crate::features::cors::Cors;
 use crate::features::filters::Filters;
+use crate::features::guards::Guards;
 use crate::features::hash::Hashed;
 use crate::features::headers::HeaderEdits;
 use crate::features::internal_redirect::InternalRedirect;
@@ -121,6 +122,8 @@ pub struct HostSettings {
     pub rate_limit: Option<LocalRateLimit>,
     /// What policies tell filters.
     pub filters: Filters,
+    /// What needs a filter in the chain.
+    pub guards: Guards,
 }
 
 /// The order of routes in a host, as Gateway API asks; the first that matches wins.

@@ -5,6 +5,7 @@
 
 pub mod acl;
 pub mod api_key_auth;
+pub mod asking;
 pub mod basic_auth;
 pub mod buffer;
 pub mod chain;
@@ -17,6 +18,7 @@ pub mod ext_auth;
 pub mod ext_proc;
 pub mod fault_injection;
 pub mod filters;
+pub mod guards;
 pub mod hash;
 pub mod header_mutation;
 pub mod headers;

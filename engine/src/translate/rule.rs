@@ -15,8 +15,8 @@ use crate::apis::gateway::references::BackendRef;
 use crate::encode::names;
 use crate::fault::{Class, Fault};
 use crate::features::Flaw;
-use crate::features::chain::Guards;
 use crate::features::filters;
+use crate::features::guards::Guards;
 use crate::features::headers::HeaderEdits;
 use crate::features::timeout::Timeouts;
 use crate::model::{

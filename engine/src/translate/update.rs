@@ -99,9 +99,16 @@ impl Translator {
         for id in self.fleets_of(key) {
             if let Some(fleet) = self.fleets.get_mut(&id) {
                 fleet.set_levels(plan.clone());
-                self.touched.insert(id);
+                self.touched.insert(id.clone());
+            }
+            // Levels that are closed may be others.
+            if self.variants.has_overlay(&id) {
+                self.dirty.insert(Unit::GatewayVariant(id));
             }
         }
+        let services = |levels: &LevelPlan| levels.services();
+        let (before, after) = (before.as_deref().map(services).unwrap_or_default(), services(&plan));
+        self.endpoints_wanted(&before, &after);
     }
 
     /// Listeners of a Gateway whose hostname cannot be used have these, where nobody claims the same today; true where
@@ -231,10 +238,14 @@ impl Translator {
             let plan = plan.filter(|plan| !plan.places.is_empty());
             plan.map(RoutePlan::services).unwrap_or_default()
         };
-        let (before, after) = (services(old), services(new));
+        self.endpoints_wanted(&services(old), &services(new));
+    }
+
+    /// Looks up endpoints that are asked for anew, and forgets those that nobody asks for any more.
+    fn endpoints_wanted(&mut self, before: &BTreeSet<ServicePort>, after: &BTreeSet<ServicePort>) {
         let unknown = after.iter().filter(|service| !self.endpoints.contains_key(service)).cloned();
         self.dirty.extend(unknown.map(Unit::Endpoints));
-        for service in before.difference(&after) {
+        for service in before.difference(after) {
             self.release_service(service);
         }
     }

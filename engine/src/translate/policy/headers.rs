@@ -106,7 +106,7 @@ fn put(edits: &mut HeaderEdits, list: &str, field: &str, name: &str, value: &str
 }
 
 /// The first thing between percent signs that Envoy does not know.
-fn strange_command(value: &str) -> Option<String> {
+pub(super) fn strange_command(value: &str) -> Option<String> {
     let mut rest = value;
     while let Some((_, after)) = rest.split_once('%') {
         if let Some(tail) = after.strip_prefix('%') {

@@ -1,6 +1,8 @@
 //! Policies of kgateway's: what protects is enforced at every level, and closes what it cannot protect.
 
+mod asking;
 mod enforced;
+mod extensions;
 mod guards;
 mod login;
 mod never;
@@ -9,5 +11,13 @@ mod processing;
 use holdfast_scenario_tests::Story;
 
 pub(crate) fn stories() -> Vec<Story> {
-    [enforced::stories(), never::stories(), processing::stories(), login::stories()].concat()
+    let all = [
+        asking::stories(),
+        enforced::stories(),
+        extensions::stories(),
+        login::stories(),
+        never::stories(),
+        processing::stories(),
+    ];
+    all.concat()
 }

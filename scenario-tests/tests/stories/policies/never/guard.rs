@@ -107,12 +107,8 @@ impl Guard {
 }
 
 /// Where a field can stand.
-pub(super) fn levels(field: &str) -> &'static [Level] {
-    match field {
-        // Of listeners and Gateways they close everything by now.
-        "extAuth" | "jwtAuth" | "rateLimit.global" | "extProc" | "oauth2" => &Level::OF_ROUTES,
-        _ => &Level::ALL,
-    }
+pub(super) fn levels(_field: &str) -> &'static [Level] {
+    &Level::ALL
 }
 
 /// A field at work; what it names is named after the place.
