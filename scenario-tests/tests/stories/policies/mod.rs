@@ -11,13 +11,13 @@ mod processing;
 use holdfast_scenario_tests::Story;
 
 pub(crate) fn stories() -> Vec<Story> {
-    let all = [
+    [
         asking::stories(),
         enforced::stories(),
         extensions::stories(),
-        login::stories(),
         never::stories(),
         processing::stories(),
-    ];
-    all.concat()
+        login::stories(),
+    ]
+    .concat()
 }
