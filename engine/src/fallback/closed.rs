@@ -7,6 +7,7 @@
 //! Of listeners the filter chains are closed that ask for less than is desired (`chains.rs`).
 
 mod chains;
+mod secured;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,7 +26,6 @@ use super::line::Line;
 use super::rollout::{Stage, Waiting};
 use crate::apis::contour;
 use crate::apis::gateway::GROUP;
-use crate::apis::scheme;
 use crate::encode::route::direct_response;
 use crate::encode::{self, names};
 use crate::features::filters;
@@ -148,7 +148,8 @@ impl Line {
         let roots = around.translator.roots_of(&owner).filter_map(|root| around.objects.get(root));
         let guarded = roots.into_iter().chain([object]).any(|root| is_proxy(root) && root.body.names_guard(None));
         let guarded = guarded && !self.is_guarded_as_desired(&owner, held, around);
-        !stands || guarded || !granted() || !self.is_protected(held, &owner, object, around)
+        let secured = || is_proxy(object) || clusters(route).all(|cluster| secured::is_secured(self, cluster, around));
+        !stands || guarded || !granted() || !secured() || !self.is_protected(held, &owner, object, around)
     }
 
     /// Does a route that is held carry everything that policies of today say to protect it?
@@ -220,14 +221,8 @@ impl Line {
 
     /// May the route use the back end of this cluster today?
     fn is_granted(&self, owner: &ObjectKey, cluster: &str, around: &Around<'_>) -> bool {
-        let mut parts = cluster.split('/');
-        match (parts.next(), parts.next(), parts.next()) {
-            (Some("service"), Some(namespace), Some(name)) => {
-                let service = scheme::service_key(namespace, name);
-                around.translator.is_granted(owner, &service, around.objects)
-            }
-            _ => true,
-        }
+        let place = secured::place(cluster);
+        place.is_none_or(|(place, _)| around.translator.is_granted(owner, &place, around.objects))
     }
 }
 
@@ -262,7 +257,7 @@ fn clusters(route: &envoy::Route) -> impl Iterator<Item = &str> {
 
 /// What is answered for what is closed.
 fn answer(around: &Around<'_>) -> Response {
-    Response { status: around.settings.closed_status, body: around.settings.missing_backend_body.clone() }
+    Response::new(around.settings.closed_status, around.settings.missing_backend_body.clone())
 }
 
 /// A route that is held, and where it stands.

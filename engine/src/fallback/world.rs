@@ -11,6 +11,7 @@ use super::last_valid::{LastValid, Version};
 use super::proof::Proof;
 use super::protection;
 use crate::apis::Body;
+use crate::apis::gateway::listener_set;
 use crate::check;
 use crate::fault::Class;
 use crate::object::Object;
@@ -255,7 +256,8 @@ impl holdfast_graph::World for World<'_> {
     }
 
     fn keeps_its_version(&self, key: &ObjectKey) -> bool {
-        matches!(&*key.kind, "Gateway" | "GatewayClass") || self.objects.get(key).is_some_and(|object| is_root(object))
+        matches!(&*key.kind, "Gateway" | "GatewayClass" | listener_set::KIND)
+            || self.objects.get(key).is_some_and(|object| is_root(object))
     }
 
     fn comes_from_versions(&self, node: &Node) -> bool {
@@ -292,6 +294,6 @@ impl holdfast_graph::World for World<'_> {
     }
 
     fn serves(&self, key: &ObjectKey) -> bool {
-        matches!(&*key.kind, "Gateway" | "HTTPRoute" | "GRPCRoute" | "HTTPProxy")
+        matches!(&*key.kind, "Gateway" | listener_set::KIND | "HTTPRoute" | "GRPCRoute" | "HTTPProxy")
     }
 }

@@ -25,6 +25,8 @@ use super::asking::Again;
 use super::remote::Remote;
 use crate::encode;
 
+/// The key of metadata under which the claims of a token are found.
+const CLAIMS: &str = "payload";
 /// Makers of tokens of one filter.
 pub const PROVIDERS_MAX: usize = 64;
 /// Bytes of keys that are written down.
@@ -190,6 +192,8 @@ impl Provider {
             from_params: texts(&self.parameters),
             from_cookies: texts(&self.cookies),
             claim_to_headers: self.claims.iter().map(claim).collect(),
+            // For conditions, as in kgateway.
+            payload_in_metadata: CLAIMS.into(),
             jwks_source_specifier: Some(match &self.keys {
                 Keys::Remote { uri, remote, timeout, kept, fetching } => {
                     JwksSourceSpecifier::RemoteJwks(envoy::RemoteJwks {

@@ -115,6 +115,8 @@ pub(super) struct Fleet {
     remotes: BTreeMap<Remote, BTreeSet<ObjectKey>>,
     services: BTreeMap<ServicePort, usize>,
     certificates: BTreeSet<ObjectKey>,
+    /// Those that back ends are shown, each with how many clusters do so.
+    shown: BTreeMap<ObjectKey, usize>,
     /// What certificates of clients are checked against.
     trusts: BTreeMap<Arc<str>, Arc<Resource>>,
     /// What filters of its chains need to know in secret.
@@ -149,6 +151,7 @@ impl Fleet {
             remotes: BTreeMap::new(),
             services: BTreeMap::new(),
             certificates: BTreeSet::new(),
+            shown: BTreeMap::new(),
             trusts: BTreeMap::new(),
             filter_secrets: BTreeMap::new(),
             held_certificates: BTreeMap::new(),
@@ -219,9 +222,14 @@ impl Fleet {
         self.held_certificates = held;
     }
 
-    /// Certificates that its listeners use.
-    pub(super) fn certificates(&self) -> &BTreeSet<ObjectKey> {
-        &self.certificates
+    /// Certificates that its listeners use, and those that back ends are shown.
+    pub(super) fn certificates(&self) -> BTreeSet<ObjectKey> {
+        self.certificates.iter().chain(self.shown.keys()).cloned().collect()
+    }
+
+    /// Does it use this certificate?
+    pub(super) fn uses_certificate(&self, key: &ObjectKey) -> bool {
+        self.certificates.contains(key) || self.shown.contains_key(key)
     }
 
     /// Does it use the endpoints of this Service's port?
@@ -241,18 +249,21 @@ impl Fleet {
         }
         let mut wanted: BTreeMap<TableName, (ListenerContext, BTreeMap<Host, Base>)> = BTreeMap::new();
         let participating = || plan.all().filter(|listener| listener.standing != Standing::Out);
+        // Ports with listeners of ListenerSets, which may be many.
+        let crowded: BTreeSet<u16> = participating().filter(|l| l.https && l.set.is_some()).map(|l| l.port).collect();
         for listener in participating().filter(|listener| listener.has_routes()) {
             let (_, hosts) = wanted.entry(listener.table()).or_insert_with(|| (listener.context(), BTreeMap::new()));
             // Clients that name no host are answered by the hosts that are served to them, and by no other.
             let base = if listener.is_for_nameless() { Base::Misdirected } else { Base::Owned };
             hosts.insert(listener.host(), base);
-            // A connection is for the hosts of one listener. Those of HTTPProxies are many: all other hosts of theirs are
-            // one, and those that a wildcard would cover.
-            if listener.proxies && listener.https {
+            // A connection is for the hosts of one listener. Those of HTTPProxies and ListenerSets are many: all other
+            // hosts are one, and those that a wildcard would cover.
+            if listener.https && (listener.proxies || crowded.contains(&listener.port)) {
                 hosts.entry(Host::any()).or_insert(Base::Misdirected);
             }
             let wildcards = chains::wildcards(listener, &plan);
-            let told = |other: &&ListenerPlan| match listener.proxies || other.proxies {
+            let is_of_many = |listener: &ListenerPlan| listener.proxies || listener.set.is_some();
+            let told = |other: &&ListenerPlan| match is_of_many(listener) || is_of_many(other) {
                 true => wildcards.iter().any(|wildcard| wildcard.covers(&other.host())),
                 false => true,
             };
@@ -371,20 +382,43 @@ impl Fleet {
         let users = self.backends.entry(backend.clone()).or_insert(0);
         *users += 1;
         if *users == 1 {
-            let origins: Origins = backend.origins().cloned().collect();
-            let resource = Resource::new(names::cluster(backend), encode::cluster::encode(backend), origins);
-            self.put(ResourceType::Cluster, Arc::new(resource));
-            *self.services.entry(backend.service.clone()).or_insert(0) += 1;
+            self.put_backend(backend);
+            if let Some(service) = backend.service() {
+                *self.services.entry(service.clone()).or_insert(0) += 1;
+            }
+            if let Some(client) = backend.client() {
+                *self.shown.entry(client.clone()).or_insert(0) += 1;
+            }
         }
+    }
+
+    fn put_backend(&mut self, backend: &Backend) {
+        let origins: Origins = backend.origins().cloned().collect();
+        let resource = Resource::new(names::cluster(backend), encode::cluster::encode(backend), origins);
+        self.put(ResourceType::Cluster, Arc::new(resource));
     }
 
     fn release_backend(&mut self, backend: &Backend) {
         if !released(&mut self.backends, backend) {
             return;
         }
-        self.snapshot.remove(ResourceType::Cluster, &names::cluster(backend));
-        if released(&mut self.services, &backend.service) {
-            self.snapshot.remove(ResourceType::Endpoints, &names::endpoints(&backend.service));
+        let name = names::cluster(backend);
+        // Of an object that has changed the cluster has the same name.
+        let is_same = |other: &&Backend| other.place.key() == backend.place.key() && names::cluster(other) == name;
+        let other = self.backends.keys().filter(|_| backend.service().is_none()).find(is_same).cloned();
+        match other {
+            Some(other) => self.put_backend(&other),
+            None => {
+                self.snapshot.remove(ResourceType::Cluster, &name);
+            }
+        }
+        if let Some(client) = backend.client() {
+            released(&mut self.shown, client);
+        }
+        if let Some(service) = backend.service()
+            && released(&mut self.services, service)
+        {
+            self.snapshot.remove(ResourceType::Endpoints, &names::endpoints(service));
         }
         self.changed = true;
     }
@@ -416,7 +450,7 @@ impl Fleet {
         self.finish_groups(endpoints);
         let known: Vec<_> = self.snapshot.of(ResourceType::Secret).keys().cloned().collect();
         let mut wanted: BTreeMap<_, _> =
-            self.certificates.iter().filter_map(|key| self.certificate(key, secrets)).collect();
+            self.certificates().iter().filter_map(|key| self.certificate(key, secrets)).collect();
         wanted.extend(self.trusts.clone());
         if self.dirty_listeners {
             self.filter_secrets = self.secrets_of_filters();
@@ -547,6 +581,10 @@ impl Fleet {
         let of_policies = level.map(|level| &level.origins);
         let origins = Origins::union(table.hosts.values().map(|state| &state.origins).chain(of_policies));
         let origins = origins.with(self.key.clone());
+        let listeners = self.plan.listeners.iter().filter(|l| l.set.is_some() && l.standing != Standing::Out);
+        let sets = listeners.filter(|l| l.table() == *name).filter_map(|l| l.set.as_ref()).map(|set| set.key.clone());
+        let sets: Origins = sets.collect();
+        let origins = if sets.is_empty() { origins } else { Origins::union([&origins, &sets]) };
         let resource = Resource::with_version(resource_name, version, body, origins);
         self.put(ResourceType::Route, Arc::new(resource));
     }
@@ -581,7 +619,7 @@ fn released<K: Ord>(users: &mut BTreeMap<K, usize>, key: &K) -> bool {
 }
 
 fn misdirected() -> Bytes {
-    everything(&Response { status: MISDIRECTED, body: "".into() })
+    everything(&Response::new(MISDIRECTED, "".into()))
 }
 
 /// A route that answers every request the same.

@@ -119,11 +119,21 @@ impl RoutePlan {
         filters.iter().flat_map(ChainFilter::remotes).cloned().collect()
     }
 
+    /// The certificates that back ends are shown.
+    pub(crate) fn shown(&self) -> BTreeSet<ObjectKey> {
+        let remotes = self.remotes();
+        let asked = remotes.iter().filter_map(|remote| match remote {
+            Remote::Backend(backend) => Some(backend),
+            Remote::Group(_) | Remote::Host(_) => None,
+        });
+        self.backends.iter().chain(asked).filter_map(Backend::client).cloned().collect()
+    }
+
     /// The ports of Services whose endpoints it needs.
     pub(crate) fn services(&self) -> BTreeSet<ServicePort> {
         let remotes = self.remotes();
         let asked = remotes.iter().flat_map(Remote::services);
-        self.backends.iter().map(|backend| &backend.service).chain(asked).cloned().collect()
+        self.backends.iter().filter_map(Backend::service).chain(asked).cloned().collect()
     }
 }
 

@@ -18,6 +18,7 @@ use super::reader::{Input, Reader};
 use super::route::{self, RoutePlan};
 use super::{Translator, Unit, endpoints, guard};
 use crate::apis::Body;
+use crate::apis::gateway::listener_set;
 use crate::features::redirect::ListenerContext;
 use crate::settings::Settings;
 use crate::snapshot::ObjectSnapshot;
@@ -150,8 +151,8 @@ impl Translator {
         overlay.closed.contains_key(route)
             || overlay.alters(route)
             || reads.filter_map(|input| if let Input::Object(key) = input { Some(key) } else { None }).any(|key| {
-                // Gateways are served otherwise in a unit of their own.
-                overlay.alters(key) && !matches!(&*key.kind, "Gateway")
+                // Gateways and their sets are served otherwise in a unit of their own.
+                overlay.alters(key) && !matches!(&*key.kind, "Gateway" | listener_set::KIND)
                     || (proxy::is_proxy(key) && overlay.closed.contains_key(key))
             })
     }
@@ -306,10 +307,13 @@ impl Translator {
         self.unclaimed_routes.iter()
     }
 
-    /// The certificates that a Gateway's listeners use as desired, with the hash of each.
+    /// The certificates that a Gateway's listeners use as desired, and those that back ends are shown, with the hash of
+    /// each.
     pub(crate) fn certificates(&self, gateway: &ObjectKey) -> BTreeMap<ObjectKey, Content> {
         let listeners = self.plans.get(gateway).into_iter().flat_map(|plan| plan.all());
-        let keys = listeners.flat_map(|listener| &listener.certificates);
+        let fleet = self.fleets.get(&FleetId::main(gateway));
+        let shown = fleet.map(|fleet| fleet.certificates()).unwrap_or_default();
+        let keys = listeners.flat_map(|listener| &listener.certificates).chain(&shown);
         keys.filter_map(|key| Some((key.clone(), Content(*self.secrets.get(key)?.version.as_bytes())))).collect()
     }
 

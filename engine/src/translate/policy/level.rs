@@ -6,13 +6,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use holdfast_graph::{ObjectKey, Origins, Role};
+use holdfast_graph::{ObjectKey, Origins};
 
 use super::super::listener::Standing;
 use super::super::overlay::Overlay;
 use super::super::reader::Reader;
 use super::super::rule::NOT_ENFORCED;
 use super::super::table::TableName;
+use super::holding::Holding;
 use super::{PolicyPlan, Unenforceable};
 use crate::fault::Fault;
 use crate::features::chain::ChainFilter;
@@ -21,7 +22,6 @@ use crate::features::guards::Guards;
 use crate::features::remote::Remote;
 use crate::model::ServicePort;
 use crate::policies::action::ActionSettings;
-use crate::policies::attachment::Section;
 use crate::policies::merge::{Merged, merge};
 
 /// What policies say to a route configuration or to the hosts of a listener.
@@ -78,6 +78,8 @@ pub(crate) struct LevelPlan {
     pub(crate) tables: BTreeMap<TableName, Arc<Level>>,
     /// To the hosts of plain listeners, by the listener's name.
     pub(crate) listeners: BTreeMap<Arc<str>, Arc<Level>>,
+    /// What each policy is attached to: the Gateway, or a ListenerSet that joined it.
+    pub(crate) owners: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
     /// What is told of closed listeners.
     pub(crate) faults: Vec<Fault>,
 }
@@ -108,6 +110,16 @@ impl LevelPlan {
         self.remotes().iter().flat_map(Remote::services).cloned().collect()
     }
 
+    /// The certificates that those are shown.
+    pub(crate) fn shown(&self) -> BTreeSet<ObjectKey> {
+        let remotes = self.remotes();
+        let backends = remotes.iter().filter_map(|remote| match remote {
+            Remote::Backend(backend) => backend.client(),
+            Remote::Group(_) | Remote::Host(_) => None,
+        });
+        backends.cloned().collect()
+    }
+
     /// The levels that an overlay closes.
     pub(crate) fn closed_by(&self, gateway: &ObjectKey, overlay: &Overlay) -> BTreeSet<Scope> {
         let Some(units) = overlay.closed.get(gateway) else { return BTreeSet::new() };
@@ -120,24 +132,12 @@ impl LevelPlan {
 pub(in crate::translate) fn plan(key: &ObjectKey, reader: &mut Reader<'_>) -> LevelPlan {
     let mut levels = LevelPlan::default();
     let Some(gateway) = reader.plan(key) else { return levels };
-    let Some(object) = reader.object(key) else { return levels };
-    let attached = reader.policies_at(key, &object.metadata.labels);
-    if attached.is_empty() {
+    let Some(holding) = Holding::read(key, gateway, reader).filter(|holding| !holding.is_empty()) else {
         return levels;
-    }
-    for (policy, _, section) in &attached {
-        let from = match section {
-            Section::Whole => String::new(),
-            Section::Named(name) => format!("listeners[{name}]"),
-        };
-        reader.edge(key, from, policy, Role::Modifies);
-    }
-    let at = |wanted: Section| {
-        attached.iter().filter(move |(_, _, section)| *section == wanted).map(|(key, plan, _)| (key, *plan))
     };
-    let whole = || at(Section::Whole);
+    let whole = || holding.whole();
     for listener in gateway.listeners.iter().filter(|listener| listener.standing != Standing::Out) {
-        let own = || at(Section::Named(listener.name.clone()));
+        let own = || holding.of(listener);
         if listener.https {
             levels.tables.insert(listener.table(), Arc::new(level(own().chain(whole()))));
         } else {
@@ -152,8 +152,10 @@ pub(in crate::translate) fn plan(key: &ObjectKey, reader: &mut Reader<'_>) -> Le
             continue;
         };
         let message = format!("{} {}: {}", policy.kind, policy.namespaced_name(), why.message);
-        levels.faults.push(Fault::new(key, why.class, &listener.field, NOT_ENFORCED, message));
+        let owner = listener.owner(key);
+        levels.faults.push(Fault::new(owner, why.class, &listener.field, NOT_ENFORCED, message));
     }
+    levels.owners = holding.owners(key);
     levels.tables.retain(|_, level| !level.keys.is_empty());
     levels.listeners.retain(|_, level| !level.keys.is_empty());
     levels

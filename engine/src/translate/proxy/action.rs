@@ -388,7 +388,7 @@ fn direct(context: &mut Context<'_, '_>, written: &DirectResponsePolicy) -> Resu
         check::number::body(body.as_bytes())?;
         Ok(status)
     });
-    checked.map(|status| Response { status, body }).map_err(|fault| {
+    checked.map(|status| Response::new(status, body)).map_err(|fault| {
         context.invalid("directResponsePolicy", "RouteError", "DirectResponsePolicyNotValid", fault.to_string())
     })
 }

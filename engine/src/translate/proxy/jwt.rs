@@ -229,7 +229,7 @@ fn remote(key: &ObjectKey, written: &RemoteJwks, settings: &Settings, reader: &m
             return Err(wrong("dnsLookupFamily", "RemoteJWKSDNSLookupFamilyInvalid", message));
         }
     };
-    let tls = address.https.then(|| UpstreamTls { sni: address.host.clone(), h2: false, validation });
+    let tls = address.https.then(|| UpstreamTls { sni: address.host.clone(), validation, ..UpstreamTls::default() });
     let remote = Remote::Host(Arc::new(DnsHost { host: address.host, port: address.port, family, tls }));
     Ok(Keys::Remote { uri, remote, timeout: timeout.unwrap_or(TIMEOUT_DEFAULT), kept, fetching: Fetching::default() })
 }

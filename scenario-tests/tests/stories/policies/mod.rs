@@ -1,23 +1,20 @@
 //! Policies of kgateway's: what protects is enforced at every level, and closes what it cannot protect.
 
 mod asking;
+mod back_ends;
+mod conditions;
 mod enforced;
 mod extensions;
-mod guards;
+pub(crate) mod guards;
 mod login;
 mod never;
 mod processing;
+mod values;
 
 use holdfast_scenario_tests::Story;
 
 pub(crate) fn stories() -> Vec<Story> {
-    [
-        asking::stories(),
-        enforced::stories(),
-        extensions::stories(),
-        never::stories(),
-        processing::stories(),
-        login::stories(),
-    ]
-    .concat()
+    let of_fields = [conditions::stories(), values::stories(), processing::stories(), login::stories()].concat();
+    let of_others = [asking::stories(), back_ends::stories(), extensions::stories()].concat();
+    [enforced::stories(), never::stories(), of_fields, of_others].concat()
 }

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::headers::strange_command;
 use super::super::reading::Reading;
 use super::{Used, extension, name};
 use crate::apis::kgateway::extension::{ExtAuthProvider, HttpService};
@@ -122,12 +121,12 @@ fn added(service: &HttpService, used: &mut Used<'_, '_, '_>) -> Option<Vec<(Arc<
     for (name, value) in written.into_iter().flatten() {
         let field = format!("extAuth.httpService.authorizationRequest.headersToAdd[{name}]");
         let wrong = match (check::header::modifiable_name(name), check::header::value(value)) {
-            (Ok(name), Ok(())) => match strange_command(value) {
-                None => {
+            (Ok(name), Ok(())) => match check::format::check(value) {
+                Ok(()) => {
                     added.push((name.into(), value.as_str().into()));
                     continue;
                 }
-                Some(word) => format!("%{word}% is nothing that Envoy fills in; write %% for a percent sign"),
+                Err(fault) => fault.to_string(),
             },
             (Err(fault), _) | (_, Err(fault)) => fault.to_string(),
         };

@@ -11,7 +11,6 @@ use crate::apis::kgateway::extension::{Backoff, GrpcService, RetryPolicy};
 use crate::check;
 use crate::features::asking::{ATTEMPTS_MAX, Again, Asking};
 use crate::features::remote::Remote;
-use crate::model::Protocol;
 
 /// A GatewayExtension that a field uses, while it is read.
 pub(in super::super) struct Used<'u, 'r, 'a> {
@@ -61,13 +60,9 @@ impl Used<'_, '_, '_> {
             port: written.port,
         };
         match backend::resolve(&referrer, &reference, self.reading.reader) {
-            Ok(mut backend) => {
-                if grpc {
-                    backend.protocol = Protocol::H2c;
-                }
-                Some(Remote::Backend(backend))
-            }
-            Err(fault) => {
+            Ok(backend) => Some(Remote::Backend(if grpc { backend.over_h2() } else { backend })),
+            Err(refused) => {
+                let fault = refused.fault;
                 let message =
                     format!("GatewayExtension {}: {}: {}", self.key.namespaced_name(), fault.field, fault.message);
                 self.reading.missing(format!("spec.{}.extensionRef", self.field), fault.reason, message);
@@ -109,17 +104,23 @@ impl Used<'_, '_, '_> {
             return None;
         };
         let Some(Backoff { base_interval, max_interval }) = pauses else { return Some(Again { count, pauses: None }) };
-        let mut pause = |name: &str, text: Option<&str>| {
-            let field = format!("{below}.{backoff}.{name}");
-            match text.map(check::duration::duration) {
-                None => Ok(None),
-                Some(Ok(pause)) if !pause.is_zero() => Ok(Some(pause)),
-                Some(Ok(_)) => Err(self.wrong(&field, "must be at least 1ms")),
-                Some(Err(fault)) => Err(self.wrong(&field, fault)),
+        let pause = |text: Option<&str>| match text.map(check::duration::duration) {
+            None => Ok(None),
+            Some(Ok(pause)) if !pause.is_zero() => Ok(Some(pause)),
+            Some(Ok(_)) => Err("must be at least 1ms".to_owned()),
+            Some(Err(fault)) => Err(fault.to_string()),
+        };
+        let (first, longest) = match (pause(base_interval.as_deref()), pause(max_interval.as_deref())) {
+            (Ok(first), Ok(longest)) => (first, longest),
+            (first, longest) => {
+                for (name, wrong) in [("baseInterval", first.err()), ("maxInterval", longest.err())] {
+                    if let Some(wrong) = wrong {
+                        self.wrong(&format!("{below}.{backoff}.{name}"), wrong);
+                    }
+                }
+                return None;
             }
         };
-        let first = pause("baseInterval", base_interval.as_deref()).ok()?;
-        let longest = pause("maxInterval", max_interval.as_deref()).ok()?;
         let Some(first) = first else {
             self.wrong(&format!("{below}.{backoff}.baseInterval"), "must be set");
             return None;
