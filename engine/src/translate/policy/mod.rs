@@ -13,6 +13,8 @@ mod reading;
 pub(super) mod route;
 mod shape;
 mod targets;
+#[cfg(test)]
+mod tests;
 mod traffic;
 
 use std::sync::Arc;

@@ -2,12 +2,22 @@
 
 mod enforced;
 mod guards;
+mod higher;
 mod login;
 mod never;
 mod processing;
+mod replaced;
 
 use holdfast_scenario_tests::Story;
 
 pub(crate) fn stories() -> Vec<Story> {
-    [enforced::stories(), never::stories(), processing::stories(), login::stories()].concat()
+    [
+        enforced::stories(),
+        higher::stories(),
+        login::stories(),
+        never::stories(),
+        processing::stories(),
+        replaced::stories(),
+    ]
+    .concat()
 }
