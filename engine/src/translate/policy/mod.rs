@@ -7,10 +7,13 @@ mod access;
 mod ext_proc;
 mod extensions;
 mod headers;
+pub(super) mod holding;
 pub(crate) mod level;
+mod metadata;
 mod oauth2;
 mod reading;
 pub(super) mod route;
+mod secret_headers;
 mod shape;
 mod targets;
 #[cfg(test)]

@@ -1,23 +1,23 @@
 //! Policies of kgateway's: what protects is enforced at every level, and closes what it cannot protect.
 
+mod asking;
+mod back_ends;
+mod conditions;
 mod enforced;
-mod guards;
+mod extensions;
+pub(crate) mod guards;
 mod higher;
 mod login;
 mod never;
 mod processing;
 mod replaced;
+mod values;
 
 use holdfast_scenario_tests::Story;
 
 pub(crate) fn stories() -> Vec<Story> {
-    [
-        enforced::stories(),
-        higher::stories(),
-        login::stories(),
-        never::stories(),
-        processing::stories(),
-        replaced::stories(),
-    ]
-    .concat()
+    let of_fields = [conditions::stories(), values::stories(), processing::stories(), login::stories()].concat();
+    let of_others = [asking::stories(), back_ends::stories(), extensions::stories()].concat();
+    let of_levels = [enforced::stories(), higher::stories(), replaced::stories(), never::stories()].concat();
+    [of_levels, of_fields, of_others].concat()
 }

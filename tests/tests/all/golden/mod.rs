@@ -43,6 +43,7 @@ areas! {
     policies,
     proxies,
     replacement,
+    sets,
     tls,
     upstream,
 }
