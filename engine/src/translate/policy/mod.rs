@@ -16,6 +16,8 @@ pub(super) mod route;
 mod secret_headers;
 mod shape;
 mod targets;
+#[cfg(test)]
+mod tests;
 mod traffic;
 
 use std::sync::Arc;

@@ -34,7 +34,7 @@ pub(super) const FIELDS: [&str; 12] = [
 ];
 
 /// An expression that translation takes, and that an Envoy with its own limit refuses.
-const LARGE: &str = "([a-z0-9]{1,40}-[a-z0-9]{1,40})";
+pub(super) const LARGE: &str = "([a-z0-9]{1,40}-[a-z0-9]{1,40})";
 
 type Change = Box<dyn Fn(Ask) -> Ask + Send + Sync>;
 
