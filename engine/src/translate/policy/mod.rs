@@ -17,6 +17,8 @@ pub(crate) mod said;
 mod secret_headers;
 mod shape;
 mod targets;
+#[cfg(test)]
+mod tests;
 mod traffic;
 
 use std::collections::BTreeMap;
