@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::features::acl::Acl;
+use crate::features::connection::Part;
 use crate::features::ext_auth::ExtAuth;
 use crate::features::filters::{Filter, Setting};
 use crate::features::internal_redirect::InternalRedirect;
@@ -50,6 +51,8 @@ pub(crate) enum Piece {
     Jwt(Option<Jwt>),
     /// How often requests may come to all Envoys.
     GlobalLimit(GlobalLimit),
+    /// To the listener.
+    Connection(Part),
 }
 
 /// What a policy says; each field at most once.

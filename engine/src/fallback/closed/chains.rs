@@ -93,6 +93,7 @@ mod tests {
             let trust = Trust {
                 owner: key("owner"),
                 authorities: Some((key("ca"), Bytes::from_static(authorities))),
+                besides: Vec::new(),
                 revoked: None,
                 leaf_only: false,
                 unverified: false,

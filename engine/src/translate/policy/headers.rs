@@ -30,7 +30,7 @@ pub(super) fn read(spec: &TrafficSpec, reading: &mut Reading<'_, '_>) {
     }
 }
 
-fn edits(field: &str, written: Option<&HeaderFilter>, reading: &mut Reading<'_, '_>) -> HeaderEdits {
+pub(super) fn edits(field: &str, written: Option<&HeaderFilter>, reading: &mut Reading<'_, '_>) -> HeaderEdits {
     let mut edits = HeaderEdits::default();
     let Some(written) = written else { return edits };
     for (list, entries) in [("set", &written.set), ("add", &written.add)] {

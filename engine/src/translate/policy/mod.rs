@@ -7,12 +7,14 @@ mod access;
 mod extensions;
 mod headers;
 pub(crate) mod level;
+mod listener;
 mod reading;
 pub(super) mod route;
 mod shape;
 mod targets;
 mod traffic;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use holdfast_graph::{Edge, ObjectKey};
@@ -24,7 +26,7 @@ use crate::apis::kgateway::GROUP;
 use crate::apis::kgateway::policy::{Targets, Unread};
 use crate::fault::{Class, Fault};
 use crate::policies::rank::{self, Rank};
-use crate::policies::settings::Settings as Pieces;
+use crate::policies::settings::{Field, Settings as Pieces};
 use crate::settings::Settings;
 
 use reading::Reading;
@@ -45,6 +47,8 @@ pub(crate) struct PolicyPlan {
     pub(crate) rank: Rank,
     /// What it says.
     pub(crate) settings: Arc<Pieces>,
+    /// What it says instead to listeners of single ports, as these are written.
+    pub(crate) ports: BTreeMap<i64, Arc<Pieces>>,
     /// Why it cannot be enforced; unset where it can.
     pub(crate) unenforceable: Option<Unenforceable>,
     /// What is wrong with it.
@@ -55,6 +59,18 @@ pub(crate) struct PolicyPlan {
     pub(crate) secrets: Vec<ObjectKey>,
     /// What it depends on.
     pub(crate) edges: Vec<Edge>,
+}
+
+impl PolicyPlan {
+    /// What it says to a listener of this port, as the port is written.
+    pub(crate) fn settings_at(&self, port: i32) -> &Arc<Pieces> {
+        self.ports.get(&i64::from(port)).unwrap_or(&self.settings)
+    }
+
+    /// Every field that it says something in.
+    pub(crate) fn fields(&self) -> BTreeSet<Field> {
+        self.settings.keys().chain(self.ports.values().flat_map(|pieces| pieces.keys())).copied().collect()
+    }
 }
 
 /// Why a policy cannot be enforced.
@@ -74,6 +90,7 @@ pub(super) fn plan(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'_>
     if let Some(wrong) = wrong {
         reading.invalid(format!("metadata.annotations[{}]", rank::WEIGHT_ANNOTATION), wrong);
     }
+    let mut ports = BTreeMap::new();
     let (targets, unread): (&Targets, &[Unread]) = match &object.body {
         Body::TrafficPolicy(policy) => {
             if let Some(spec) = &policy.spec {
@@ -84,14 +101,19 @@ pub(super) fn plan(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'_>
             }
             (&policy.targets, &policy.unread)
         }
-        Body::ListenerPolicy(policy) => (&policy.targets, &policy.unread),
+        Body::ListenerPolicy(policy) => {
+            if let Some(spec) = &policy.spec {
+                ports = listener::read(spec, &mut reading);
+            }
+            (&policy.targets, &policy.unread)
+        }
         _ => return None,
     };
     for unread in unread {
         reading.unreadable(&unread.field, &unread.message);
     }
     let targets = targets::read(key, targets, &mut reading);
-    Some(reading.finish(rank, targets))
+    Some(PolicyPlan { ports, ..reading.finish(rank, targets) })
 }
 
 /// A policy on which translation failed: what it is attached to stays closed.
@@ -101,6 +123,7 @@ pub(super) fn failed(object: &crate::object::Object) -> PolicyPlan {
     PolicyPlan {
         rank: rank::rank(object).0,
         settings: Arc::default(),
+        ports: BTreeMap::new(),
         unenforceable: Some(Unenforceable { class: Class::Invalid, message }),
         faults: vec![fault],
         targets: Vec::new(),

@@ -1,5 +1,6 @@
 //! Notes taken while a policy is read.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use holdfast_graph::{ObjectKey, Role};
@@ -150,6 +151,7 @@ impl<'r, 'a> Reading<'r, 'a> {
         PolicyPlan {
             rank,
             settings: Arc::new(self.pieces),
+            ports: BTreeMap::new(),
             unenforceable,
             faults: self.faults,
             targets,

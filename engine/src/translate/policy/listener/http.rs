@@ -1,9 +1,11 @@
 //! `httpSettings`: a field each.
 
-use super::super::headers;
+use std::sync::Arc;
+
 use super::super::reading::Reading;
 use super::super::traffic::{duration, number};
 use super::{Said, client, logs, replies, tracer};
+use crate::apis::kgateway::headers::{Header, HeaderFilter};
 use crate::apis::kgateway::http_settings::{Http2ProtocolOptions, HttpSettings};
 use crate::apis::kgateway::policy::Quantity;
 use crate::check;
@@ -19,6 +21,7 @@ use crate::features::connection::request_id::RequestId;
 use crate::features::connection::server_header::ServerHeader;
 use crate::features::connection::time_limit::TimeLimit;
 use crate::features::connection::upgrades::UPGRADES_MAX;
+use crate::features::headers::HeaderEdits;
 
 pub(super) fn read(written: &HttpSettings, said: &mut Said<'_>, reading: &mut Reading<'_, '_>) {
     if let Some(logs) = &written.access_log {
@@ -36,7 +39,7 @@ pub(super) fn read(written: &HttpSettings, said: &mut Said<'_>, reading: &mut Re
     }
     if let Some(modifier) = &written.early_request_header_modifier {
         let field = "httpSettings.earlyRequestHeaderModifier";
-        let edits = headers::literal(&said.below(field), modifier, reading);
+        let edits = early(&said.below(field), modifier, reading);
         said.part(field, Part::EarlyHeaders(EarlyHeaders(edits)));
     }
     client::read(written, said, reading);
@@ -58,6 +61,30 @@ pub(super) fn read(written: &HttpSettings, said: &mut Said<'_>, reading: &mut Re
         }
         said.part(field, Part::Upgrades(names.clone()));
     }
+}
+
+/// Changes to headers, with values as they are written.
+fn early(field: &str, written: &HeaderFilter, reading: &mut Reading<'_, '_>) -> HeaderEdits {
+    let mut pairs = |list: &str, headers: &Option<Vec<Header>>| {
+        let mut read: Vec<(Arc<str>, Arc<str>)> = Vec::new();
+        for (index, header) in headers.iter().flatten().enumerate() {
+            match (&header.name, &header.value, &header.secret_ref) {
+                (Some(name), Some(value), None) => read.push((name.clone(), value.clone())),
+                _ => reading.invalid(format!("spec.{field}.{list}[{index}]"), "name and value must be set"),
+            }
+        }
+        read
+    };
+    let (set, add) = (pairs("set", &written.set), pairs("add", &written.add));
+    let mut flaws = Vec::new();
+    let edits = HeaderEdits::read(
+        set.iter().map(|(name, value)| (&**name, &**value)),
+        add.iter().map(|(name, value)| (&**name, &**value)),
+        written.remove.iter().flatten().map(|name| &**name),
+        &mut flaws,
+    );
+    reading.flaws(field, flaws);
+    edits
 }
 
 fn limits(written: &HttpSettings, said: &mut Said<'_>, reading: &mut Reading<'_, '_>) {
