@@ -18,6 +18,7 @@ use super::api_key_auth::ApiKeyAuth;
 use super::basic_auth::BasicAuth;
 use super::buffer::Buffer;
 use super::compression::{self, Library};
+use super::connection::guard;
 use super::cors::Cors;
 use super::csrf::Csrf;
 use super::fault_injection::FaultInjection;
@@ -29,6 +30,8 @@ use crate::encode::any;
 /// A filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Filter {
+    /// Connections that are guarded by less than is asked for today.
+    Connection,
     /// Requests that are delayed or fail on purpose.
     Fault,
     /// Cross-origin requests.
@@ -56,7 +59,7 @@ pub enum Filter {
 }
 
 /// Those that requests meet before anybody is asked about them: preflights carry no credentials.
-pub(crate) const BEFORE: [Filter; 2] = [Filter::Fault, Filter::Cors];
+pub(crate) const BEFORE: [Filter; 3] = [Filter::Connection, Filter::Fault, Filter::Cors];
 /// Those that say who may come in. Whoever is asked before may choose another route, so that they come after.
 pub(crate) const ACCESS: [Filter; 4] = [Filter::Acl, Filter::BasicAuth, Filter::ApiKeyAuth, Filter::LocalRateLimit];
 /// Those that judge or change what requests look like.
@@ -80,6 +83,8 @@ pub enum Setting {
     Off,
     /// Nothing: it takes part.
     On,
+    /// See [`Filter::Connection`]: what chains must say.
+    Connection(String),
     /// See [`Filter::Fault`].
     Fault(FaultInjection),
     /// See [`Filter::Acl`].
@@ -107,6 +112,7 @@ impl Filter {
     /// Its name in the chain, under which routes have settings for it.
     pub(crate) fn name(self) -> &'static str {
         match self {
+            Filter::Connection => "holdfast.dev/connection",
             Filter::Fault => "envoy.filters.http.fault",
             Filter::Acl => "holdfast.dev/acl",
             Filter::Cors => crate::encode::route::CORS_FILTER,
@@ -129,7 +135,8 @@ impl Filter {
     /// Does it decide who may come in, or how much?
     pub(crate) fn guards(self) -> bool {
         match self {
-            Filter::Acl
+            Filter::Connection
+            | Filter::Acl
             | Filter::Cors
             | Filter::BasicAuth
             | Filter::ApiKeyAuth
@@ -145,7 +152,7 @@ impl Filter {
     pub(crate) fn in_chain(self) -> Any {
         match self {
             Filter::Fault => any(&FaultInjection::in_chain()),
-            Filter::Acl => any(&Rbac::default()),
+            Filter::Connection | Filter::Acl => any(&Rbac::default()),
             Filter::Cors => any(&envoy_types::pb::envoy::extensions::filters::http::cors::v3::Cors::default()),
             Filter::BasicAuth => any(&BasicAuth::in_chain()),
             Filter::ApiKeyAuth => any(&ApiKeyAuth::in_chain()),
@@ -165,6 +172,7 @@ impl Setting {
         match self {
             Setting::Off => any(&FilterConfig { disabled: true, ..Default::default() }),
             Setting::On => any(&FilterConfig { config: Some(Any::default()), ..Default::default() }),
+            Setting::Connection(label) => any(&guard::demand(label)),
             Setting::Fault(fault) => any(&fault.encode()),
             Setting::Acl(acl) => any(&acl.encode()),
             Setting::Cors(cors) => any(&cors.encode()),

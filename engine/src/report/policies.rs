@@ -52,7 +52,12 @@ impl Engine {
                     Condition::new("Attached", false, "Overridden", "others come before it in every field")
                 }
             };
-            let mut conditions = vec![accepted.clone(), attached];
+            let conflict = self.translator.levels(&gateway).and_then(|levels| levels.connections.conflicts.get(key));
+            let accepted = match conflict.filter(|_| plan.unenforceable.is_none()) {
+                Some(message) => Condition::new("Accepted", false, "Conflicted", &**message),
+                None => accepted.clone(),
+            };
+            let mut conditions = vec![accepted, attached];
             if plan.unenforceable.is_some() {
                 let message = "what the policy is attached to gets a fixed answer";
                 conditions.push(Condition::new(FALLBACK_CONDITION, true, "Replaced", message));
@@ -212,9 +217,10 @@ fn told(policy: &ObjectKey, why: &Unenforceable) -> String {
 }
 
 fn standing(key: &ObjectKey, plan: &PolicyPlan, origins: &crate::policies::merge::Origins) -> Standing {
-    let won = plan.settings.keys().filter(|field| origins.get(*field).is_some_and(|keys| keys.contains(key))).count();
+    let fields = plan.fields();
+    let won = fields.iter().filter(|field| origins.get(*field).is_some_and(|keys| keys.contains(key))).count();
     match won {
-        _ if won == plan.settings.len() => Standing::Whole,
+        _ if won == fields.len() => Standing::Whole,
         0 => Standing::Overridden,
         _ => Standing::Merged,
     }

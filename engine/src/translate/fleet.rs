@@ -1,6 +1,7 @@
 //! What the Envoys of one Gateway should have, kept up to date piece by piece: a change of one route costs that route,
 //! its hosts and the tables they stand in.
 
+mod connections;
 mod remotes;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -303,6 +304,9 @@ impl Fleet {
             return;
         }
         let before = std::mem::replace(&mut self.levels, levels);
+        if before.connections != self.levels.connections {
+            self.connect(&before.connections);
+        }
         let names: Vec<TableName> = self.tables.keys().cloned().collect();
         for name in names {
             let (old, new) = (before.tables.get(&name), self.levels.tables.get(&name));
@@ -473,6 +477,7 @@ impl Fleet {
         let mut wanted: BTreeMap<_, _> =
             self.certificates.iter().filter_map(|key| self.certificate(key, secrets)).collect();
         wanted.extend(self.trusts.clone());
+        wanted.extend(self.levels.connections.trusts());
         for name in known.iter().filter(|name| !wanted.contains_key(*name)) {
             self.snapshot.remove(ResourceType::Secret, name);
             self.changed = true;
@@ -598,7 +603,7 @@ impl Fleet {
 
     fn finish_listeners(&mut self) {
         let plan = self.plan.clone();
-        let ports = ports::ports(&self.key, &plan, |table| self.filters(table));
+        let ports = ports::ports(&self.key, &plan, &self.levels.connections, |table| self.filters(table));
         let names: BTreeSet<String> = ports.iter().map(|(port, _)| names::listener(port.address.port())).collect();
         let gone: Vec<_> =
             self.snapshot.of(ResourceType::Listener).keys().filter(|name| !names.contains(&***name)).cloned().collect();

@@ -102,6 +102,11 @@ impl Translator {
                 self.touched.insert(id);
             }
         }
+        let services = |plan: Option<&LevelPlan>| -> BTreeSet<ServicePort> {
+            let remotes = plan.map(|plan| plan.connections.remotes()).unwrap_or_default();
+            remotes.iter().flat_map(|(remote, _)| remote.services()).cloned().collect()
+        };
+        self.endpoints_wanted(&services(before.as_deref()), &services(Some(&plan)));
     }
 
     /// Listeners of a Gateway whose hostname cannot be used have these, where nobody claims the same today; true where
@@ -231,10 +236,13 @@ impl Translator {
             let plan = plan.filter(|plan| !plan.places.is_empty());
             plan.map(RoutePlan::services).unwrap_or_default()
         };
-        let (before, after) = (services(old), services(new));
+        self.endpoints_wanted(&services(old), &services(new));
+    }
+
+    fn endpoints_wanted(&mut self, before: &BTreeSet<ServicePort>, after: &BTreeSet<ServicePort>) {
         let unknown = after.iter().filter(|service| !self.endpoints.contains_key(service)).cloned();
         self.dirty.extend(unknown.map(Unit::Endpoints));
-        for service in before.difference(&after) {
+        for service in before.difference(after) {
             self.release_service(service);
         }
     }

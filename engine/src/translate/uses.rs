@@ -28,7 +28,7 @@ impl Translator {
     /// what it does, and the unit that asks for it. Looks at all routes: for questions that are rare.
     pub(crate) fn filters(&self, gateway: &ObjectKey) -> Vec<(Content, ObjectKey, Node)> {
         let plans = self.routes.values().filter(|plan| plan.gateways().contains(gateway));
-        plans.flat_map(|plan| filters_in(plan)).collect()
+        plans.flat_map(|plan| filters_in(plan)).chain(self.connection_texts(gateway)).collect()
     }
 
     /// The same of one route.
@@ -68,7 +68,7 @@ fn filters_in(plan: &RoutePlan) -> Vec<(Content, ObjectKey, Node)> {
     for rendered in plan.routes.iter().filter(|rendered| !rendered.route.guards.is_empty()) {
         for filter in rendered.route.guards.filters() {
             let owner = filter.owners().first().unwrap_or(&rendered.route.key).clone();
-            filters.push((encode::listener::filter_content(&filter), owner, rendered.node()));
+            filters.push((encode::chain_parts::filter_content(&filter), owner, rendered.node()));
         }
     }
     filters

@@ -8,7 +8,9 @@ use envoy_types::pb::envoy::config::accesslog::v3::AccessLog as Envoy;
 use envoy_types::pb::envoy::config::accesslog::v3::access_log::ConfigType;
 use envoy_types::pb::envoy::config::core::v3::ApiVersion;
 use envoy_types::pb::envoy::extensions::access_loggers::file::v3::FileAccessLog;
-use envoy_types::pb::envoy::extensions::access_loggers::grpc::v3::{CommonGrpcAccessLogConfig, HttpGrpcAccessLogConfig};
+use envoy_types::pb::envoy::extensions::access_loggers::grpc::v3::{
+    CommonGrpcAccessLogConfig, HttpGrpcAccessLogConfig,
+};
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::HttpConnectionManager;
 use envoy_types::pb::google::protobuf::Any;
 use prost::{Message, Name};

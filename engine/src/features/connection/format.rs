@@ -83,8 +83,7 @@ impl Format {
         match self {
             Format::Text(text) => {
                 let specifier = Some(Specifier::InlineString(text.to_string()));
-                envoy.format =
-                    Some(EnvoyFormat::TextFormatSource(DataSource { specifier, ..Default::default() }));
+                envoy.format = Some(EnvoyFormat::TextFormatSource(DataSource { specifier, ..Default::default() }));
                 envoy.encode_to_vec()
             }
             Format::Json(fields) => {

@@ -23,7 +23,8 @@ pub struct Http2 {
 impl Http2 {
     pub(super) fn apply(self, manager: &mut HttpConnectionManager) {
         let options: &mut Http2ProtocolOptions = manager.http2_protocol_options.get_or_insert_default();
-        let number = |value: Option<u32>, usual: Option<UInt32Value>| value.map(|value| UInt32Value { value }).or(usual);
+        let number =
+            |value: Option<u32>, usual: Option<UInt32Value>| value.map(|value| UInt32Value { value }).or(usual);
         options.max_concurrent_streams = number(self.streams, options.max_concurrent_streams);
         options.initial_stream_window_size = number(self.stream_window, options.initial_stream_window_size);
         options.initial_connection_window_size = number(self.connection_window, options.initial_connection_window_size);

@@ -177,10 +177,7 @@ impl Op {
             Op::AtLeast => EnvoyOp::Ge,
             Op::AtMost => EnvoyOp::Le,
         };
-        ComparisonFilter {
-            op: op.into(),
-            value: Some(RuntimeUInt32 { default_value: value, ..Default::default() }),
-        }
+        ComparisonFilter { op: op.into(), value: Some(RuntimeUInt32 { default_value: value, ..Default::default() }) }
     }
 }
 

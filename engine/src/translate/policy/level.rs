@@ -8,10 +8,11 @@ use std::sync::Arc;
 
 use holdfast_graph::{ObjectKey, Origins, Role};
 
-use super::super::listener::Standing;
+use super::super::listener::{ListenerPlan, Standing};
 use super::super::reader::Reader;
 use super::super::rule::NOT_ENFORCED;
 use super::super::table::TableName;
+use super::connections::{self, Connections};
 use super::{PolicyPlan, Unenforceable};
 use crate::fault::{Class, Fault};
 use crate::features::filters::Filters;
@@ -40,6 +41,12 @@ pub(crate) struct Level {
     pub(crate) keys: Vec<ObjectKey>,
 }
 
+impl Level {
+    fn says_something(&self) -> bool {
+        !self.keys.is_empty() || !self.filters.is_empty() || self.closed.is_some()
+    }
+}
+
 /// What policies say to a Gateway.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct LevelPlan {
@@ -47,6 +54,8 @@ pub(crate) struct LevelPlan {
     pub(crate) tables: BTreeMap<TableName, Arc<Level>>,
     /// To the hosts of plain listeners, by the listener's name.
     pub(crate) listeners: BTreeMap<Arc<str>, Arc<Level>>,
+    /// To connection managers and sockets.
+    pub(crate) connections: Connections,
     /// What is told of closed listeners.
     pub(crate) faults: Vec<Fault>,
 }
@@ -73,13 +82,16 @@ pub(in crate::translate) fn plan(key: &ObjectKey, reader: &mut Reader<'_>) -> Le
     let whole = || at(Section::Whole);
     for listener in gateway.listeners.iter().filter(|listener| listener.standing != Standing::Out) {
         let own = || at(Section::Named(listener.name.clone()));
+        let port = listener.declared_port;
         if listener.https {
-            levels.tables.insert(listener.table(), Arc::new(level(own().chain(whole()))));
+            levels.tables.insert(listener.table(), Arc::new(level(own().chain(whole()), port)));
         } else {
-            levels.tables.entry(listener.table()).or_insert_with(|| Arc::new(level(whole())));
-            levels.listeners.insert(listener.name.clone(), Arc::new(level(own())));
+            levels.tables.entry(listener.table()).or_insert_with(|| Arc::new(level(whole(), port)));
+            levels.listeners.insert(listener.name.clone(), Arc::new(level(own(), port)));
         }
     }
+    let own = |listener: &ListenerPlan| at(Section::Named(listener.name.clone())).collect();
+    connections::plan(key, gateway, own, &whole().collect(), &mut levels);
     for listener in gateway.listeners.iter().filter(|listener| listener.standing != Standing::Out) {
         let of_table = levels.tables.get(&listener.table());
         let own = levels.listeners.get(&listener.name);
@@ -89,12 +101,13 @@ pub(in crate::translate) fn plan(key: &ObjectKey, reader: &mut Reader<'_>) -> Le
         let message = format!("{} {}: {}", policy.kind, policy.namespaced_name(), why.message);
         levels.faults.push(Fault::new(key, why.class, &listener.field, NOT_ENFORCED, message));
     }
-    levels.tables.retain(|_, level| !level.keys.is_empty());
-    levels.listeners.retain(|_, level| !level.keys.is_empty());
+    levels.tables.retain(|_, level| level.says_something());
+    levels.listeners.retain(|_, level| level.says_something());
     levels
 }
 
-fn level<'p>(policies: impl Iterator<Item = (&'p ObjectKey, &'p Arc<PolicyPlan>)>) -> Level {
+/// Merges policies as they speak to a port, as it is written.
+fn level<'p>(policies: impl Iterator<Item = (&'p ObjectKey, &'p Arc<PolicyPlan>)>, port: i32) -> Level {
     let mut all: Vec<(&ObjectKey, &Arc<PolicyPlan>)> = Vec::new();
     for (key, plan) in policies {
         if !all.iter().any(|(known, _)| *known == key) {
@@ -103,7 +116,7 @@ fn level<'p>(policies: impl Iterator<Item = (&'p ObjectKey, &'p Arc<PolicyPlan>)
     }
     let closed = all.iter().find_map(|(key, plan)| Some(((*key).clone(), plan.unenforceable.clone()?)));
     let enforceable = all.iter().filter(|(_, plan)| plan.unenforceable.is_none());
-    let merged = merge(enforceable.map(|(key, plan)| (*key, &*plan.settings)));
+    let merged = merge(enforceable.map(|(key, plan)| (*key, &**plan.settings_at(port))));
     let closed = closed.or_else(|| {
         let asks =
             |(_, plan): &&(&ObjectKey, &Arc<PolicyPlan>)| plan.settings.keys().any(|field| ASKING.contains(field));

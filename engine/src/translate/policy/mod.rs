@@ -4,6 +4,7 @@
 //! `route.rs`, for listeners and Gateways in `level.rs`. Nothing of a policy is passed over in silence.
 
 mod access;
+pub(crate) mod connections;
 mod extensions;
 mod headers;
 pub(crate) mod level;

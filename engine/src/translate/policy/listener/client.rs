@@ -54,8 +54,7 @@ pub(super) fn read(written: &HttpSettings, said: &mut Said<'_>, reading: &mut Re
             }
         }
     }
-    let address =
-        ClientAddress { remote, hops: hops.unwrap_or(0), trusted, skip_append: *skip_xff_append };
+    let address = ClientAddress { remote, hops: hops.unwrap_or(0), trusted, skip_append: *skip_xff_append };
     said.part(ADDRESS, Part::ClientAddress(address));
 }
 

@@ -62,11 +62,7 @@ pub(super) fn read(
 }
 
 /// The authorities that an object holds.
-fn authorities(
-    field: &str,
-    reference: &ObjectReference,
-    reading: &mut Reading<'_, '_>,
-) -> Option<(ObjectKey, Bytes)> {
+fn authorities(field: &str, reference: &ObjectReference, reading: &mut Reading<'_, '_>) -> Option<(ObjectKey, Bytes)> {
     let kind = &*reference.kind;
     if !reference.group.is_empty() || !matches!(kind, "Secret" | "ConfigMap") {
         let group = if reference.group.is_empty() { "core" } else { &reference.group };

@@ -116,7 +116,9 @@ fn values(
         if entry.key.is_empty() {
             reading.invalid(format!("spec.{field}.key"), "must not be empty");
         }
-        read.extend(value(&format!("{field}.value"), &entry.value, depth, reading).map(|value| (entry.key.clone(), value)));
+        read.extend(
+            value(&format!("{field}.value"), &entry.value, depth, reading).map(|value| (entry.key.clone(), value)),
+        );
     }
     read
 }
@@ -146,7 +148,8 @@ fn value(field: &str, written: &AnyValue, depth: usize, reading: &mut Reading<'_
             Some(Value::Map(values(&format!("{field}.kvListValue"), Some(list), depth + 1, reading)))
         }
         _ => {
-            reading.invalid(format!("spec.{field}"), "exactly one of stringValue, arrayValue and kvListValue must be set");
+            reading
+                .invalid(format!("spec.{field}"), "exactly one of stringValue, arrayValue and kvListValue must be set");
             None
         }
     }

@@ -20,9 +20,8 @@ pub(super) fn read(field: &str, written: &Written, reading: &mut Reading<'_, '_>
         overall: share("overallSampling", written.overall_sampling),
         attributes: shape::attributes(field, written.attributes.as_deref(), reading),
     };
-    let path_length = written
-        .max_path_tag_length
-        .map(|length| number(&format!("{field}.maxPathTagLength"), length, 1, reading));
+    let path_length =
+        written.max_path_tag_length.map(|length| number(&format!("{field}.maxPathTagLength"), length, 1, reading));
     let Some(provider) = &written.provider.open_telemetry else {
         reading.invalid(format!("spec.{field}.provider"), "openTelemetry must be set");
         return None;
