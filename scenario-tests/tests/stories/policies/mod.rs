@@ -1,5 +1,6 @@
 //! Policies of kgateway's: what protects is enforced at every level, and closes what it cannot protect.
 
+mod connections;
 mod enforced;
 mod guards;
 mod never;
@@ -7,5 +8,5 @@ mod never;
 use holdfast_scenario_tests::Story;
 
 pub(crate) fn stories() -> Vec<Story> {
-    [enforced::stories(), never::stories()].concat()
+    [connections::stories(), enforced::stories(), never::stories()].concat()
 }
