@@ -24,6 +24,8 @@ use crate::features::remote::Remote;
 
 /// Logs of one listener; the CRD allows as many.
 pub const LOGS_MAX: usize = 16;
+/// Headers of one list that a service is told.
+pub const HEADERS_MAX: usize = 64;
 /// The files that there may be.
 pub const PATHS: [&str; 3] = ["/dev/stdout", "/dev/stderr", "/dev/null"];
 

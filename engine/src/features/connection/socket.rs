@@ -21,7 +21,7 @@ const IDLE: i64 = 4;
 const INTERVAL: i64 = 5;
 const COUNT: i64 = 6;
 
-/// Most probes of one connection, and most seconds between two: Linux takes no more.
+/// Most probes of one connection; Linux takes no more.
 pub const PROBES_MAX: u32 = 127;
 /// Most seconds before a probe; Linux takes no more.
 pub const KEEPALIVE_SECONDS_MAX: u64 = 32_767;

@@ -54,7 +54,9 @@ fn http(world: &World, target: &str, settings: &str) -> Result<()> {
 fn authorities(kind: &str, name: &str, authority: &Authority) -> String {
     let field = if kind == "Secret" { "stringData" } else { "data" };
     let text = serde_json::Value::from(&*authority.pem);
-    format!("apiVersion: v1\nkind: {kind}\nmetadata: {{name: {name}, namespace: default}}\n{field}: {{ca.crt: {text}}}\n")
+    format!(
+        "apiVersion: v1\nkind: {kind}\nmetadata: {{name: {name}, namespace: default}}\n{field}: {{ca.crt: {text}}}\n"
+    )
 }
 
 fn validation(mode: &str, kind: &str, name: &str) -> String {
@@ -115,7 +117,7 @@ async fn doors(world: &World) -> Result<(Door, u16)> {
         "{}{}{}",
         https_listener("strict", tls, "strict.example.com", &["certificate"]),
         https_listener("free", tls, "free.example.com", &["certificate"]),
-        listener("plain", plain, ""),
+        listener("plain", plain, "protocol: HTTP"),
     ))?;
     world.route("r", ROUTE)?;
     Ok((Door { certificate, port: tls }, plain))
@@ -268,9 +270,12 @@ async fn requests_are_written_down_and_traced(world: World) -> Result<()> {
     let service = "backendRef: {name: collector, port: 8080}";
     let otel = format!("{{openTelemetry: {{grpcService: {{logName: log, {service}}}, body: \"%REQ(:path)%\"}}}}");
     let als = format!("{{grpcService: {{logName: als, {service}}}}}");
-    let tracing = format!("tracing: {{randomSampling: 100, provider: {{openTelemetry: {{grpcService: {{{service}}}}}}}}}");
+    let tracing =
+        format!("tracing: {{randomSampling: 100, provider: {{openTelemetry: {{grpcService: {{{service}}}}}}}}}");
     http(&world, GATEWAY, &format!("accessLog: [{file}, {json}, {otel}, {als}], {tracing}"))?;
-    let holdfast = world.run().await?;
+    // What an Envoy writes is passed on as what it says.
+    let options = HoldfastOptions::new(&world)?.args(&["--log-level", "info,envoy=debug"]);
+    let holdfast = world.run_with(options).await?;
     ask(port).path("/logged/a").comes_to_reach("echo").await?;
     ask(port).path("/other").header("x-json", "yes").reaches("echo").await?;
     holdfast.comes_to_say(&["written /logged/a 200 by text", "\"written\":\"/other\""]).await?;
@@ -380,7 +385,11 @@ async fn who_the_client_is(world: World) -> Result<()> {
 async fn closed_by_what_translation_finds(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let (one, two) = (world.port()?, world.port()?);
-    world.gateway_with(&format!("{}{}", listener("one", one, ""), listener("two", two, "")))?;
+    world.gateway_with(&format!(
+        "{}{}",
+        listener("one", one, "protocol: HTTP"),
+        listener("two", two, "protocol: HTTP")
+    ))?;
     world.route("r", ROUTE)?;
     let _holdfast = world.run().await?;
     ask(one).comes_to_reach("echo").await?;
@@ -419,7 +428,11 @@ async fn closed_before_an_envoy_that_serves_finds_it(world: World) -> Result<()>
 async fn refused_by_envoy(world: World, flags: &[&str], detected_by: &str) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let (one, two) = (world.port()?, world.port()?);
-    world.gateway_with(&format!("{}{}", listener("one", one, ""), listener("two", two, "")))?;
+    world.gateway_with(&format!(
+        "{}{}",
+        listener("one", one, "protocol: HTTP"),
+        listener("two", two, "protocol: HTTP")
+    ))?;
     world.route("r", ROUTE)?;
     let gate = ["--feature-gates", "FallbackConfiguration=true"];
     let options = HoldfastOptions::new(&world)?.args(&gate).args(flags);
@@ -470,8 +483,8 @@ async fn comes_to_blame(holdfast: &Holdfast, wanted: &[(&str, &str)]) -> Result<
         let broken = report["brokenObjects"].as_array().cloned().unwrap_or_default();
         let text = |object: &serde_json::Value, field: &str| object[field].as_str().unwrap_or_default().to_owned();
         let told: Vec<_> = broken.iter().map(|object| (text(object, "name"), text(object, "detectedBy"))).collect();
-        let same = told.len() == wanted.len()
-            && told.iter().zip(wanted).all(|(told, wanted)| (&*told.0, &*told.1) == *wanted);
+        let same =
+            told.len() == wanted.len() && told.iter().zip(wanted).all(|(told, wanted)| (&*told.0, &*told.1) == *wanted);
         ensure!(same, "{told:?}");
         Ok(())
     })

@@ -8,7 +8,7 @@ use crate::apis::kgateway::records::{
     AccessLog as Written, AnyValue, FileSink, KeyValues, LogService, OpenTelemetryLog as WrittenOpenTelemetry,
 };
 use crate::check;
-use crate::features::connection::access_log::{AccessLog, GrpcLog, LOGS_MAX, PATHS, Sink};
+use crate::features::connection::access_log::{AccessLog, GrpcLog, HEADERS_MAX, LOGS_MAX, PATHS, Sink};
 use crate::features::connection::format::Format;
 use crate::features::connection::open_telemetry::{DEPTH_MAX, OpenTelemetryLog, VALUES_MAX, Value};
 
@@ -62,6 +62,10 @@ fn grpc(field: &str, written: &LogService, reading: &mut Reading<'_, '_>) -> Opt
     let name = log_name(field, written, reading);
     let mut names = |below: &str, names: &Option<Vec<Arc<str>>>| {
         for (index, name) in names.iter().flatten().enumerate() {
+            if index >= HEADERS_MAX {
+                reading.invalid(format!("spec.{field}.{below}"), format!("must have at most {HEADERS_MAX} entries"));
+                break;
+            }
             if let Err(fault) = check::header::name(name) {
                 reading.invalid(format!("spec.{field}.{below}[{index}]"), fault);
             }
