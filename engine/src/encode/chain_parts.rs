@@ -66,7 +66,7 @@ pub(crate) fn without(body: &Bytes, left_out: impl Fn(&Content) -> bool) -> Byte
 
 /// The content of a filter that routes ask for.
 pub(crate) fn filter_content(filter: &ChainFilter) -> Content {
-    content(&own_filter(&filter).encode_to_vec())
+    content(&own_filter(filter).encode_to_vec())
 }
 
 /// The contents of what is said to a listener that Envoy alone can judge, by field.

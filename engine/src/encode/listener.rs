@@ -37,6 +37,7 @@ use crate::features::chain::{self, ChainFilter};
 use crate::features::client_certificate::{ClientCertificates, Told};
 use crate::features::connection::{ListenerSettings, guard, health_check};
 use crate::features::cookies;
+use crate::features::ext_proc::Place;
 use crate::features::filters::{ACCESS, BEFORE, CONTENT, Filter as Known};
 use crate::features::ip_filter;
 use crate::features::stream::Stream;
@@ -263,10 +264,10 @@ pub(super) fn connection_manager(
     settings: &ListenerSettings,
 ) -> Filter {
     let yes = || Some(BoolValue { value: true });
-    let (counted, asked): (Vec<_>, Vec<_>) = own.iter().partition(|filter| matches!(filter, ChainFilter::RateLimit(_)));
-    // Checks of health are not counted.
-    let counts = |filter: &Known| *filter == Known::LocalRateLimit;
-    let (access, limits) = ACCESS.split_at(ACCESS.iter().position(counts).unwrap_or(ACCESS.len()));
+    let together = own.iter().filter(|filter| filter.place().is_none());
+    let (counted, asked): (Vec<_>, Vec<_>) = together.partition(|filter| matches!(filter, ChainFilter::RateLimit(_)));
+    let at = |place: Place| own.iter().filter(move |filter| filter.place() == Some(place)).map(own_filter);
+    let access = |phase: Phase| ACCESS.iter().filter(move |filter| phase_of(**filter) == phase).map(of_policies);
     let mut manager = HttpConnectionManager {
         stat_prefix: name.replace('/', "_"),
         route_specifier: Some(RouteSpecifier::Rds(Rds { config_source: Some(ads()), route_config_name: name })),
@@ -274,17 +275,27 @@ pub(super) fn connection_manager(
             .label()
             .map(|label| http_filter(guard::NAMES, &guard::naming(&label)))
             .into_iter()
+            // Whoever comes in unguarded is shown to nobody.
+            .chain([of_policies(&Known::Connection)])
+            .chain(at(Place::First))
             .chain(BEFORE.iter().map(of_policies))
+            .chain(at(Place::Unknown))
             .chain((!own.is_empty()).then(|| http_filter(chain::NAMES, &chain::naming(own))))
             .chain([http_filter(chain::GUARD, &Rbac::default())])
-            .chain(asked.iter().map(own_filter))
-            .chain(access.iter().map(of_policies))
+            .chain(asked.iter().map(|filter| own_filter(filter)))
+            .chain(access(Phase::Who))
+            .chain(at(Place::Known))
+            .chain(access(Phase::MayPass))
+            .chain(at(Place::Allowed))
+            // Checks of health are not counted.
             .chain(settings.health_check().map(|(_, check)| http_filter(health_check::FILTER, &check.encode())))
-            .chain(limits.iter().map(of_policies))
+            .chain(access(Phase::HowOften))
             .chain(proxies.then(|| http_filter(ip_filter::FILTER, &Rbac::default())))
-            .chain(counted.iter().map(own_filter))
+            .chain(counted.iter().map(|filter| own_filter(filter)))
+            .chain(at(Place::Counted))
             .chain(proxies.then(|| http_filter(cookies::FILTER, &cookies::filter())))
             .chain(CONTENT.iter().map(of_policies))
+            .chain(at(Place::Last))
             .chain([http_filter("envoy.filters.http.router", &Router::default())])
             .collect(),
         upgrade_configs: vec![UpgradeConfig { upgrade_type: "websocket".into(), ..Default::default() }],
@@ -321,6 +332,22 @@ pub(super) fn connection_manager(
     }
 }
 
+/// What a filter of [`ACCESS`] finds out.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Who,
+    MayPass,
+    HowOften,
+}
+
+fn phase_of(filter: Known) -> Phase {
+    match filter {
+        known if known <= Known::ApiKeyAuth => Phase::Who,
+        known if known < Known::LocalRateLimit => Phase::MayPass,
+        _ => Phase::HowOften,
+    }
+}
+
 /// A filter that policies have settings for, switched off where they have none.
 fn of_policies(filter: &Known) -> HttpFilter {
     HttpFilter {
@@ -331,7 +358,7 @@ fn of_policies(filter: &Known) -> HttpFilter {
     }
 }
 
-pub(super) fn own_filter(filter: &&ChainFilter) -> HttpFilter {
+pub(super) fn own_filter(filter: &ChainFilter) -> HttpFilter {
     let (config, disabled) = filter.encode();
     HttpFilter {
         name: filter.name().to_owned(),

@@ -53,6 +53,16 @@ pub(crate) fn client_trust(owner: &ObjectKey, label: &str) -> String {
     format!("clients/{}/{}/{label}", owner.namespace, owner.name)
 }
 
+/// The secret by which a client is known where users log in, as an object asks for it.
+pub(crate) fn login_client(owner: &ObjectKey) -> String {
+    format!("login/{}/{}/client", owner.namespace, owner.name)
+}
+
+/// The key of the cookies of users who logged in.
+pub(crate) fn login_cookies(owner: &ObjectKey) -> String {
+    format!("login/{}/{}/cookies", owner.namespace, owner.name)
+}
+
 /// The listener of a port.
 pub(crate) fn listener(port: u16) -> String {
     format!("listener/{port}")

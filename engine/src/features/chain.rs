@@ -24,9 +24,12 @@ use envoy_types::pb::envoy::r#type::matcher::v3::string_matcher::MatchPattern;
 use envoy_types::pb::envoy::r#type::matcher::v3::{FilterStateMatcher, StringMatcher};
 use envoy_types::pb::google::protobuf::Any;
 use holdfast_graph::ObjectKey;
+use holdfast_xds::Resource;
 
 use super::ext_auth::{AuthServer, ExtAuth};
+use super::ext_proc::{ExtProc, Place, ProcessingService};
 use super::jwt::{Jwt, JwtFilter};
+use super::oauth2::{Login, OAuth2};
 use super::rate_limit::{GlobalLimit, RateLimitService};
 use super::remote::Remote;
 use crate::encode::any;
@@ -41,10 +44,14 @@ pub(crate) const NAMES: &str = "holdfast.filters";
 pub enum ChainFilter {
     /// Somebody is asked whether a request may pass.
     ExtAuth(Arc<AuthServer>),
+    /// Users log in elsewhere.
+    OAuth2(Arc<Login>),
     /// Tokens.
     Jwt(Arc<JwtFilter>),
     /// Limits that all Envoys share.
     RateLimit(Arc<RateLimitService>),
+    /// Somebody sees requests and responses on their way, and may change or refuse them.
+    ExtProc(Arc<ProcessingService>),
 }
 
 impl ChainFilter {
@@ -54,7 +61,14 @@ impl ChainFilter {
             ChainFilter::ExtAuth(server) => &server.name,
             ChainFilter::Jwt(filter) => &filter.name,
             ChainFilter::RateLimit(service) => &service.name,
+            ChainFilter::OAuth2(login) => &login.name,
+            ChainFilter::ExtProc(service) => &service.name,
         }
+    }
+
+    /// Where it stands, of those that do not all stand together.
+    pub(crate) fn place(&self) -> Option<Place> {
+        if let ChainFilter::ExtProc(service) = self { Some(service.place) } else { None }
     }
 
     /// Whom it asks.
@@ -63,6 +77,8 @@ impl ChainFilter {
             ChainFilter::ExtAuth(server) => vec![&server.remote],
             ChainFilter::Jwt(filter) => filter.remotes(),
             ChainFilter::RateLimit(service) => vec![&service.remote],
+            ChainFilter::OAuth2(login) => vec![&login.remote],
+            ChainFilter::ExtProc(service) => vec![&service.remote],
         }
     }
 
@@ -72,7 +88,14 @@ impl ChainFilter {
             ChainFilter::ExtAuth(server) => &server.owners,
             ChainFilter::Jwt(filter) => &filter.owners,
             ChainFilter::RateLimit(service) => &service.owners,
+            ChainFilter::OAuth2(login) => std::slice::from_ref(&login.owner),
+            ChainFilter::ExtProc(service) => &service.owners,
         }
+    }
+
+    /// What Envoy needs for it to know in secret.
+    pub(crate) fn secrets(&self) -> Vec<Resource> {
+        if let ChainFilter::OAuth2(login) = self { login.secrets().into() } else { Vec::new() }
     }
 
     /// Envoy's form, and whether it does nothing unless a route says so.
@@ -82,6 +105,8 @@ impl ChainFilter {
             // Without settings of a route these two let everything pass.
             ChainFilter::Jwt(filter) => (filter.encode(), false),
             ChainFilter::RateLimit(service) => (any(&service.encode()), false),
+            ChainFilter::OAuth2(login) => (any(&login.encode()), true),
+            ChainFilter::ExtProc(service) => (any(&service.encode()), true),
         }
     }
 }
@@ -95,6 +120,10 @@ pub struct Guards {
     pub jwt: Option<Jwt>,
     /// How often such requests may come to all Envoys together.
     pub rate_limit: Option<GlobalLimit>,
+    /// Who sees them on their way.
+    pub ext_proc: Option<ExtProc>,
+    /// Where users must have logged in.
+    pub oauth2: Option<Arc<OAuth2>>,
 }
 
 impl Guards {
@@ -108,7 +137,15 @@ impl Guards {
         let ext_auth = self.ext_auth.iter().map(|auth| ChainFilter::ExtAuth(auth.server.clone()));
         let jwt = self.jwt.iter().map(|jwt| ChainFilter::Jwt(jwt.filter.clone()));
         let limit = self.rate_limit.iter().map(|limit| ChainFilter::RateLimit(limit.service.clone()));
-        ext_auth.chain(jwt).chain(limit).collect()
+        let shown = self.ext_proc.iter().map(|shown| ChainFilter::ExtProc(shown.service.clone()));
+        let login = self.oauth2.iter().map(|oauth2| ChainFilter::OAuth2(oauth2.login.clone()));
+        let tokens = self.tokens().map(|token| ChainFilter::Jwt(token.filter.clone()));
+        ext_auth.chain(login).chain(tokens).chain(jwt).chain(limit).chain(shown).collect()
+    }
+
+    /// Tokens that users must have who logged in.
+    fn tokens(&self) -> impl Iterator<Item = &Jwt> {
+        self.oauth2.iter().flat_map(|oauth2| &oauth2.tokens)
     }
 
     /// Envoy's settings of a route, by the names of the filters, the guard's among them.
@@ -120,8 +157,10 @@ impl Guards {
         let names: Vec<&str> = filters.iter().map(ChainFilter::name).collect();
         let mut settings = vec![(GUARD.to_owned(), any(&demand(&names)))];
         settings.extend(self.ext_auth.iter().map(|auth| (auth.server.name.to_string(), auth.encode())));
-        settings.extend(self.jwt.iter().map(|jwt| (jwt.filter.name.to_string(), any(&jwt.encode()))));
+        settings.extend(self.oauth2.iter().map(|oauth2| (oauth2.login.name.to_string(), any(&oauth2.encode()))));
+        settings.extend(self.tokens().chain(&self.jwt).map(|jwt| (jwt.filter.name.to_string(), any(&jwt.encode()))));
         settings.extend(self.rate_limit.iter().map(|limit| (limit.service.name.to_string(), any(&limit.encode()))));
+        settings.extend(self.ext_proc.iter().map(|shown| (shown.service.name.to_string(), any(&shown.encode()))));
         settings
     }
 }

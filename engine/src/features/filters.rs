@@ -59,7 +59,7 @@ pub enum Filter {
 }
 
 /// Those that requests meet before anybody is asked about them: preflights carry no credentials.
-pub(crate) const BEFORE: [Filter; 3] = [Filter::Connection, Filter::Fault, Filter::Cors];
+pub(crate) const BEFORE: [Filter; 2] = [Filter::Fault, Filter::Cors];
 /// Those that say who may come in. Whoever is asked before may choose another route, so that they come after.
 pub(crate) const ACCESS: [Filter; 4] = [Filter::Acl, Filter::BasicAuth, Filter::ApiKeyAuth, Filter::LocalRateLimit];
 /// Those that judge or change what requests look like.
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn no_two_filters_share_a_name_and_the_order_is_that_of_the_chain() {
-        let all: Vec<Filter> = BEFORE.into_iter().chain(ACCESS).chain(CONTENT).collect();
+        let all: Vec<Filter> = [Filter::Connection].into_iter().chain(BEFORE).chain(ACCESS).chain(CONTENT).collect();
         let names: BTreeSet<_> = all.iter().map(|filter| filter.name()).collect();
         assert_eq!(names.len(), all.len());
         assert!(all.is_sorted());

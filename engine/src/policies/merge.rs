@@ -70,6 +70,8 @@ impl Merged {
                 Piece::ExtAuth(auth) => guards.ext_auth.clone_from(auth),
                 Piece::Jwt(jwt) => guards.jwt.clone_from(jwt),
                 Piece::GlobalLimit(limit) => guards.rate_limit = Some(limit.clone()),
+                Piece::ExtProc(shown) => guards.ext_proc.clone_from(shown),
+                Piece::OAuth2(login) => guards.oauth2 = Some(login.clone()),
                 _ => {}
             }
         }
@@ -92,6 +94,7 @@ impl Merged {
             match piece {
                 Piece::Filters(_) | Piece::Acl(_) => {}
                 Piece::ExtAuth(_) | Piece::Jwt(_) | Piece::GlobalLimit(_) | Piece::Connection(_) => {}
+                Piece::ExtProc(_) | Piece::OAuth2(_) => {}
                 Piece::Timeouts(request, idle) => (action.request_timeout, action.idle_timeout) = (*request, *idle),
                 Piece::Retry(retry) => action.retry = Some(retry.clone()),
                 Piece::InternalRedirect(redirect) => action.internal_redirect = Some(redirect.clone()),

@@ -7,10 +7,12 @@ use std::time::Duration;
 use crate::features::acl::Acl;
 use crate::features::connection::Part;
 use crate::features::ext_auth::ExtAuth;
+use crate::features::ext_proc::ExtProc;
 use crate::features::filters::{Filter, Setting};
 use crate::features::internal_redirect::InternalRedirect;
 use crate::features::jwt::Jwt;
 use crate::features::mirror::Mirroring;
+use crate::features::oauth2::OAuth2;
 use crate::features::rate_limit::GlobalLimit;
 use crate::features::retry::Retry;
 use crate::features::rewrite::PathRewrite;
@@ -21,6 +23,10 @@ pub(crate) type Field = &'static str;
 
 /// The field of access lists, which are the only ones that are joined.
 pub(crate) const ACL: Field = "acl";
+/// The field of services that see requests on their way.
+pub(crate) const EXT_PROC: Field = "extProc";
+/// The field of users who log in elsewhere.
+pub(crate) const OAUTH2: Field = "oauth2";
 
 /// What a field says.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,6 +57,10 @@ pub(crate) enum Piece {
     Jwt(Option<Jwt>),
     /// How often requests may come to all Envoys.
     GlobalLimit(GlobalLimit),
+    /// Who sees requests on their way; nobody where unset.
+    ExtProc(Option<ExtProc>),
+    /// Where users log in.
+    OAuth2(Arc<OAuth2>),
     /// To the listener.
     Connection(Part),
 }

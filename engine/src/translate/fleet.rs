@@ -118,6 +118,8 @@ pub(super) struct Fleet {
     certificates: BTreeSet<ObjectKey>,
     /// What certificates of clients are checked against.
     trusts: BTreeMap<Arc<str>, Arc<Resource>>,
+    /// What filters of its chains need to know in secret.
+    filter_secrets: BTreeMap<Arc<str>, Arc<Resource>>,
     /// Certificates that are served in another version than the one that is desired.
     held_certificates: BTreeMap<ObjectKey, Arc<Resource>>,
     routes: BTreeMap<ObjectKey, Arc<RoutePlan>>,
@@ -147,6 +149,7 @@ impl Fleet {
             services: BTreeMap::new(),
             certificates: BTreeSet::new(),
             trusts: BTreeMap::new(),
+            filter_secrets: BTreeMap::new(),
             held_certificates: BTreeMap::new(),
             routes: BTreeMap::new(),
             dirty_hosts: BTreeSet::new(),
@@ -478,6 +481,10 @@ impl Fleet {
             self.certificates.iter().filter_map(|key| self.certificate(key, secrets)).collect();
         wanted.extend(self.trusts.clone());
         wanted.extend(self.levels.connections.trusts());
+        if self.dirty_listeners {
+            self.filter_secrets = self.secrets_of_filters();
+        }
+        wanted.extend(self.filter_secrets.clone());
         for name in known.iter().filter(|name| !wanted.contains_key(*name)) {
             self.snapshot.remove(ResourceType::Secret, name);
             self.changed = true;

@@ -1,18 +1,20 @@
-//! Whom Envoy asks before requests pass: small, but real, authorization servers, makers of tokens, rate limit services.
+//! Whom Envoy asks before requests pass: small, but real, authorization servers, makers of tokens, rate limit services,
+//! services that see requests on their way, places where users log in.
 //!
 //! Each listens on a free loopback port until it is dropped.
 
 pub mod auth;
 pub mod limits;
+pub mod login;
+pub mod processing;
 pub mod tokens;
 
-use std::convert::Infallible;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::Result;
 use bytes::Bytes;
-use http_body_util::Full;
+use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
@@ -42,7 +44,7 @@ async fn bind() -> Result<(TcpListener, SocketAddr)> {
 
 /// Answers requests over HTTP/1 and HTTP/2.
 async fn answering(
-    answer: impl Fn(&Request<Incoming>) -> Response<Full<Bytes>> + Send + Sync + 'static,
+    answer: impl Fn(&Request<Bytes>) -> Response<Full<Bytes>> + Send + Sync + 'static,
 ) -> Result<Running> {
     let (listener, address) = bind().await?;
     let answer = Arc::new(answer);
@@ -52,8 +54,12 @@ async fn answering(
             let answer = answer.clone();
             connections.spawn(async move {
                 let service = service_fn(move |request: Request<Incoming>| {
-                    let response = answer(&request);
-                    async move { Ok::<_, Infallible>(response) }
+                    let answer = answer.clone();
+                    async move {
+                        let (head, body) = request.into_parts();
+                        let body = body.collect().await?.to_bytes();
+                        Ok::<_, hyper::Error>(answer(&Request::from_parts(head, body)))
+                    }
                 });
                 let _ = auto::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), service).await;
             });

@@ -55,7 +55,30 @@ async fn pages_and_metrics(world: World) -> Result<()> {
     Ok(())
 }
 
-/// A private key reaches Envoy and nothing else: no page, no metric, no log, no file.
+/// A client's secret, where users log in elsewhere.
+const CLIENT_SECRET: &str = "canary-of-a-client";
+
+/// A host whose users log in elsewhere.
+fn login() -> String {
+    let object =
+        |kind: &str, rest: &str| format!("apiVersion: {kind}, metadata: {{name: login, namespace: default}}, {rest}");
+    let documents = [
+        object("v1, kind: Secret", &format!("stringData: {{client-secret: {CLIENT_SECRET}}}")),
+        object(
+            "gateway.kgateway.dev/v1alpha1, kind: GatewayExtension",
+            "spec: {oauth2: {backendRef: {name: echo, port: 8080}, authorizationEndpoint: https://a.example/, \
+             tokenEndpoint: https://a.example/token, credentials: {clientID: shop, clientSecretRef: {name: login}}}}",
+        ),
+        object(
+            "gateway.kgateway.dev/v1alpha1, kind: TrafficPolicy",
+            "spec: {targetRefs: [{group: gateway.networking.k8s.io, kind: HTTPRoute, name: login}], \
+             oauth2: {extensionRef: {name: login}}}",
+        ),
+    ];
+    documents.map(|document| format!("{{{document}}}")).join("\n---\n")
+}
+
+/// A private key and a client's secret reach Envoy and nothing else: no page, no metric, no log, no file.
 async fn secrets_never_leave(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let certificate = Certificate::of(&["one.example"])?;
@@ -63,16 +86,25 @@ async fn secrets_never_leave(world: World) -> Result<()> {
     world.write("secret.yaml", certificate.secret("default", "one"))?;
     world.gateway_with(&https_listener("one", port, "one.example", &["one"]))?;
     world.route("all", &prefix("/", "echo"))?;
+    world.route("login", &prefix("/login", "echo"))?;
+    world.write("login.yaml", login())?;
     let options = HoldfastOptions::new(&world)?.args(&["--log-level", "debug"]);
     let holdfast = world.run_with(options).await?;
-    get(port, "/").host("one.example").tls(certificate.trust("one.example")).comes_to_reach("echo").await?;
+    let asked = |path: &str| get(port, path).host("one.example").tls(certificate.trust("one.example"));
+    asked("/").comes_to_reach("echo").await?;
+    asked("/login").comes_to_answer(302).await?;
 
     // The key as it stands in the middle of its PEM form, and that form encoded once more, as the Secret has it.
     let line = certificate.key_pem.lines().nth(1).context("a key of one line")?.to_owned();
     let encoded = STANDARD.encode(&certificate.key_pem);
-    let marks = [line.clone(), encoded.get(40..80).context("a short key")?.to_owned()];
+    let client = [CLIENT_SECRET.to_owned(), STANDARD.encode(CLIENT_SECRET).trim_end_matches('=').to_owned()];
+    let keys = [line, encoded.get(40..80).context("a short key")?.to_owned()];
+    let marks = [keys, client].concat();
     let clean = |what: &str, text: &str| {
-        ensure!(marks.iter().all(|mark| !text.contains(mark.as_str())), "{what} holds a private key");
+        ensure!(
+            marks.iter().all(|mark| !text.contains(mark.as_str())),
+            "{what} holds a private key or a client's secret"
+        );
         Ok(())
     };
     let mut pages = 0;

@@ -448,11 +448,5 @@ pub(in crate::apis) fn decode(mut document: Value, found: &mut Found) -> Option<
     let spec = document.get_mut("spec").map(Value::take).unwrap_or_default();
     let extension: GatewayExtension = found.typed("spec", &spec)?;
     let unread = policy::whole_or_not(found, before);
-    for (field, _) in [("spec.extProc", extension.ext_proc.is_some()), ("spec.oauth2", extension.oauth2.is_some())]
-        .into_iter()
-        .filter(|(_, is_set)| *is_set)
-    {
-        found.unserved(field.into());
-    }
     Some(Body::GatewayExtension(Arc::new(GatewayExtension { unread, ..extension })))
 }

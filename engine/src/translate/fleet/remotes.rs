@@ -1,6 +1,6 @@
 //! Whom the filters of a Gateway's chains ask: their clusters, there as long as a route needs them, and the filters.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use holdfast_graph::{ObjectKey, Origins};
@@ -80,6 +80,13 @@ impl Fleet {
             let origins = Origins::union(known.iter().map(|(_, part)| &part.origins)).with(group.owner.clone());
             self.put(ResourceType::Endpoints, Arc::new(Resource::new(name, body, origins)));
         }
+    }
+
+    /// What the filters of all its chains need to know in secret.
+    pub(super) fn secrets_of_filters(&self) -> BTreeMap<Arc<str>, Arc<Resource>> {
+        let filters = self.tables.keys().flat_map(|table| self.filters(table));
+        let secrets = filters.flat_map(|filter| filter.secrets());
+        secrets.map(|secret| (secret.name.clone(), Arc::new(secret))).collect()
     }
 
     /// The filters that the routes of a table ask for.

@@ -40,10 +40,8 @@ pub(super) fn read(spec: &TrafficSpec, reading: &mut Reading<'_, '_>) {
     {
         reading.piece("apiKeyAuth", Piece::Filters(vec![(Filter::ApiKeyAuth, Arc::new(setting))]));
     }
-    let unserved =
-        [("extProc", spec.ext_proc.is_some()), ("oauth2", spec.oauth2.is_some()), ("rbac", spec.rbac.is_some())];
-    for (field, _) in unserved.into_iter().filter(|(_, is_set)| *is_set) {
-        reading.unsupported(field);
+    if spec.rbac.is_some() {
+        reading.unsupported("rbac");
     }
 }
 

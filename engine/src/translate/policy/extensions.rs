@@ -66,7 +66,7 @@ pub(super) fn read(spec: &TrafficSpec, reading: &mut Reading<'_, '_>) {
 }
 
 /// The GatewayExtension that a field names.
-fn extension<'a>(
+pub(super) fn extension<'a>(
     field: &str,
     reference: &ExtensionRef,
     reading: &mut Reading<'_, 'a>,
@@ -102,15 +102,15 @@ fn extension<'a>(
 }
 
 /// A GatewayExtension that a field uses, while it is read.
-struct Used<'u, 'r, 'a> {
-    key: &'u ObjectKey,
+pub(super) struct Used<'u, 'r, 'a> {
+    pub(super) key: &'u ObjectKey,
     /// The field of the policy.
-    field: &'u str,
-    reading: &'u mut Reading<'r, 'a>,
+    pub(super) field: &'u str,
+    pub(super) reading: &'u mut Reading<'r, 'a>,
 }
 
 impl Used<'_, '_, '_> {
-    fn wrong(&mut self, below: &str, message: impl std::fmt::Display) {
+    pub(super) fn wrong(&mut self, below: &str, message: impl std::fmt::Display) {
         let message = format!("GatewayExtension {}: spec.{below}: {message}", self.key.namespaced_name());
         self.reading.invalid(format!("spec.{}.extensionRef", self.field), message);
     }
@@ -122,7 +122,7 @@ impl Used<'_, '_, '_> {
         }
     }
 
-    fn duration(&mut self, below: &str, text: Option<&str>) -> Option<Duration> {
+    pub(super) fn duration(&mut self, below: &str, text: Option<&str>) -> Option<Duration> {
         match text.map(check::duration::duration)? {
             Ok(duration) => Some(duration),
             Err(fault) => {
@@ -133,7 +133,7 @@ impl Used<'_, '_, '_> {
     }
 
     /// Whom it asks.
-    fn remote(&mut self, below: &str, written: Option<&BackendRef>, grpc: bool) -> Option<Remote> {
+    pub(super) fn remote(&mut self, below: &str, written: Option<&BackendRef>, grpc: bool) -> Option<Remote> {
         let Some(written) = written else {
             self.wrong(below, "backendRef must be set");
             return None;
@@ -163,7 +163,7 @@ impl Used<'_, '_, '_> {
         }
     }
 
-    fn grpc(&mut self, below: &str, service: &GrpcService) -> Option<Remote> {
+    pub(super) fn grpc(&mut self, below: &str, service: &GrpcService) -> Option<Remote> {
         self.unserved(&[
             (&format!("{below}.authority"), service.authority.is_some()),
             (&format!("{below}.retry"), service.retry.is_some()),
@@ -249,7 +249,7 @@ fn over_http(service: &HttpService, used: &mut Used<'_, '_, '_>) -> Option<(Remo
 }
 
 /// What a filter is called. One that lets requests pass without an answer must not be taken for one that does not.
-fn name(filter: &str, key: &ObjectKey, fail_open: bool) -> Arc<str> {
+pub(super) fn name(filter: &str, key: &ObjectKey, fail_open: bool) -> Arc<str> {
     let open = if fail_open { "/open" } else { "" };
     format!("{filter}/extension/{}/{}{open}", key.namespace, key.name).into()
 }

@@ -19,10 +19,10 @@ use crate::features::filters::Filters;
 use crate::policies::action::ActionSettings;
 use crate::policies::attachment::Section;
 use crate::policies::merge::{Merged, merge};
-use crate::policies::settings::Field;
+use crate::policies::settings::{EXT_PROC, Field, OAUTH2};
 
 /// Fields that need filters of their own in the chain, which routes ask for.
-const ASKING: [Field; 3] = ["extAuth", "jwtAuth", "rateLimit.global"];
+const ASKING: [Field; 5] = ["extAuth", "jwtAuth", "rateLimit.global", EXT_PROC, OAUTH2];
 
 /// What policies say to a route configuration or to the hosts of a listener.
 #[derive(Clone, Debug, Default, PartialEq)]

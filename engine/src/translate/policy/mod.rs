@@ -5,10 +5,12 @@
 
 mod access;
 pub(crate) mod connections;
+mod ext_proc;
 mod extensions;
 mod headers;
 pub(crate) mod level;
 mod listener;
+mod oauth2;
 mod reading;
 pub(super) mod route;
 mod shape;
@@ -99,6 +101,8 @@ pub(super) fn plan(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'_>
                 headers::read(spec, &mut reading);
                 access::read(spec, &mut reading);
                 extensions::read(spec, &mut reading);
+                ext_proc::read(spec, &mut reading);
+                oauth2::read(spec, &mut reading);
             }
             (&policy.targets, &policy.unread)
         }

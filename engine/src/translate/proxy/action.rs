@@ -264,7 +264,7 @@ fn guards(
         let message = "permitInsecure has no effect: authorization and tokens are served with TLS only";
         context.warn("permitInsecure", "SpecError", "IgnoredField", message);
     }
-    Ok(Guards { ext_auth, jwt, rate_limit })
+    Ok(Guards { ext_auth, jwt, rate_limit, ..Guards::default() })
 }
 
 fn replacement(context: &mut Context<'_, '_>, route: &Route) -> Result<Option<Arc<str>>, Trouble> {

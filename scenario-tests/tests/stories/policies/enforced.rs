@@ -31,14 +31,14 @@ pub(crate) fn stories() -> Vec<Story> {
 }
 
 /// Where a policy is attached, and what is answered when it cannot be enforced.
-const LEVELS: [(&str, u16); 4] = [
+pub(super) const LEVELS: [(&str, u16); 4] = [
     ("{group: gateway.networking.k8s.io, kind: HTTPRoute, name: r, sectionName: one}", 404),
     ("{group: gateway.networking.k8s.io, kind: HTTPRoute, name: r}", 404),
     ("{group: gateway.networking.k8s.io, kind: Gateway, name: public, sectionName: http}", 500),
     ("{group: gateway.networking.k8s.io, kind: Gateway, name: public}", 500),
 ];
 /// The route that is protected.
-const ROUTE: &str = "rules:\n- name: one\n  backendRefs: [{name: echo, port: 8080}]";
+pub(super) const ROUTE: &str = "rules:\n- name: one\n  backendRefs: [{name: echo, port: 8080}]";
 
 pub(super) fn policy(name: &str, target: &str, spec: &str) -> String {
     format!(

@@ -3,10 +3,12 @@
 mod connections;
 mod enforced;
 mod guards;
+mod login;
 mod never;
+mod processing;
 
 use holdfast_scenario_tests::Story;
 
 pub(crate) fn stories() -> Vec<Story> {
-    [connections::stories(), enforced::stories(), never::stories()].concat()
+    [connections::stories(), enforced::stories(), login::stories(), never::stories(), processing::stories()].concat()
 }

@@ -9,6 +9,8 @@ use anyhow::{Result, bail};
 use holdfast_scenario_tests::ask::Ask;
 use holdfast_scenario_tests::asked::auth::{Authorizer, REFUSED, WORD};
 use holdfast_scenario_tests::asked::limits::Limiter;
+use holdfast_scenario_tests::asked::login::{CLIENT, LoginServer};
+use holdfast_scenario_tests::asked::processing::{self, ProcessingServer};
 use holdfast_scenario_tests::asked::tokens::TokenMaker;
 use holdfast_scenario_tests::manifests::{NAMESPACE, documents, service};
 use hyper::Method;
@@ -16,8 +18,19 @@ use hyper::Method;
 use super::level::Level;
 
 /// Every field that decides who may come in.
-pub(super) const FIELDS: [&str; 9] =
-    ["basicAuth", "apiKeyAuth", "acl", "csrf", "buffer", "rateLimit.local", "extAuth", "jwtAuth", "rateLimit.global"];
+pub(super) const FIELDS: [&str; 11] = [
+    "basicAuth",
+    "apiKeyAuth",
+    "acl",
+    "csrf",
+    "buffer",
+    "rateLimit.local",
+    "extAuth",
+    "jwtAuth",
+    "rateLimit.global",
+    "extProc",
+    "oauth2",
+];
 
 /// An expression that translation takes, and that an Envoy with its own limit refuses.
 const LARGE: &str = "([a-z0-9]{1,40}-[a-z0-9]{1,40})";
@@ -97,7 +110,7 @@ impl Guard {
 pub(super) fn levels(field: &str) -> &'static [Level] {
     match field {
         // Of listeners and Gateways they close everything by now.
-        "extAuth" | "jwtAuth" | "rateLimit.global" => &Level::OF_ROUTES,
+        "extAuth" | "jwtAuth" | "rateLimit.global" | "extProc" | "oauth2" => &Level::OF_ROUTES,
         _ => &Level::ALL,
     }
 }
@@ -114,6 +127,8 @@ pub(super) async fn guard(field: &str, place: &str) -> Result<Guard> {
         "extAuth" => ext_auth(place).await?,
         "jwtAuth" => jwt(place).await?,
         "rateLimit.global" => global_limit(place).await?,
+        "extProc" => ext_proc(place).await?,
+        "oauth2" => oauth2(place).await?,
         other => bail!("there is no guard for {other}"),
     })
 }
@@ -229,4 +244,40 @@ async fn global_limit(place: &str) -> Result<Guard> {
         .besides(extension(&name, &spec, limiter.address()))
         .bad(&used("'no header'"))
         .asking(limiter))
+}
+
+async fn ext_proc(place: &str) -> Result<Guard> {
+    let server = ProcessingServer::start().await?;
+    let name = format!("seen-{place}");
+    let spec = format!(
+        "extProc: {{failOpen: false, messageTimeout: 5s, grpcService: {{backendRef: {{name: {name}, port: 8080}}}}}}"
+    );
+    let used = |more: &str| format!("extProc: {{extensionRef: {{name: {name}}}{more}}}");
+    Ok(Guard::new(&used(""), 403, |ask| ask)
+        .passing(|ask| ask.header("x-word", processing::WORD))
+        .besides(extension(&name, &spec, server.address()))
+        .bad(&used(", processingMode: {requestBodyMode: SOMETIMES}"))
+        .asking(server))
+}
+
+async fn oauth2(place: &str) -> Result<Guard> {
+    let server = LoginServer::start("s3cret").await?;
+    let name = format!("login-{place}");
+    let spec = format!(
+        "oauth2: {{backendRef: {{name: {name}, port: 8080}}, authorizationEndpoint: https://login.example.com/authorize, \
+         tokenEndpoint: https://login.example.com/token, \
+         credentials: {{clientID: {CLIENT}, clientSecretRef: {{name: {name}}}}}}}"
+    );
+    let secret = format!(
+        "{{apiVersion: v1, kind: Secret, metadata: {{name: {name}, namespace: {NAMESPACE}}}, \
+         stringData: {{client-secret: s3cret}}}}"
+    );
+    let used = |by: &str| format!("{by}: {{extensionRef: {{name: {name}}}}}");
+    // Nobody logs in here: that is told elsewhere.
+    Ok(Guard::new(&used("oauth2"), 302, |ask| {
+        ask.header("cookie", "BearerToken=a; OauthHMAC=b; OauthExpires=4102444800")
+    })
+    .besides(documents(&[extension(&name, &spec, server.address()), secret]))
+    .bad(&used("jwtAuth"))
+    .asking(server))
 }

@@ -1,0 +1,187 @@
+//! Services that see requests on their way: shown, marked, refused; away, missing, broken, refused by Envoy, and healed.
+
+use anyhow::{Result, ensure};
+use holdfast_scenario_tests::ask::ask;
+use holdfast_scenario_tests::asked::processing::{ELSEWHERE, MARK, ProcessingServer, REFUSAL, WORD};
+use holdfast_scenario_tests::manifests::{documents, service};
+use holdfast_scenario_tests::{Ask, Hammer, HoldfastOptions, Story, World, stories};
+
+use super::enforced::{LEVELS, ROUTE, policy};
+
+pub(crate) fn stories() -> Vec<Story> {
+    stories!(
+        "policies::processing",
+        true,
+        [shown_and_refused, away, closed_and_healed, only_envoy_refuses, the_route_stays]
+    )
+}
+
+const POLICY: &str = "extProc: {extensionRef: {name: seen}}";
+
+/// An extension of this name, whose server is the Service `seen`.
+fn extension(rest: &str) -> String {
+    format!(
+        "{{apiVersion: gateway.kgateway.dev/v1alpha1, kind: GatewayExtension, metadata: {{name: seen, namespace: default}}, \
+         spec: {{extProc: {{grpcService: {{backendRef: {{name: seen, port: 8080}}}}, messageTimeout: 5s, {rest}}}}}}}"
+    )
+}
+
+fn write(world: &World, server: &ProcessingServer, rest: &str) -> Result<()> {
+    world.write("seen.yaml", documents(&[service("default", "seen", None, &[server.address()]), extension(rest)]))
+}
+
+fn with_word(ask: Ask) -> Ask {
+    ask.header("x-word", WORD)
+}
+
+async fn shown_and_refused(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let server = ProcessingServer::start().await?;
+    let port = world.gateway()?;
+    world.route("r", ROUTE)?;
+    write(&world, &server, "failOpen: false")?;
+    world.write("policy.yaml", policy("p", LEVELS[1].0, POLICY))?;
+    let _holdfast = world.run().await?;
+    let reply = with_word(ask(port)).path("/a").comes_to_reach("echo").await?;
+    ensure!(reply.echo()?.header(MARK) == ["yes"], "the back end does not see what it did: {reply:?}");
+    ensure!(reply.header(MARK) == "yes", "the client does not see what it did: {reply:?}");
+    ensure!(ask(port).answers(403).await?.body == REFUSAL, "its refusal is not passed on");
+    ensure!(server.seen().contains(&"request headers /a".to_owned()), "{:?}", server.seen());
+    ensure!(!server.seen().iter().any(|seen| seen.starts_with("request body")), "it was shown a body");
+
+    // What a policy wants shown comes before what is usual.
+    let modes =
+        "extProc: {extensionRef: {name: seen}, processingMode: {requestBodyMode: BUFFERED, responseHeaderMode: SKIP}}";
+    world.write("policy.yaml", policy("p", LEVELS[1].0, modes))?;
+    let posted = with_word(ask(port)).method(hyper::Method::POST).body("one two");
+    let reply = posted.comes_to("responses are not shown", |reply| reply.header(MARK).is_empty()).await?;
+    reply.from_pod("echo")?;
+    ensure!(server.seen().contains(&"request body one two".to_owned()), "{:?}", server.seen());
+
+    // Switched off by a rule, though the route has it.
+    let none = policy("none", LEVELS[0].0, "extProc: {disable: {}}");
+    world.write("none.yaml", none)?;
+    ask(port).comes_to_reach("echo").await?;
+    world.delete("none.yaml")?;
+    ask(port).comes_to_answer(403).await.map(drop)
+}
+
+async fn away(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let server = ProcessingServer::start().await?;
+    let port = world.gateway()?;
+    world.route("r", ROUTE)?;
+    write(&world, &server, "failOpen: false")?;
+    world.write("policy.yaml", policy("p", LEVELS[1].0, POLICY))?;
+    let _holdfast = world.run().await?;
+    with_word(ask(port)).comes_to_reach("echo").await?;
+    let hammer = Hammer::start([ask(port)]);
+    let address = server.address();
+    drop(server);
+    let refused = with_word(ask(port)).comes_to("nobody passes", |reply| reply.status.is_server_error()).await?;
+    ensure!(refused.pod().is_err(), "it passed: {refused:?}");
+    hammer.goes_on(20).await?;
+    hammer.stop_expecting(|shot| !shot.is_ok()).await?;
+    // Where it may be away, requests pass unseen.
+    let gone = documents(&[service("default", "seen", None, &[address]), extension("failOpen: true")]);
+    world.write("seen.yaml", gone)?;
+    let reply = ask(port).comes_to_reach("echo").await?;
+    ensure!(reply.echo()?.header(MARK).is_empty(), "somebody saw it: {reply:?}");
+    // Back again, and it must be there.
+    let server = ProcessingServer::start().await?;
+    write(&world, &server, "failOpen: false")?;
+    with_word(ask(port)).comes_to("it is seen again", |reply| reply.header(MARK) == "yes").await?;
+    ask(port).comes_to_answer(403).await.map(drop)
+}
+
+/// Content that cannot be served, that cannot be read, and that nobody knows.
+const BROKEN: [&str; 3] = [
+    "failOpen: false, routeCacheAction: Clear",
+    "failOpen: perhaps",
+    "failOpen: false, processingMode: {requestHeaderMode: SOMETIMES}",
+];
+
+async fn closed_and_healed(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let server = ProcessingServer::start().await?;
+    let port = world.gateway()?;
+    world.route("r", ROUTE)?;
+    write(&world, &server, "failOpen: false")?;
+    world.write("policy.yaml", policy("p", LEVELS[0].0, POLICY))?;
+    let holdfast = world.run().await?;
+    with_word(ask(port)).comes_to_reach("echo").await?;
+    let hammers = [Hammer::start([ask(port)]), Hammer::start_kept([ask(port)])];
+    for (target, _) in LEVELS.into_iter().take(2) {
+        world.write("policy.yaml", policy("p", target, POLICY))?;
+        with_word(ask(port)).comes_to_reach("echo").await?;
+        ask(port).comes_to_answer(403).await?;
+        for broken in BROKEN {
+            write(&world, &server, broken)?;
+            with_word(ask(port)).comes_to("nobody passes", |reply| reply.pod().is_err()).await?;
+            write(&world, &server, "failOpen: false")?;
+            with_word(ask(port)).comes_to_reach("echo").await?;
+        }
+        world.delete("seen.yaml")?;
+        with_word(ask(port)).comes_to("nobody passes", |reply| reply.pod().is_err()).await?;
+        write(&world, &server, "failOpen: false")?;
+        with_word(ask(port)).comes_to_reach("echo").await?;
+    }
+    // Killed and started again nobody has been let in.
+    let options = holdfast.kill()?;
+    let _holdfast = world.run_with(options).await?;
+    ask(port).comes_to_answer(403).await?;
+    with_word(ask(port)).comes_to_reach("echo").await?;
+    for hammer in hammers {
+        hammer.stop_expecting(|shot| !shot.is_ok()).await?;
+    }
+    Ok(())
+}
+
+/// What the filter says is refused: the rule that asks for it is closed, and nothing else.
+async fn only_envoy_refuses(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let server = ProcessingServer::start().await?;
+    let port = world.gateway()?;
+    let rules = format!(
+        "{ROUTE}\n- name: two\n  matches: [{{path: {{value: /two}}}}]\n  backendRefs: [{{name: echo, port: 8080}}]"
+    );
+    world.route("r", &rules)?;
+    write(&world, &server, "failOpen: false")?;
+    world.write("policy.yaml", policy("p", LEVELS[0].0, POLICY))?;
+    let options = HoldfastOptions::new(&world)?.args(&["--feature-gates", "FallbackConfiguration=true"]);
+    let _holdfast = world.run_with(options).await?;
+    with_word(ask(port)).comes_to_reach("echo").await?;
+    let hammer = Hammer::start([ask(port)]);
+    for _ in 0..3 {
+        write(&world, &server, "failOpen: false, requestAttributes: [\"request.(\"]")?;
+        with_word(ask(port)).comes_to("nobody passes", |reply| reply.pod().is_err()).await?;
+        ask(port).path("/two").comes_to_reach("echo").await?;
+        write(&world, &server, "failOpen: false, requestAttributes: [\"request.path\"]")?;
+        with_word(ask(port)).comes_to_reach("echo").await?;
+    }
+    hammer.stop_expecting(|shot| !shot.is_ok()).await.map(drop)
+}
+
+/// Another route might have other policies, whose filters a request that is on its way has not met.
+async fn the_route_stays(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let _secret = world.backend("secret").await?;
+    let server = ProcessingServer::start().await?;
+    let port = world.gateway()?;
+    let routes = "rules:
+- name: one
+  backendRefs: [{name: echo, port: 8080}]
+- name: guarded
+  matches: [{headers: [{name: x-guarded, value: \"yes\"}]}]
+  backendRefs: [{name: secret, port: 8080}]";
+    world.route("r", routes)?;
+    write(&world, &server, "failOpen: false, routeCacheAction: FromResponse")?;
+    let users = "basicAuth: {users: [\"alice:{SHA}CEo1Ae3vaEXy8eQZjsOiuBz1xrw=\"]}";
+    let guarded = "{group: gateway.networking.k8s.io, kind: HTTPRoute, name: r, sectionName: guarded}";
+    world.write("policy.yaml", documents(&[policy("p", LEVELS[0].0, POLICY), policy("g", guarded, users)]))?;
+    let _holdfast = world.run().await?;
+    ask(port).header("x-guarded", "yes").comes_to_answer(401).await?;
+    let sent = with_word(ask(port)).header(ELSEWHERE, "x-guarded").comes_to_reach("echo").await?;
+    ensure!(sent.echo()?.header("x-guarded") == ["yes"], "it was not asked to go elsewhere: {sent:?}");
+    Ok(())
+}
