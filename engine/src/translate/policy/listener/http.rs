@@ -88,7 +88,8 @@ fn early(field: &str, written: &HeaderFilter, reading: &mut Reading<'_, '_>) -> 
 }
 
 fn limits(written: &HttpSettings, said: &mut Said<'_>, reading: &mut Reading<'_, '_>) {
-    let all: [(_, Option<i64>, u32, fn(u32) -> Limit); 3] = [
+    type Row = (&'static str, Option<i64>, u32, fn(u32) -> Limit);
+    let all: [Row; 3] = [
         ("httpSettings.maxRequestsPerConnection", written.max_requests_per_connection, 0, Limit::RequestsPerConnection),
         ("httpSettings.maxHeadersCount", written.max_headers_count, 1, Limit::Headers),
         ("httpSettings.maxRequestHeadersKb", written.max_request_headers_kb, 1, Limit::HeadersKb),

@@ -29,8 +29,8 @@ pub(super) fn read(field: &str, written: &Written, reading: &mut Reading<'_, '_>
     let field = format!("{field}.provider.openTelemetry");
     let detectors = provider.resource_detectors.iter().flatten();
     // The last counts, and Envoy takes none where its environment has nothing for it.
-    let environment = detectors.filter_map(|detector| detector.environment_resource_detector.as_ref());
-    let environment = environment.last().is_some_and(|detector| detector.enable.unwrap_or(true));
+    let mut environment = detectors.filter_map(|detector| detector.environment_resource_detector.as_ref());
+    let environment = environment.next_back().is_some_and(|detector| detector.enable.unwrap_or(true));
     let collector = collectors::read(&format!("{field}.grpcService"), &provider.grpc_service, reading)?;
     Some(Tracer {
         collector,
