@@ -13,6 +13,7 @@ use serde_json::Value;
 use super::conditions::{self, Of, Written};
 use super::filters::{self, Allowed};
 use super::narrow;
+use super::narrow_calls::{self, Part};
 use super::rule::{Ranked, ReadRule};
 use crate::apis::gateway::grpc_route::GrpcRule;
 use crate::check;
@@ -45,7 +46,7 @@ pub(super) fn read<'a>(index: usize, rule: &'a GrpcRule, settings: &Settings) ->
 
 fn any_call() -> Ranked {
     let matches = Match { grpc: true, ..Match::any() };
-    Ranked { matches, rank: PathRank::Grpc(Reverse(0), Reverse(0)), narrowed: false }
+    Ranked { matches, rank: PathRank::Grpc(Reverse(0), Reverse(0)), narrowed: false, left: None }
 }
 
 fn read_match(written: &GrpcRouteRulesMatches, field: &str, settings: &Settings, flaws: &mut Vec<Flaw>) -> Ranked {
@@ -54,24 +55,25 @@ fn read_match(written: &GrpcRouteRulesMatches, field: &str, settings: &Settings,
         flaws.push(Flaw::new(format!("{field}.{below}"), message));
         narrowed = true;
     };
-    let (path, rank) = read_method(written, settings, &mut flaw);
+    let (path, rank, left) = read_method(written, settings, &mut flaw);
     let headers = written.headers.iter().flatten().map(|header| Written {
         name: &header.name,
         value: &header.value,
         regex: header.r#type == Some(HeaderType::RegularExpression),
     });
     let headers = conditions::read(Of::Headers, headers, settings, &mut flaw);
-    Ranked { matches: Match { path, method: None, headers, query: vec![], grpc: true }, rank, narrowed }
+    Ranked { matches: Match { path, method: None, headers, query: vec![], grpc: true }, rank, narrowed, left }
 }
 
+/// The path of a call, its rank, and what is left of the path where Envoy refuses the expression in it.
 fn read_method(
     written: &GrpcRouteRulesMatches,
     settings: &Settings,
     flaw: &mut impl FnMut(String, String),
-) -> (PathMatch, PathRank) {
+) -> (PathMatch, PathRank, Option<(PathMatch, PathRank)>) {
     let Some(method) = &written.method else {
         let any = any_call();
-        return (any.matches.path, any.rank);
+        return (any.matches.path, any.rank, None);
     };
     let text = |value: &Option<String>| value.clone().filter(|value| !value.is_empty());
     let (service, call) = (text(&method.service), text(&method.method));
@@ -79,39 +81,50 @@ fn read_method(
     let rank = PathRank::Grpc(length(&service), length(&call));
     if service.is_none() && call.is_none() {
         flaw("method".into(), "one of service and method must be set".into());
-        return (PathMatch::Prefix("/".into()), PathRank::Last);
+        return (PathMatch::Prefix("/".into()), PathRank::Last, None);
     }
-    if method.r#type == Some(MethodType::RegularExpression) {
+    let regex = method.r#type == Some(MethodType::RegularExpression);
+    let mut usable = |field: &str, text: &Option<String>, legal: fn(char) -> bool| {
+        let Some(text) = text else { return true };
+        let wrong = if regex {
+            check::re2::check(text, narrow::limits(settings)).err().map(|fault| fault.to_string())
+        } else if text.len() > NAME_BYTES_MAX || !text.chars().all(legal) {
+            Some("must consist of letters, digits and '_' (a service also of '.'), at most 1024".into())
+        } else {
+            None
+        };
+        let usable = wrong.is_none();
+        wrong.into_iter().for_each(|message| flaw(field.into(), message));
+        usable
+    };
+    let of_service =
+        Part { text: service.as_deref(), usable: usable("method.service", &service, narrow_calls::in_service) };
+    let of_call = Part { text: call.as_deref(), usable: usable("method.method", &call, narrow_calls::in_method) };
+    if !of_service.usable || !of_call.usable {
+        let (path, rank) = narrow_calls::left(of_service, of_call, regex, settings);
+        return (path, rank, None);
+    }
+    if regex {
         // Each part may match within its own segment only.
         let part =
             |text: &Option<String>| text.as_ref().map_or_else(|| "[^/]+".to_owned(), |text| format!("(?:{text})"));
-        for (field, text) in [("method.service", &service), ("method.method", &call)] {
-            let checked = text.as_ref().map(|text| check::re2::check(text, narrow::limits(settings)));
-            if let Some(Err(fault)) = checked {
-                flaw(field.into(), fault.to_string());
-                return (PathMatch::Prefix("/".into()), PathRank::Last);
-            }
-        }
         let pattern = format!("/{}/{}", part(&service), part(&call));
+        let left = narrow_calls::nothing_but_text(of_service, of_call, true);
         if let Err(fault) = check::re2::check(&pattern, narrow::limits(settings)) {
             flaw("method".into(), fault.to_string());
-            return (PathMatch::Prefix("/".into()), PathRank::Last);
+            return (left.0, left.1, None);
         }
-        return (PathMatch::Regex(pattern.into()), rank);
+        return (PathMatch::Regex(pattern.into()), rank, Some(left));
     }
-    for (field, text, dots) in [("method.service", &service, true), ("method.method", &call, false)] {
-        let legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || (dots && c == '.');
-        if text.as_ref().is_some_and(|text| text.len() > NAME_BYTES_MAX || !text.chars().all(legal)) {
-            flaw(field.into(), "must consist of letters, digits and '_' (a service also of '.'), at most 1024".into());
-            return (PathMatch::Prefix("/".into()), PathRank::Last);
+    match (&service, &call) {
+        (Some(service), Some(call)) => (PathMatch::Exact(format!("/{service}/{call}").into()), rank, None),
+        (Some(service), None) => (PathMatch::Text(format!("/{service}/").into()), rank, None),
+        (None, call) => {
+            let left = narrow_calls::nothing_but_text(of_service, of_call, false);
+            let call = call.as_deref().unwrap_or_default();
+            (PathMatch::Regex(format!("/[^/]+/{call}").into()), rank, Some(left))
         }
     }
-    let path = match (service, call) {
-        (Some(service), Some(call)) => PathMatch::Exact(format!("/{service}/{call}").into()),
-        (Some(service), None) => PathMatch::Text(format!("/{service}/").into()),
-        (None, call) => PathMatch::Regex(format!("/[^/]+/{}", call.unwrap_or_default()).into()),
-    };
-    (path, rank)
 }
 
 /// What can be told of the matches of a rule that did not decode.

@@ -33,7 +33,7 @@ pub(super) fn read<'a>(index: usize, rule: &'a HttpRule, settings: &Settings) ->
         .collect();
     if matches.is_empty() {
         let any = Match::any();
-        matches.push(Ranked { rank: rank(&any.path), matches: any, narrowed: false });
+        matches.push(Ranked { rank: rank(&any.path), matches: any, narrowed: false, left: None });
     }
     let backends = rule.backend_refs.as_deref().unwrap_or_default();
     let paths: Vec<&PathMatch> = matches.iter().map(|ranked| &ranked.matches.path).collect();
@@ -81,7 +81,7 @@ fn read_match(written: &HttpRouteRulesMatches, field: &str, settings: &Settings,
     let query = conditions::read(Of::QueryParams, query, settings, &mut flaw);
     let method = written.method.as_ref().and_then(|method| serde_json::to_value(method).ok());
     let method = method.as_ref().and_then(Value::as_str).map(Arc::from);
-    Ranked { matches: Match { path, method, headers, query, grpc: false }, rank: path_rank, narrowed }
+    Ranked { matches: Match { path, method, headers, query, grpc: false }, rank: path_rank, narrowed, left: None }
 }
 
 fn read_path(

@@ -23,6 +23,7 @@ mod guard;
 mod http;
 pub(crate) mod listener;
 mod narrow;
+mod narrow_calls;
 pub(crate) mod overlay;
 pub(crate) mod policy;
 mod ports;

@@ -33,9 +33,14 @@ pub(super) fn path(text: &str) -> (PathMatch, PathRank) {
 
 /// What is left of a match that Envoy refuses for a reason that nobody knows: only what cannot be at fault.
 pub(super) fn narrowed(ranked: &Ranked) -> Ranked {
-    let (path, rank) = match &ranked.matches.path {
-        PathMatch::Regex(pattern) => regex_path(pattern),
-        PathMatch::Exact(text) | PathMatch::Prefix(text) | PathMatch::Text(text) => path(text),
+    let (path, rank) = match (&ranked.matches.path, &ranked.left) {
+        (_, Some(left)) => left.clone(),
+        (PathMatch::Regex(pattern), None) => regex_path(pattern),
+        // Nothing can be wrong with it, and it ranks as it did: broader routes with the same path come after it.
+        (PathMatch::Exact(text) | PathMatch::Prefix(text) | PathMatch::Text(text), None) if usable(text) == &**text => {
+            (ranked.matches.path.clone(), ranked.rank)
+        }
+        (PathMatch::Exact(text) | PathMatch::Prefix(text) | PathMatch::Text(text), None) => path(text),
     };
     let present = |conditions: &[NamedMatch]| -> Vec<NamedMatch> {
         let usable = conditions.iter().filter(|condition| check::header::name(&condition.name).is_ok());
@@ -48,7 +53,7 @@ pub(super) fn narrowed(ranked: &Ranked) -> Ranked {
         query: present(&ranked.matches.query),
         grpc: ranked.matches.grpc,
     };
-    Ranked { matches, rank, narrowed: true }
+    Ranked { matches, rank, narrowed: true, left: None }
 }
 
 /// The longest beginning of a text that a normalised path can have: up to a query, a fragment, an illegal character or

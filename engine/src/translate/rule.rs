@@ -32,12 +32,14 @@ pub(super) struct Ranked {
     pub(super) matches: Match,
     pub(super) rank: PathRank,
     pub(super) narrowed: bool,
+    /// What is left of the path where it is narrowed; worked out from the path where unset.
+    pub(super) left: Option<(PathMatch, PathRank)>,
 }
 
 impl Ranked {
     /// Every request of the host, after all other routes: for rules of which nothing can be told.
     pub(super) fn last() -> Self {
-        Self { matches: Match::any(), rank: PathRank::Last, narrowed: true }
+        Self { matches: Match::any(), rank: PathRank::Last, narrowed: true, left: None }
     }
 }
 

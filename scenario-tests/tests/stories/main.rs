@@ -14,6 +14,7 @@ mod gateways;
 mod grpc;
 mod harness;
 mod matching;
+mod narrowed;
 mod odd_values;
 mod policies;
 mod probe;
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
         grpc::stories(),
         harness::stories(),
         matching::stories(),
+        narrowed::stories(),
         odd_values::stories(),
         policies::stories(),
         probe::stories(),

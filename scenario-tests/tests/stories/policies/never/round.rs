@@ -218,7 +218,7 @@ impl Works {
     /// Says whether anything is broken, and is not about to find out more.
     async fn comes_to_tell(&self, broken: bool) -> Result<()> {
         let holdfast = self.holdfast.as_ref().context("it does not run")?;
-        until(if broken { "it says what is broken" } else { "it says that all is well" }, || async {
+        let told = until(if broken { "it says what is broken" } else { "it says that all is well" }, || async {
             let report = holdfast.diagnostics("/debug/config/fallback").await?;
             let gateways = report["gateways"].as_array().context("no Gateways")?;
             let is = |wanted: &str| gateways.iter().any(|gateway| gateway["state"] == wanted);
@@ -232,6 +232,11 @@ impl Works {
             ensure!(told == broken && !is("trying") && !is("probing"), "{report}");
             Ok(())
         })
-        .await
+        .await;
+        if told.is_err() {
+            let envoys = holdfast.diagnostics("/debug/envoys").await?;
+            return told.with_context(|| format!("{envoys}"));
+        }
+        told
     }
 }

@@ -1,0 +1,133 @@
+//! What is left of a match of gRPC calls that cannot stand as written: each of service and method as far as it can be
+//! told, so that the placeholder stands before routes that name less.
+
+use std::cmp::Reverse;
+
+use super::narrow;
+use crate::check;
+use crate::model::{PathMatch, PathRank};
+use crate::settings::Settings;
+
+/// Every segment of a path.
+const ANY: &str = "[^/]+";
+
+/// A service or a method.
+#[derive(Clone, Copy)]
+pub(super) struct Part<'a> {
+    /// As it is written; unset where it is not asked for.
+    pub(super) text: Option<&'a str>,
+    /// Can it be used as it is?
+    pub(super) usable: bool,
+}
+
+impl Part<'_> {
+    /// An expression for its segment, and how many characters are told by it.
+    fn segment(self, regex: bool, legal: fn(char) -> bool) -> (String, usize) {
+        let Some(text) = self.text else { return (ANY.into(), 0) };
+        match (self.usable, regex) {
+            (true, true) => (format!("(?:{text})"), text.chars().count()),
+            (true, false) => (escaped(text), text.chars().count()),
+            (false, _) => {
+                let beginning = self.beginning(regex, legal);
+                let rest = if beginning.is_empty() { ANY } else { "[^/]*" };
+                (format!("{}{rest}", escaped(&beginning)), beginning.len())
+            }
+        }
+    }
+
+    /// The characters with which it begins for certain.
+    fn beginning(self, regex: bool, legal: fn(char) -> bool) -> String {
+        let text = self.text.unwrap_or_default();
+        let text = if regex { check::re2::literal_prefix(text) } else { text.to_owned() };
+        text.chars().take_while(|c| legal(*c)).collect()
+    }
+}
+
+/// What can be told of a service and a method, one of which cannot be used.
+pub(super) fn left(service: Part<'_>, method: Part<'_>, regex: bool, settings: &Settings) -> (PathMatch, PathRank) {
+    let (first, of_service) = service.segment(regex, in_service);
+    let (second, of_method) = method.segment(regex, in_method);
+    if of_service == 0 && of_method == 0 {
+        return (PathMatch::Prefix("/".into()), PathRank::Last);
+    }
+    let pattern = format!("/{first}/{second}");
+    if check::re2::check(&pattern, narrow::limits(settings)).is_ok() {
+        return (PathMatch::Regex(pattern.into()), PathRank::Grpc(Reverse(of_service), Reverse(of_method)));
+    }
+    nothing_but_text(service, method, regex)
+}
+
+/// The same where nobody knows what cannot be used, an expression perhaps: without any, as far as that goes.
+pub(super) fn nothing_but_text(service: Part<'_>, method: Part<'_>, regex: bool) -> (PathMatch, PathRank) {
+    let (service, method) = (service.beginning(regex, in_service), method.beginning(regex, in_method));
+    if !service.is_empty() {
+        let rank = PathRank::Grpc(Reverse(service.len()), Reverse(0));
+        return (PathMatch::Text(format!("/{service}").into()), rank);
+    }
+    if !method.is_empty() {
+        let rank = PathRank::Grpc(Reverse(0), Reverse(method.len()));
+        return (PathMatch::Regex(format!("/{ANY}/{method}[^/]*").into()), rank);
+    }
+    (PathMatch::Prefix("/".into()), PathRank::Last)
+}
+
+/// Can it stand in the name of a service?
+pub(super) fn in_service(c: char) -> bool {
+    in_method(c) || c == '.'
+}
+
+/// Can it stand in the name of a method?
+pub(super) fn in_method(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_'
+}
+
+/// Legal text as an expression.
+fn escaped(text: &str) -> String {
+    text.replace('.', "\\.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(service: Option<(&str, bool)>, method: Option<(&str, bool)>, regex: bool) -> (String, PathRank) {
+        let service = Part { text: service.map(|(text, _)| text), usable: service.is_none_or(|(_, usable)| usable) };
+        let method = Part { text: method.map(|(text, _)| text), usable: method.is_none_or(|(_, usable)| usable) };
+        let (path, rank) = left(service, method, regex, &Settings::standalone());
+        let text = match path {
+            PathMatch::Exact(text) | PathMatch::Prefix(text) | PathMatch::Text(text) | PathMatch::Regex(text) => text,
+        };
+        (text.to_string(), rank)
+    }
+
+    fn grpc(service: usize, method: usize) -> PathRank {
+        PathRank::Grpc(Reverse(service), Reverse(method))
+    }
+
+    #[test]
+    fn what_can_be_told_of_a_call_stays() {
+        let cases = [
+            (Some(("shop\\.C[a-z", false)), Some(("Get", true)), "/shop\\.C[^/]*/(?:Get)", grpc(6, 3)),
+            (Some(("shop\\..+", true)), Some(("Get[", false)), "/(?:shop\\..+)/Get[^/]*", grpc(8, 3)),
+            (Some(("shop\\..+", true)), Some(("[", false)), "/(?:shop\\..+)/[^/]+", grpc(8, 0)),
+            (Some(("[", false)), Some(("Get.+", true)), "/[^/]+/(?:Get.+)", grpc(0, 5)),
+            (None, Some(("Get[", false)), "/[^/]+/Get[^/]*", grpc(0, 3)),
+            (Some(("[", false)), Some(("(", false)), "/", PathRank::Last),
+            (Some(("a|b[", false)), None, "/", PathRank::Last),
+        ];
+        for (service, method, path, rank) in cases {
+            assert_eq!(told(service, method, true), (path.to_owned(), rank), "{service:?} {method:?}");
+        }
+        assert_eq!(told(Some(("shop.C t", false)), Some(("Get", true)), false).0, "/shop\\.C[^/]*/Get");
+        assert_eq!(told(Some(("shop.Cart", true)), Some(("Ge-t", false)), false).0, "/shop\\.Cart/Ge[^/]*");
+    }
+
+    #[test]
+    fn without_expressions_there_is_the_beginning_of_the_service() {
+        let part = |text| Part { text: Some(text), usable: false };
+        let text = |service, method| nothing_but_text(part(service), part(method), true);
+        assert_eq!(text("shop\\.C[a-z]+", "Get"), (PathMatch::Text("/shop.C".into()), grpc(6, 0)));
+        assert_eq!(text("[a-z]+", "Get.+"), (PathMatch::Regex("/[^/]+/Get[^/]*".into()), grpc(0, 3)));
+        assert_eq!(text("[a-z]+", "[A-Z]"), (PathMatch::Prefix("/".into()), PathRank::Last));
+    }
+}
