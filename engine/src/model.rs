@@ -9,12 +9,15 @@ use std::sync::Arc;
 
 use holdfast_graph::{ObjectKey, Origins};
 
-use crate::features::chain::{ChainFilter, Guards};
+use crate::features::body_format::BodyFormat;
+use crate::features::chain::ChainFilter;
 use crate::features::cookies::CookieRewrite;
 use crate::features::cors::Cors;
 use crate::features::filters::Filters;
+use crate::features::guards::Guards;
 use crate::features::hash::Hashed;
 use crate::features::headers::HeaderEdits;
+use crate::features::hosts::Hosts;
 use crate::features::internal_redirect::InternalRedirect;
 use crate::features::ip_filter::IpFilter;
 use crate::features::local_rate_limit::LocalRateLimit;
@@ -92,7 +95,7 @@ impl Route {
         let literal = !matches!(path, PathMatch::Regex(_)) && headers.is_empty() && query.is_empty();
         let edits = [&self.request_headers, &self.response_headers];
         literal
-            && matches!(self.action, Action::Respond(_))
+            && matches!(&self.action, Action::Respond(response) if response.format.is_none())
             && edits.into_iter().all(|edits| *edits == HeaderEdits::default())
             && self.cors.is_none()
             && self.ip_filter.is_none()
@@ -121,6 +124,8 @@ pub struct HostSettings {
     pub rate_limit: Option<LocalRateLimit>,
     /// What policies tell filters.
     pub filters: Filters,
+    /// What needs a filter in the chain.
+    pub guards: Guards,
 }
 
 /// The order of routes in a host, as Gateway API asks; the first that matches wins.
@@ -272,12 +277,21 @@ pub enum Action {
 }
 
 /// A direct response.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Response {
     /// HTTP status.
     pub status: u16,
     /// Body; empty for none.
     pub body: Arc<str>,
+    /// What the body is made from, in its place.
+    pub format: Option<Arc<BodyFormat>>,
+}
+
+impl Response {
+    /// One with a body as it is.
+    pub fn new(status: u16, body: Arc<str>) -> Self {
+        Self { status, body, format: None }
+    }
 }
 
 /// Forwarding.
@@ -316,11 +330,11 @@ pub struct WeightedBackend {
     pub cookies: Vec<CookieRewrite>,
 }
 
-/// A back end: a port of a Service, and the protocol it is spoken to in.
+/// A back end, and the protocol it is spoken to in.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Backend {
     /// Where its endpoints are found.
-    pub service: ServicePort,
+    pub place: Place,
     /// What it is spoken to in.
     pub protocol: Protocol,
     /// What else there is to say about it.
@@ -330,8 +344,45 @@ pub struct Backend {
 impl Backend {
     /// The objects that its cluster is made of, beside the routes that use it.
     pub fn origins(&self) -> impl Iterator<Item = &ObjectKey> {
-        let tls = self.tuned.iter().filter_map(|tuned| tuned.upstream.tls.as_ref()?.validation.as_ref());
-        tls.map(|validation| &validation.secret).chain([&self.service.key])
+        self.tuned.iter().flat_map(|tuned| tuned.upstream.origins()).chain([self.place.key()])
+    }
+
+    /// The same, spoken to in HTTP/2.
+    pub fn over_h2(self) -> Self {
+        let tuned = self.tuned.as_ref().and_then(|tuned| tuned.upstream.clone().over_h2().tuned());
+        Self { protocol: Protocol::H2c, tuned, ..self }
+    }
+
+    /// The Secret with the certificate that it is shown.
+    pub fn client(&self) -> Option<&ObjectKey> {
+        self.tuned.as_ref()?.upstream.tls.as_ref()?.client.as_ref()
+    }
+
+    /// The port of a Service whose endpoints it needs.
+    pub fn service(&self) -> Option<&ServicePort> {
+        match &self.place {
+            Place::Service(service) => Some(service),
+            Place::Hosts(_) => None,
+        }
+    }
+}
+
+/// Where the endpoints of a back end are found.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Place {
+    /// At a port of a Service.
+    Service(ServicePort),
+    /// An object names them itself.
+    Hosts(Arc<Hosts>),
+}
+
+impl Place {
+    /// The object.
+    pub fn key(&self) -> &ObjectKey {
+        match self {
+            Place::Service(service) => &service.key,
+            Place::Hosts(hosts) => &hosts.owner,
+        }
     }
 }
 

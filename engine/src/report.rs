@@ -2,7 +2,9 @@
 //!
 //! Put together when asked, from what translation and the Envoys' answers left behind.
 
+mod back_ends;
 mod policies;
+mod sets;
 mod unreadable;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -162,6 +164,7 @@ impl Engine {
                     let fallback = conditions::condition(&report, &object.key, &plan.name);
                     self.gateway_status(&object.key, plan, &attached, fallback, generation)
                 }
+                Body::ListenerSet(_) => self.set_status(&report, &object.key, &attached, generation)?,
                 Body::HttpRoute(_) | Body::GrpcRoute(_) => {
                     let plan = self.translator.route(&object.key)?;
                     self.route_status(&report, &object.key, plan, generation)?
@@ -179,6 +182,8 @@ impl Engine {
                     crate::proxies::status::of_extension(findings.iter(), generation)
                 }
                 Body::TrafficPolicy(_) | Body::ListenerPolicy(_) => self.policy_status(&object.key, generation)?,
+                Body::BackendConfigPolicy(_) | Body::BackendTlsPolicy(_) => self.back_end_policy_status(object)?,
+                Body::Backend(_) => self.backend_status(object)?,
                 _ => return None,
             };
             Some(ObjectStatus { object: object.key.clone(), status })
@@ -283,8 +288,16 @@ fn listener_programmed(listener: &ListenerPlan, holds: &[&Hold], refused: &Refus
 }
 
 fn programmed(plan: &GatewayPlan, holds: &[&Hold], refused: &RefusedListeners) -> Condition {
-    let conditions: Vec<Condition> =
-        plan.listeners.iter().map(|listener| listener_programmed(listener, holds, refused)).collect();
+    programmed_of(plan.own(), holds, refused)
+}
+
+/// `Programmed` of the object that these listeners are written in.
+fn programmed_of<'a>(
+    listeners: impl Iterator<Item = &'a ListenerPlan>,
+    holds: &[&Hold],
+    refused: &RefusedListeners,
+) -> Condition {
+    let conditions: Vec<Condition> = listeners.map(|listener| listener_programmed(listener, holds, refused)).collect();
     let any = |status: &str| conditions.iter().any(|condition| condition.status == status);
     if any("Unknown") {
         Condition::unknown("Programmed", "Pending", "Envoy has not acknowledged every listener yet")
@@ -306,30 +319,23 @@ impl Engine {
         generation: i64,
     ) -> Value {
         let (holds, refused) = (&self.holds(&plan.name), &self.refused_listeners(key, &plan.name));
-        let listeners = plan.listeners.iter().map(|listener| {
-        let conditions = [
-            self.listener_closed(key, listener).unwrap_or_else(|| listener.accepted.clone()),
-            listener.conflicted.clone(),
-            listener_programmed(listener, holds, refused),
-            listener.resolved_refs.clone(),
-        ];
-        json!({
-            "name": listener.name,
-            "attachedRoutes": attached_at(attached, key, listener),
-            "supportedKinds": listener.kinds.iter().map(|kind| json!({"group": GROUP, "kind": kind})).collect::<Vec<_>>(),
-            "conditions": conditions.map(|condition| condition.of_generation(generation)),
-        })
-    });
-        let accepted = self.gateway_closed(key, plan).unwrap_or_else(|| plan.accepted.clone());
+        let listeners = self.listener_statuses(key, plan, None, attached, generation);
+        let accepted = self.all_closed(key, plan, None).unwrap_or_else(|| plan.accepted.clone());
         let conditions = [accepted, programmed(plan, holds, refused)].into_iter().chain(fallback);
         // All addresses of a machine or pod are none that a client could be told.
         let addresses =
             (!plan.address.is_unspecified()).then(|| json!({"type": "IPAddress", "value": plan.address.to_string()}));
-        json!({
+        let mut status = json!({
             "addresses": addresses.into_iter().collect::<Vec<_>>(),
             "conditions": conditions.map(|condition| condition.of_generation(generation)).collect::<Vec<_>>(),
-            "listeners": listeners.collect::<Vec<_>>(),
-        })
+            "listeners": listeners,
+        });
+        if let Some(fields) = status.as_object_mut()
+            && (plan.says_whose_sets || !plan.sets.is_empty())
+        {
+            fields.insert("attachedListenerSets".into(), json!(self.attached_sets(key, plan)));
+        }
+        status
     }
 }
 

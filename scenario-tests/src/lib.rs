@@ -19,6 +19,7 @@ pub mod ports;
 pub mod probe;
 pub mod process;
 pub mod runner;
+pub mod secured;
 pub mod story;
 pub mod tls;
 pub mod wait;

@@ -12,6 +12,9 @@ use crate::ResourceType;
 /// The descriptors of the Envoy API; `types.bin.md` tells where they come from.
 pub(crate) const DESCRIPTORS: &[u8] = include_bytes!("types.bin");
 
+/// The filter whose settings are headers with secret values: these are not shown.
+pub const SECRET_SETTINGS: &str = "holdfast.dev/secret-headers";
+
 /// Stands where a secret stood.
 const REDACTED: &str = "[redacted]";
 
@@ -97,9 +100,32 @@ fn redact_field(field: &FieldDescriptor, value: &mut Value, inline: bool) {
     match value {
         Value::Array(values) => values.iter_mut().for_each(|value| redact(&inner, value, inline)),
         Value::Object(values) if field.is_map() => {
-            values.values_mut().for_each(|value| redact(&inner, value, inline));
+            for (key, value) in values {
+                redact(&inner, value, inline);
+                if key == SECRET_SETTINGS {
+                    redact_values(value);
+                }
+            }
         }
         value => redact(&inner, value, inline),
+    }
+}
+
+/// Takes the values of headers out, and keeps their names.
+fn redact_values(value: &mut Value) {
+    match value {
+        Value::Object(object) => {
+            for (key, value) in object.iter_mut() {
+                match value {
+                    Value::String(text) if matches!(key.as_str(), "value" | "rawValue") => {
+                        *text = REDACTED.to_owned();
+                    }
+                    value => redact_values(value),
+                }
+            }
+        }
+        Value::Array(values) => values.iter_mut().for_each(redact_values),
+        _ => {}
     }
 }
 
@@ -189,6 +215,36 @@ mod tests {
             let text = json.to_string();
             assert!(!text.contains(CANARY) && !text.contains("chain\""), "{text}");
         }
+    }
+
+    #[test]
+    fn headers_with_secret_values_are_shown_without_them() {
+        use envoy_types::pb::envoy::config::common::mutation_rules::v3::{HeaderMutation, header_mutation::Action};
+        use envoy_types::pb::envoy::config::core::v3::{HeaderValue, HeaderValueOption};
+        use envoy_types::pb::envoy::config::route::v3::{Route, RouteConfiguration, VirtualHost};
+        use envoy_types::pb::envoy::extensions::filters::http::header_mutation::v3::{
+            HeaderMutationPerRoute, Mutations,
+        };
+        let header = HeaderValue { key: "x-key".to_owned(), value: CANARY.to_owned(), ..Default::default() };
+        let append = HeaderValueOption { header: Some(header), ..Default::default() };
+        let mutation = HeaderMutation { action: Some(Action::Append(append)) };
+        let mutations = Some(Mutations { request_mutations: vec![mutation], ..Default::default() });
+        let config = HeaderMutationPerRoute { mutations };
+        let config = Any { type_url: HeaderMutationPerRoute::type_url(), value: config.encode_to_vec() };
+        let shown = |name: &str| {
+            let filters = || [(name.to_owned(), config.clone())].into();
+            let route = Route { typed_per_filter_config: filters(), ..Default::default() };
+            let host = VirtualHost { routes: vec![route], typed_per_filter_config: filters(), ..Default::default() };
+            let routes = RouteConfiguration {
+                virtual_hosts: vec![host],
+                typed_per_filter_config: filters(),
+                ..Default::default()
+            };
+            to_json(ResourceType::Route, &routes.encode_to_vec()).to_string()
+        };
+        assert_eq!(shown("other").matches(CANARY).count(), 3);
+        let text = shown(SECRET_SETTINGS);
+        assert!(!text.contains(CANARY) && text.contains("x-key") && text.contains(REDACTED), "{text}");
     }
 
     #[test]

@@ -46,7 +46,7 @@ pub use answer::{Answer, Outcome};
 pub use counts::{PushCount, PushCounts};
 pub use fleets::Fleets;
 pub use identity::EnvoyId;
-pub use json::to_json;
+pub use json::{SECRET_SETTINGS, to_json};
 pub use listen::{Address, Listen, ServeError};
 pub use notice::Notice;
 pub use offers::{Offers, Waiting};

@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use gateway_api::gateways::{GatewayAddresses, GatewayInfrastructure, GatewayListeners, GatewayTls};
+use gateway_api::gateways::{
+    GatewayAddresses, GatewayAllowedListeners, GatewayInfrastructure, GatewayListeners, GatewayTls,
+};
 use holdfast_store::StoredObject;
 use holdfast_store::record::{PAYLOAD_BYTES_MAX, TEXT_BYTES_MAX};
 use k8s_openapi::jiff::Timestamp;
@@ -21,7 +23,8 @@ use super::contour::virtual_host::{TcpProxy, VirtualHost};
 use super::core::secret::Secret;
 use super::core::service::{Port, Service};
 use super::gateway::class::GatewayClass;
-use super::gateway::gateway::Gateway;
+use super::gateway::gateway::{Gateway, ListenerEntry};
+use super::gateway::listener_set::{ListenerSet, SetParent};
 use super::gateway::references::ParentRef;
 use super::gateway::route::{Route, RuleEntry};
 use super::{Body, Decoded, decode, scheme};
@@ -33,6 +36,7 @@ use crate::object::{Metadata, Object};
 pub fn document(object: &Object) -> Option<Value> {
     let content = match &object.body {
         Body::Gateway(gateway) => vec![("spec", gateway_spec(gateway)?)],
+        Body::ListenerSet(set) => vec![("spec", set_spec(set)?)],
         Body::HttpRoute(route) => vec![("spec", route_spec(route)?)],
         Body::GrpcRoute(route) => vec![("spec", route_spec(route)?)],
         Body::HttpProxy(proxy) => vec![("spec", proxy_spec(proxy)?)],
@@ -50,6 +54,7 @@ pub fn document(object: &Object) -> Option<Value> {
         | Body::DirectResponse(_)
         | Body::ListenerPolicy(_)
         | Body::BackendConfigPolicy(_)
+        | Body::BackendTlsPolicy(_)
         | Body::EndpointSlice(_)
         | Body::ConfigMap(_)
         | Body::Namespace => return None,
@@ -131,20 +136,35 @@ struct GatewaySpec<'a> {
     addresses: &'a [GatewayAddresses],
     tls: Option<&'a GatewayTls>,
     infrastructure: Option<&'a GatewayInfrastructure>,
+    allowed_listeners: Option<&'a GatewayAllowedListeners>,
 }
 
 fn gateway_spec(gateway: &Gateway) -> Option<Value> {
-    let Gateway { class, listeners, addresses, tls, infrastructure } = gateway;
+    let Gateway { class, listeners, addresses, tls, infrastructure, allowed_listeners } = gateway;
     value(GatewaySpec {
         gateway_class_name: class,
-        listeners: listeners
-            .iter()
-            .map(|entry| entry.written.as_ref().filter(|_| entry.whole))
-            .collect::<Option<_>>()?,
+        listeners: whole_listeners(listeners)?,
         addresses,
         tls: tls.as_ref(),
         infrastructure: infrastructure.as_ref(),
+        allowed_listeners: allowed_listeners.as_ref(),
     })
+}
+
+fn whole_listeners(listeners: &[ListenerEntry]) -> Option<Vec<&GatewayListeners>> {
+    listeners.iter().map(|entry| entry.written.as_ref().filter(|_| entry.whole)).collect()
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct SetSpec<'a> {
+    parent_ref: &'a SetParent,
+    listeners: Vec<&'a GatewayListeners>,
+}
+
+fn set_spec(set: &ListenerSet) -> Option<Value> {
+    let ListenerSet { parent, listeners } = set;
+    value(SetSpec { parent_ref: parent, listeners: whole_listeners(listeners)? })
 }
 
 #[derive(Serialize)]

@@ -24,10 +24,14 @@ pub enum Body {
     GatewayClass(gateway::class::GatewayClass),
     /// `gateway.networking.k8s.io` Gateway.
     Gateway(Arc<gateway::gateway::Gateway>),
+    /// `gateway.networking.k8s.io` ListenerSet.
+    ListenerSet(Arc<gateway::listener_set::ListenerSet>),
     /// `gateway.networking.k8s.io` HTTPRoute.
     HttpRoute(Arc<gateway::route::Route<gateway::http_route::HttpRule>>),
     /// `gateway.networking.k8s.io` GRPCRoute.
     GrpcRoute(Arc<gateway::route::Route<gateway::grpc_route::GrpcRule>>),
+    /// `gateway.networking.k8s.io` BackendTLSPolicy.
+    BackendTlsPolicy(Arc<gateway::backend_tls::BackendTlsPolicy>),
     /// `gateway.networking.k8s.io` ReferenceGrant.
     ReferenceGrant(gateway::grant::ReferenceGrant),
     /// `projectcontour.io` HTTPProxy.
@@ -64,7 +68,7 @@ impl Body {
     /// Do others hang on it, so that it stays as it was read last where nothing can be read of it?
     pub fn is_anchor(&self) -> bool {
         match self {
-            Body::Gateway(_) | Body::GatewayClass(_) => true,
+            Body::Gateway(_) | Body::GatewayClass(_) | Body::ListenerSet(_) => true,
             Body::HttpProxy(proxy) => proxy.virtual_host.is_some(),
             // What hangs on a policy must not be opened by a slip of the pen.
             _ => self.is_policy(),
@@ -73,7 +77,12 @@ impl Body {
 
     /// Is it a policy that is attached to others?
     pub(crate) fn is_policy(&self) -> bool {
-        matches!(self, Body::TrafficPolicy(_) | Body::ListenerPolicy(_) | Body::BackendConfigPolicy(_))
+        matches!(self, Body::TrafficPolicy(_) | Body::ListenerPolicy(_)) || self.is_policy_of_back_ends()
+    }
+
+    /// Is it a policy that is attached to back ends?
+    pub(crate) fn is_policy_of_back_ends(&self) -> bool {
+        matches!(self, Body::BackendConfigPolicy(_) | Body::BackendTlsPolicy(_))
     }
 
     /// Does a rule of a route name an extension that may guard it? Of this index, or any of them.

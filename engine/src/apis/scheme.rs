@@ -135,6 +135,15 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         group: gateway::GROUP,
+        versions: &["v1"],
+        kind: "BackendTLSPolicy",
+        plural: "backendtlspolicies",
+        scope: Scope::Namespaced,
+        has_status: true,
+        decode: gateway::backend_tls::decode,
+    },
+    Kind {
+        group: gateway::GROUP,
         versions: &["v1", "v1beta1"],
         kind: "Gateway",
         plural: "gateways",
@@ -168,6 +177,15 @@ pub const KINDS: &[Kind] = &[
         scope: Scope::Namespaced,
         has_status: true,
         decode: gateway::http_route::decode,
+    },
+    Kind {
+        group: gateway::GROUP,
+        versions: &["v1"],
+        kind: gateway::listener_set::KIND,
+        plural: "listenersets",
+        scope: Scope::Namespaced,
+        has_status: true,
+        decode: gateway::listener_set::decode,
     },
     Kind {
         group: gateway::GROUP,

@@ -6,9 +6,11 @@
 //! `Result` out, so that translation may call it anywhere and a fuzzer may call it with anything.
 
 pub mod address;
+pub mod cel;
 pub mod certificate;
 pub mod duration;
 mod excerpt;
+pub mod format;
 pub mod header;
 pub mod host;
 pub mod number;

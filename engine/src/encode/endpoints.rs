@@ -30,7 +30,7 @@ pub(crate) fn address(address: SocketAddr) -> Address {
 }
 
 /// An endpoint that is looked up by its name.
-pub(super) fn named(host: &str, port: u16) -> LbEndpoint {
+pub(crate) fn named(host: &str, port: u16) -> LbEndpoint {
     let address = Address {
         address: Some(AddressKind::SocketAddress(SocketAddress {
             address: host.to_owned(),

@@ -359,7 +359,10 @@ fn of_policies(filter: &Known) -> HttpFilter {
 }
 
 pub(super) fn own_filter(filter: &ChainFilter) -> HttpFilter {
-    let (config, disabled) = filter.encode();
+    #[cfg_attr(not(any(test, feature = "testing")), allow(unused_mut))]
+    let (mut config, disabled) = filter.encode();
+    #[cfg(any(test, feature = "testing"))]
+    crate::testing::mistakes::spoil_filter(&mut config);
     HttpFilter {
         name: filter.name().to_owned(),
         disabled,

@@ -4,7 +4,7 @@
 use holdfast_graph::ObjectKey;
 
 use crate::features::remote::Remote;
-use crate::model::{Backend, Protocol, ServicePort};
+use crate::model::{Backend, Place, Protocol, ServicePort};
 use crate::translate::table::{Host, TableName};
 
 /// The one cluster that is named and never defined: the share of back ends that do not exist.
@@ -17,7 +17,11 @@ pub(crate) fn cluster(backend: &Backend) -> String {
         Protocol::H2c => "/h2c",
     };
     let tuned = backend.tuned.as_ref().map(|tuned| format!("/{}", tuned.label())).unwrap_or_default();
-    format!("{}{protocol}{tuned}", endpoints(&backend.service))
+    let place = match &backend.place {
+        Place::Service(service) => endpoints(service),
+        Place::Hosts(hosts) => format!("backend/{}/{}", hosts.owner.namespace, hosts.owner.name),
+    };
+    format!("{place}{protocol}{tuned}")
 }
 
 /// The cluster of somebody whom Envoy itself asks. One of an object is called after it, whatever it consists of.

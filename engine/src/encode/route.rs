@@ -30,6 +30,9 @@ use crate::model::{
 /// The name of the CORS filter, in the filter chain and as the key of per-route settings.
 pub(crate) const CORS_FILTER: &str = "envoy.filters.http.cors";
 
+/// `Route.direct_response`, and `DirectResponseAction.body_format`.
+const DIRECT_RESPONSE: u32 = 7;
+const BODY_FORMAT: u32 = 3;
 /// `Route.typed_per_filter_config`.
 const PER_FILTER_FIELD: u32 = 13;
 
@@ -51,6 +54,9 @@ pub(crate) fn encode(route: &Route, listener: ListenerContext) -> Vec<u8> {
     #[cfg(any(test, feature = "testing"))]
     crate::testing::mistakes::spoil_route(&mut encoded, &route.response_headers);
     let mut bytes = encoded.encode_to_vec();
+    if let (Action::Respond(response), Some(EnvoyAction::DirectResponse(_))) = (&route.action, &encoded.action) {
+        put_format(response, &mut bytes);
+    }
     let cors = route.cors.iter().map(|cors| (CORS_FILTER, any(&cors.encode())));
     let ip_filter = route.ip_filter.iter().map(|filter| (ip_filter::FILTER, any(&filter.encode())));
     let limit = route.rate_limit.iter().map(|limit| (local_rate_limit::FILTER, any(&limit.encode())));
@@ -167,7 +173,15 @@ fn action(route: &Route, listener: ListenerContext) -> EnvoyAction {
     }
 }
 
-/// A direct response.
+/// Adds what the body of a direct response is made from: messages that are there twice are merged.
+fn put_format(response: &Response, bytes: &mut Vec<u8>) {
+    let Some(format) = &response.format else { return };
+    let mut action = Vec::new();
+    prost::encoding::bytes::encode(BODY_FORMAT, &format.encode(), &mut action);
+    prost::encoding::bytes::encode(DIRECT_RESPONSE, &action, bytes);
+}
+
+/// A direct response, without a format.
 pub(crate) fn direct_response(response: &Response) -> envoy::DirectResponseAction {
     envoy::DirectResponseAction {
         status: response.status.into(),

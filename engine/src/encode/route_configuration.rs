@@ -14,6 +14,7 @@ use prost::encoding::{WireType, encode_key, encode_varint};
 
 use super::{any, per_filter};
 use crate::features::filters::{self, Filters};
+use crate::features::guards::Guards;
 use crate::features::local_rate_limit;
 use crate::model::HostSettings;
 
@@ -45,6 +46,9 @@ pub(crate) fn virtual_host<'a>(
     for (name, config) in filters::encoded(&settings.filters) {
         per_filter(PER_FILTER_FIELD, name, &config, &mut buffer);
     }
+    for (name, config) in settings.guards.encode() {
+        per_filter(PER_FILTER_FIELD, &name, &config, &mut buffer);
+    }
     buffer.into()
 }
 
@@ -54,6 +58,7 @@ pub(crate) fn virtual_host<'a>(
 pub(crate) fn route_configuration<'a>(
     name: String,
     filters: &Filters,
+    guards: &Guards,
     hosts: impl Iterator<Item = (&'a Bytes, &'a Version)> + Clone,
 ) -> (Bytes, Version) {
     let mut head = envoy::RouteConfiguration {
@@ -66,6 +71,9 @@ pub(crate) fn route_configuration<'a>(
     .encode_to_vec();
     for (name, config) in filters::encoded(filters) {
         per_filter(FILTERS_FIELD, name, &config, &mut head);
+    }
+    for (name, config) in guards.encode() {
+        per_filter(FILTERS_FIELD, &name, &config, &mut head);
     }
     let mut parts = head.clone();
     hosts.clone().for_each(|(_, version)| parts.extend_from_slice(version.as_bytes()));

@@ -57,7 +57,7 @@ pub(super) fn found(world: &World<'_>) -> Claims {
     let listeners = world.translator.gateway(world.gateway).map(|plan| plan.listeners.as_slice()).unwrap_or_default();
     for listener in listeners {
         let Some(why) = &listener.hostname_fault else { continue };
-        let node = Node::section(world.gateway.clone(), format!("listeners[{}]", listener.name));
+        let node = listener.unit(world.gateway);
         let broken = by_translation(format!("{}.hostname", listener.field), why.clone());
         match listener.is_lent() {
             true => claims.lent.insert(node, broken),
@@ -100,13 +100,28 @@ impl Lines {
     pub(super) fn lend(&self, gateways: &BTreeSet<ObjectKey>, around: &mut Around<'_>) -> bool {
         let mut lends = false;
         for key in gateways {
-            let lent = around.translator.gateway(key).map(|plan| self.lendable(key, plan, around)).unwrap_or_default();
-            lends |= around.translator.lend(key, lent);
+            let Some(plan) = around.translator.gateway(key).cloned() else {
+                lends |= around.translator.lend(key, LentHostnames::new());
+                continue;
+            };
+            let sets = plan.sets.iter().filter(|(_, set)| set.joins).map(|(set, _)| Some(set));
+            for set in std::iter::once(None).chain(sets) {
+                let lent = self.lendable(key, &plan, set, around);
+                lends |= around.translator.lend(set.unwrap_or(key), lent);
+            }
         }
         lends
     }
 
-    fn lendable(&self, key: &ObjectKey, plan: &GatewayPlan, around: &Around<'_>) -> LentHostnames {
+    /// What can be lent to the listeners of a Gateway, or of a ListenerSet that joined it.
+    fn lendable(
+        &self,
+        gateway: &ObjectKey,
+        plan: &GatewayPlan,
+        set: Option<&ObjectKey>,
+        around: &Around<'_>,
+    ) -> LentHostnames {
+        let key = set.unwrap_or(gateway);
         let gates = &around.settings.fallback;
         let began = self.of(&plan.name).iter().filter_map(|line| line.since.get(key)).min().copied();
         let is_too_old = |age: i64| began.is_some_and(|began| around.now().saturating_sub(began) > age);
@@ -116,22 +131,27 @@ impl Lines {
         let (Some(desired), Some(last)) = (around.objects.get(key), self.last_valid(key)) else {
             return LentHostnames::new();
         };
-        lent(plan, desired, &last)
+        lent(plan, set, desired, &last)
     }
 }
 
-/// The hostnames that the listeners of a Gateway are lent, of those that cannot be used as they are written.
-fn lent(plan: &GatewayPlan, desired: &Object, last: &Arc<Object>) -> LentHostnames {
+/// The hostnames that listeners are lent, of those that cannot be used as they are written.
+fn lent(plan: &GatewayPlan, set: Option<&ObjectKey>, desired: &Object, last: &Arc<Object>) -> LentHostnames {
     let same = desired.metadata.uid == last.metadata.uid;
-    let (true, Body::Gateway(gateway)) = (same && may_stand_in(desired) && may_stand_in(last), &last.body) else {
+    if !same || !may_stand_in(desired) || !may_stand_in(last) {
         return LentHostnames::new();
+    }
+    let listeners = match &last.body {
+        Body::Gateway(gateway) => &gateway.listeners,
+        Body::ListenerSet(set) => &set.listeners,
+        _ => return LentHostnames::new(),
     };
-    let unusable = plan.listeners.iter().filter(|listener| listener.hostname_fault.is_some());
+    let unusable = plan.of(set).filter(|listener| listener.hostname_fault.is_some());
     let then = unusable.filter_map(|listener| {
-        let mut entries = gateway.listeners.iter().filter(|entry| entry.name == listener.name);
+        let mut entries = listeners.iter().filter(|entry| entry.name == *listener.section());
         let written = entries.next()?.written.as_ref()?;
         let hostname = written.hostname.as_deref().filter(|hostname| !hostname.is_empty()).map(Arc::from);
-        Some((listener.name.clone(), hostname))
+        Some((listener.section().clone(), hostname))
     });
     then.collect()
 }

@@ -7,6 +7,7 @@
 //! Of listeners the filter chains are closed that ask for less than is desired (`chains.rs`).
 
 mod chains;
+mod secured;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,13 +26,13 @@ use super::line::Line;
 use super::rollout::{Stage, Waiting};
 use crate::apis::contour;
 use crate::apis::gateway::GROUP;
-use crate::apis::scheme;
-use crate::encode::names;
 use crate::encode::route::direct_response;
+use crate::encode::{self, names};
 use crate::features::filters;
 use crate::features::redirect::ListenerContext;
 use crate::model::Response;
 use crate::object::Object;
+use crate::translate::proxy::is_proxy as is_proxy_key;
 use crate::translate::route::{Rendered, RoutePlan};
 
 /// The name of the host that answers for a whole route configuration.
@@ -146,8 +147,9 @@ impl Line {
         // Of an HTTPProxy the guard may stand in a root.
         let roots = around.translator.roots_of(&owner).filter_map(|root| around.objects.get(root));
         let guarded = roots.into_iter().chain([object]).any(|root| is_proxy(root) && root.body.names_guard(None));
-        let guarded = guarded && !is_guarded_as_desired(&owner, route, around);
-        !stands || guarded || !granted() || !self.is_protected(held, &owner, object, around)
+        let guarded = guarded && !self.is_guarded_as_desired(&owner, held, around);
+        let secured = || is_proxy(object) || clusters(route).all(|cluster| secured::is_secured(self, cluster, around));
+        !stands || guarded || !granted() || !secured() || !self.is_protected(held, &owner, object, around)
     }
 
     /// Does a route that is held carry everything that policies of today say to protect it?
@@ -163,7 +165,7 @@ impl Line {
         let wanted = plan.routes.iter().find(|rendered| *rendered.route.name == *held.route.name);
         let own = match wanted {
             Some(rendered) if !matches!(rendered.route.action, crate::model::Action::Respond(_)) => {
-                let asked = rendered.route.guards.encode();
+                let asked = rendered.route.guards.under(&of_gateway.levels).encode();
                 let asked = asked.into_iter().map(|(name, config)| (name, config.encode_to_vec()));
                 filters::guarding(&rendered.route.filters).into_iter().chain(asked).collect()
             }
@@ -177,6 +179,24 @@ impl Line {
         asked.into_iter().all(|filter| {
             today.iter().zip(then).all(|(today, then)| {
                 today.get(filter).map(Vec::as_slice) == then.get(filter).map(Message::encode_to_vec).as_deref()
+            })
+        })
+    }
+
+    /// Has a route the guards that it has as desired, for the same requests? None of Gateway API is served with one.
+    fn is_guarded_as_desired(&self, owner: &ObjectKey, held: &Held<'_>, around: &Around<'_>) -> bool {
+        let Some(plan) = around.translator.route(owner).filter(|_| is_proxy_key(owner)) else { return false };
+        let of_gateway = around.translator.guards(&self.gateway, held.configuration, held.domain);
+        plan.routes.iter().filter(|rendered| *rendered.route.name == *held.route.name).any(|rendered| {
+            let mut route = rendered.route.clone();
+            route.guards = route.guards.under(&of_gateway.levels);
+            [false, true].into_iter().any(|https| {
+                let bytes = encode::route::encode(&route, ListenerContext { https, port: 0 });
+                envoy::Route::decode(&*bytes).is_ok_and(|desired| {
+                    let is_open = !matches!(desired.action, Some(Action::DirectResponse(_)));
+                    let guards = |route: &envoy::Route| route.typed_per_filter_config.clone();
+                    is_open && desired.r#match == held.route.r#match && guards(&desired) == guards(held.route)
+                })
             })
         })
     }
@@ -201,36 +221,13 @@ impl Line {
 
     /// May the route use the back end of this cluster today?
     fn is_granted(&self, owner: &ObjectKey, cluster: &str, around: &Around<'_>) -> bool {
-        let mut parts = cluster.split('/');
-        match (parts.next(), parts.next(), parts.next()) {
-            (Some("service"), Some(namespace), Some(name)) => {
-                let service = scheme::service_key(namespace, name);
-                around.translator.is_granted(owner, &service, around.objects)
-            }
-            _ => true,
-        }
+        let place = secured::place(cluster);
+        place.is_none_or(|(place, _)| around.translator.is_granted(owner, &place, around.objects))
     }
 }
 
 fn is_proxy(object: &Object) -> bool {
     &*object.key.kind == "HTTPProxy"
-}
-
-/// Has a route the guards that it has as desired, for the same requests? None of Gateway API is served with one.
-fn is_guarded_as_desired(owner: &ObjectKey, held: &envoy::Route, around: &Around<'_>) -> bool {
-    let Some(plan) = around.translator.route(owner).filter(|_| crate::translate::proxy::is_proxy(owner)) else {
-        return false;
-    };
-    plan.routes.iter().filter(|rendered| *rendered.route.name == *held.name).any(|rendered| {
-        [false, true].into_iter().any(|https| {
-            let (bytes, _) = rendered.encoded(ListenerContext { https, port: 0 });
-            envoy::Route::decode(bytes).is_ok_and(|desired| {
-                let is_open = !matches!(desired.action, Some(Action::DirectResponse(_)));
-                let guards = |route: &envoy::Route| route.typed_per_filter_config.clone();
-                is_open && desired.r#match == held.r#match && guards(&desired) == guards(held)
-            })
-        })
-    })
 }
 
 /// The object of which a route is, by its name.
@@ -260,7 +257,7 @@ fn clusters(route: &envoy::Route) -> impl Iterator<Item = &str> {
 
 /// What is answered for what is closed.
 fn answer(around: &Around<'_>) -> Response {
-    Response { status: around.settings.closed_status, body: around.settings.missing_backend_body.clone() }
+    Response::new(around.settings.closed_status, around.settings.missing_backend_body.clone())
 }
 
 /// A route that is held, and where it stands.

@@ -65,24 +65,32 @@ impl Line {
         }
     }
 
-    /// Its listeners were acknowledged: the Gateway and its class are good as they are, where nothing is wrong with them.
+    /// Its listeners were acknowledged: the Gateway, its class and its ListenerSets are good as they are, each where
+    /// nothing is wrong with it.
     ///
     /// They are never backfilled; this is for a start at which they cannot be read.
     pub(crate) fn promote_anchors(&mut self, around: &Around<'_>) {
         let pending = |(name, _): (&Arc<str>, _)| {
             self.hold.standing(ResourceType::Listener, name) != Some(Standing::Acknowledged)
         };
-        let plan = around.translator.gateway(&self.gateway);
-        let wrong = plan.is_none_or(|plan| plan.faults.iter().any(Fault::is_error))
-            || self.derived.plan.of(&self.gateway).next().is_some();
-        if wrong || self.wanted.of(ResourceType::Listener).iter().any(pending) {
+        let Some(plan) = around.translator.gateway(&self.gateway) else { return };
+        if self.wanted.of(ResourceType::Listener).iter().any(pending) {
             return;
         }
+        let is_good = |key: &ObjectKey| {
+            let own = around.translator.set(key).into_iter().flat_map(|claim| &claim.faults);
+            let mut faults = plan.faults.iter().chain(own).filter(|fault| fault.object == *key);
+            !faults.any(Fault::is_error) && self.derived.plan.of(key).next().is_none()
+        };
         let class = around.objects.get(&self.gateway).and_then(|object| match &object.body {
             crate::apis::Body::Gateway(gateway) => Some(class_key(&gateway.class)),
             _ => None,
         });
-        for key in class.iter().chain([&self.gateway.clone()]) {
+        let own = [self.gateway.clone()].into_iter().filter(is_good);
+        let own: Vec<ObjectKey> = own.flat_map(|gateway| class.clone().into_iter().chain([gateway])).collect();
+        let sets = plan.sets.iter().filter(|(_, set)| set.joins).map(|(set, _)| set);
+        let sets: Vec<ObjectKey> = sets.filter(|set| is_good(set)).cloned().collect();
+        for key in own.iter().chain(&sets) {
             self.promote_one(key, around);
         }
     }

@@ -14,6 +14,9 @@ pub(crate) fn shape(body: &[u8]) -> Content {
     if let Some(endpoints) = &mut cluster.eds_cluster_config {
         endpoints.service_name.clear();
     }
+    if let Some(endpoints) = &mut cluster.load_assignment {
+        endpoints.cluster_name.clear();
+    }
     Content(*Version::of(&cluster.encode_to_vec()).as_bytes())
 }
 
@@ -25,13 +28,13 @@ mod tests {
 
     use super::*;
     use crate::encode::cluster::encode;
-    use crate::model::{Backend, Protocol, ServicePort};
+    use crate::model::{Backend, Place, Protocol, ServicePort};
 
     #[test]
     fn names_do_not_count_and_everything_else_does() {
         let backend = |name: &str, protocol, tuned| {
             let service = ServicePort { key: ObjectKey::new("", "Service", "shop", name), port: 80, health: None };
-            shape(&encode(&Backend { service, protocol, tuned }))
+            shape(&encode(&Backend { place: Place::Service(service), protocol, tuned }))
         };
         let idle = |seconds| {
             let idle = Some(std::time::Duration::from_secs(seconds));

@@ -8,6 +8,7 @@ use holdfast_graph::Content;
 
 use crate::encode::{names, route_configuration};
 use crate::features::filters::Filters;
+use crate::features::guards::Guards;
 use crate::features::redirect::ListenerContext;
 use crate::model::HostSettings;
 use crate::translate::route::Rendered;
@@ -53,5 +54,5 @@ fn assembled<'a>(parts: impl Iterator<Item = (&'a Host, &'a Rendered)>, context:
         })
         .collect();
     let parts = hosts.iter().map(|(host, version)| (host, version));
-    route_configuration::route_configuration("trial".into(), &Filters::new(), parts).0
+    route_configuration::route_configuration("trial".into(), &Filters::new(), &Guards::default(), parts).0
 }

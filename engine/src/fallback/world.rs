@@ -11,6 +11,7 @@ use super::last_valid::{LastValid, Version};
 use super::proof::Proof;
 use super::protection;
 use crate::apis::Body;
+use crate::apis::gateway::listener_set;
 use crate::check;
 use crate::fault::Class;
 use crate::object::Object;
@@ -18,6 +19,7 @@ use crate::settings::Settings;
 use crate::snapshot::ObjectSnapshot;
 use crate::translate::Translator;
 use crate::translate::overlay::{Closing, Manner, Overlay};
+use crate::translate::policy::level::is_level;
 use crate::translate::proxy::is_proxy;
 use crate::translate::route::RoutePlan;
 use crate::translate::rule::Replaced;
@@ -254,7 +256,8 @@ impl holdfast_graph::World for World<'_> {
     }
 
     fn keeps_its_version(&self, key: &ObjectKey) -> bool {
-        matches!(&*key.kind, "Gateway" | "GatewayClass") || self.objects.get(key).is_some_and(|object| is_root(object))
+        matches!(&*key.kind, "Gateway" | "GatewayClass" | listener_set::KIND)
+            || self.objects.get(key).is_some_and(|object| is_root(object))
     }
 
     fn comes_from_versions(&self, node: &Node) -> bool {
@@ -268,6 +271,10 @@ impl holdfast_graph::World for World<'_> {
     }
 
     fn must_replace(&self, node: &Node) -> bool {
+        // What is left out of a level is what protects.
+        if is_level(&node.section) {
+            return true;
+        }
         let rule = node.section.strip_prefix("rules[").and_then(|rest| rest.strip_suffix(']'));
         let rule = rule.and_then(|index| index.parse().ok());
         // Of an HTTPProxy the guard may stand in a root.
@@ -278,12 +285,15 @@ impl holdfast_graph::World for World<'_> {
     }
 
     fn can_replace(&self, node: &Node) -> bool {
+        if is_level(&node.section) {
+            return true;
+        }
         // Where everything is held, what is new was no part of the last valid configuration.
         let is_new = self.held.is_some() && self.last_valid.of(&node.key, None).next().is_none();
         !is_new && (node.section.is_empty() || self.manner(node) != Manner::LeftOut)
     }
 
     fn serves(&self, key: &ObjectKey) -> bool {
-        matches!(&*key.kind, "Gateway" | "HTTPRoute" | "GRPCRoute" | "HTTPProxy")
+        matches!(&*key.kind, "Gateway" | listener_set::KIND | "HTTPRoute" | "GRPCRoute" | "HTTPProxy")
     }
 }

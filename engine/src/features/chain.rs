@@ -26,11 +26,11 @@ use envoy_types::pb::google::protobuf::Any;
 use holdfast_graph::ObjectKey;
 use holdfast_xds::Resource;
 
-use super::ext_auth::{AuthServer, ExtAuth};
-use super::ext_proc::{ExtProc, Place, ProcessingService};
-use super::jwt::{Jwt, JwtFilter};
-use super::oauth2::{Login, OAuth2};
-use super::rate_limit::{GlobalLimit, RateLimitService};
+use super::ext_auth::AuthServer;
+use super::ext_proc::{Place, ProcessingService};
+use super::jwt::JwtFilter;
+use super::oauth2::Login;
+use super::rate_limit::RateLimitService;
 use super::remote::Remote;
 use crate::encode::any;
 
@@ -111,60 +111,6 @@ impl ChainFilter {
     }
 }
 
-/// What of a route needs a filter in the chain.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Guards {
-    /// Who is asked whether a request may pass.
-    pub ext_auth: Option<ExtAuth>,
-    /// Which token it must have.
-    pub jwt: Option<Jwt>,
-    /// How often such requests may come to all Envoys together.
-    pub rate_limit: Option<GlobalLimit>,
-    /// Who sees them on their way.
-    pub ext_proc: Option<ExtProc>,
-    /// Where users must have logged in.
-    pub oauth2: Option<Arc<OAuth2>>,
-}
-
-impl Guards {
-    /// Is there none?
-    pub fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
-
-    /// The filters that must be in the chain.
-    pub fn filters(&self) -> Vec<ChainFilter> {
-        let ext_auth = self.ext_auth.iter().map(|auth| ChainFilter::ExtAuth(auth.server.clone()));
-        let jwt = self.jwt.iter().map(|jwt| ChainFilter::Jwt(jwt.filter.clone()));
-        let limit = self.rate_limit.iter().map(|limit| ChainFilter::RateLimit(limit.service.clone()));
-        let shown = self.ext_proc.iter().map(|shown| ChainFilter::ExtProc(shown.service.clone()));
-        let login = self.oauth2.iter().map(|oauth2| ChainFilter::OAuth2(oauth2.login.clone()));
-        let tokens = self.tokens().map(|token| ChainFilter::Jwt(token.filter.clone()));
-        ext_auth.chain(login).chain(tokens).chain(jwt).chain(limit).chain(shown).collect()
-    }
-
-    /// Tokens that users must have who logged in.
-    fn tokens(&self) -> impl Iterator<Item = &Jwt> {
-        self.oauth2.iter().flat_map(|oauth2| &oauth2.tokens)
-    }
-
-    /// Envoy's settings of a route, by the names of the filters, the guard's among them.
-    pub(crate) fn encode(&self) -> Vec<(String, Any)> {
-        let filters = self.filters();
-        if filters.is_empty() {
-            return Vec::new();
-        }
-        let names: Vec<&str> = filters.iter().map(ChainFilter::name).collect();
-        let mut settings = vec![(GUARD.to_owned(), any(&demand(&names)))];
-        settings.extend(self.ext_auth.iter().map(|auth| (auth.server.name.to_string(), auth.encode())));
-        settings.extend(self.oauth2.iter().map(|oauth2| (oauth2.login.name.to_string(), any(&oauth2.encode()))));
-        settings.extend(self.tokens().chain(&self.jwt).map(|jwt| (jwt.filter.name.to_string(), any(&jwt.encode()))));
-        settings.extend(self.rate_limit.iter().map(|limit| (limit.service.name.to_string(), any(&limit.encode()))));
-        settings.extend(self.ext_proc.iter().map(|shown| (shown.service.name.to_string(), any(&shown.encode()))));
-        settings
-    }
-}
-
 /// The filters of a chain, each name once. Of two that differ and have one name neither is there: the guard refuses
 /// what asks for them, until they agree.
 pub(crate) fn agreed<'a>(filters: impl IntoIterator<Item = &'a ChainFilter>) -> Vec<ChainFilter> {
@@ -180,8 +126,8 @@ pub(crate) fn agreed<'a>(filters: impl IntoIterator<Item = &'a ChainFilter>) -> 
     agreed
 }
 
-/// What the guard demands for a route: that the chain names all of these filters.
-fn demand(filters: &[&str]) -> RbacPerRoute {
+/// What the guard demands: that the chain names all of these filters.
+pub(crate) fn demand(filters: &[&str]) -> RbacPerRoute {
     let named = |name: &&str| Principal {
         identifier: Some(Identifier::FilterState(FilterStateMatcher {
             key: NAMES.into(),
@@ -232,9 +178,8 @@ pub(crate) fn naming(filters: &[ChainFilter]) -> SetFilterState {
 
 #[cfg(test)]
 mod tests {
-    use prost::Message;
-
     use super::*;
+    use crate::features::asking::Asking;
     use crate::features::ext_auth::Spoken;
     use crate::features::remote::{DnsHost, Family};
 
@@ -244,6 +189,7 @@ mod tests {
             name: name.into(),
             owners: vec![],
             remote: Remote::Host(Arc::new(remote)),
+            asking: Asking::default(),
             spoken: Spoken::Grpc,
             timeout: std::time::Duration::from_secs(1),
             fail_open,
@@ -251,6 +197,7 @@ mod tests {
             headers: vec![],
             may_reroute: false,
             status_on_error: None,
+            stat_prefix: None,
         })
     }
 
@@ -260,18 +207,5 @@ mod tests {
             .map(|(name, fail_open)| ChainFilter::ExtAuth(server(name, fail_open)));
         assert_eq!(agreed([&b, &a, &b]), [a.clone(), b.clone()]);
         assert_eq!(agreed([&b, &a, &laxer, &b]), [a]);
-    }
-
-    #[test]
-    fn a_route_demands_each_of_its_filters() {
-        let context = (0..20).map(|number| (format!("key-{number}"), "value".to_owned())).collect();
-        let guards = Guards { ext_auth: Some(ExtAuth { server: server("a", false), context }), ..Guards::default() };
-        let settings = guards.encode();
-        assert_eq!(settings.iter().map(|(name, _)| &**name).collect::<Vec<_>>(), [GUARD, "a"]);
-        // Equal content is equal bytes, also of maps.
-        assert_eq!(settings, guards.encode());
-        let demanded = RbacPerRoute::decode(&settings[0].1.value[..]).unwrap_or_default();
-        assert!(format!("{demanded:?}").contains("|a|"));
-        assert!(Guards::default().encode().is_empty());
     }
 }

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use envoy_types::pb::envoy::config::core::v3::ApiVersion;
+use envoy_types::pb::envoy::config::core::v3::{ApiVersion, HeaderValue};
 use envoy_types::pb::envoy::extensions::filters::http::ext_authz::v3::ext_authz::Services;
 use envoy_types::pb::envoy::extensions::filters::http::ext_authz::v3::{
-    AuthorizationResponse, BufferSettings, CheckSettings, ExtAuthz, ExtAuthzPerRoute, HttpService,
+    AuthorizationRequest, AuthorizationResponse, BufferSettings, CheckSettings, ExtAuthz, ExtAuthzPerRoute, HttpService,
 };
 use envoy_types::pb::envoy::r#type::matcher::v3::ListStringMatcher;
 use envoy_types::pb::envoy::r#type::v3::HttpStatus;
@@ -18,6 +18,7 @@ use holdfast_graph::ObjectKey;
 use prost::{Message, Name};
 
 use super::Flaw;
+use super::asking::{Asking, HTTP_FAILURES};
 use super::remote::Remote;
 use crate::check;
 use crate::encode;
@@ -27,6 +28,8 @@ use crate::model::Like;
 pub const ENTRIES_MAX: usize = 64;
 /// Bytes of a request's body that a server may be told.
 pub const BODY_BYTES_MAX: u32 = 16 * 1024 * 1024;
+/// Bytes of what the names of statistics begin with.
+pub const STAT_PREFIX_BYTES_MAX: usize = 256;
 /// How long an answer may take where nothing is set: Envoy's own limit.
 pub const TIMEOUT_DEFAULT: Duration = Duration::from_millis(200);
 /// The status of requests that are refused because there was no answer.
@@ -46,6 +49,8 @@ pub struct AuthServer {
     pub owners: Vec<ObjectKey>,
     /// Whom it asks.
     pub remote: Remote,
+    /// By which name, and how often.
+    pub asking: Asking,
     /// How it asks.
     pub spoken: Spoken,
     /// How long an answer may take; zero is no limit.
@@ -60,6 +65,8 @@ pub struct AuthServer {
     pub may_reroute: bool,
     /// The status of requests that are refused because there was no answer, 403 where unset.
     pub status_on_error: Option<u16>,
+    /// What the names of its statistics begin with.
+    pub stat_prefix: Option<Arc<str>>,
 }
 
 /// How a server is asked.
@@ -68,12 +75,22 @@ pub enum Spoken {
     /// Over gRPC.
     Grpc,
     /// Over HTTP.
-    Http {
-        /// What stands before the path.
-        path_prefix: Arc<str>,
-        /// Headers of its answer that back ends are told.
-        to_backend: Vec<Like>,
-    },
+    Http(OverHttp),
+}
+
+/// How a server is asked over HTTP.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct OverHttp {
+    /// What stands before the path.
+    pub path_prefix: Arc<str>,
+    /// Headers that it is told besides, with what Envoy fills in.
+    pub added: Vec<(Arc<str>, Arc<str>)>,
+    /// Headers of its answer that back ends are told.
+    pub to_backend: Vec<Like>,
+    /// Those that clients are told who may not pass; all where none is listed.
+    pub to_client: Vec<Like>,
+    /// Those that clients are told who may.
+    pub to_client_on_success: Vec<Like>,
 }
 
 /// How much of a body a server is told.
@@ -94,6 +111,8 @@ pub struct ExtAuth {
     pub server: Arc<AuthServer>,
     /// What it is told about the route. Only over gRPC.
     pub context: BTreeMap<String, String>,
+    /// How much of the body it is told; as the server's filter says where unset.
+    pub body: Option<Body>,
 }
 
 impl AuthServer {
@@ -111,18 +130,27 @@ impl AuthServer {
             }
         };
         list("headers", &self.headers);
-        if let Spoken::Http { path_prefix, to_backend } = &self.spoken {
+        if let Spoken::Http(OverHttp { path_prefix, to_backend, to_client, to_client_on_success, added }) = &self.spoken
+        {
             list("toBackend", to_backend);
+            list("toClient", to_client);
+            list("toClientOnSuccess", to_client_on_success);
+            if added.len() > ENTRIES_MAX {
+                flaws.push(Flaw::new("added", format!("must have at most {ENTRIES_MAX} entries")));
+            }
             if !path_prefix.is_empty()
                 && let Err(fault) = check::path::full_replacement(path_prefix)
             {
                 flaws.push(Flaw::new("pathPrefix", fault));
             }
         }
-        if let Some(body) = &self.body
-            && !(1..=BODY_BYTES_MAX).contains(&body.max)
-        {
-            flaws.push(Flaw::new("body", format!("{} is not between 1 and {BODY_BYTES_MAX} bytes", body.max)));
+        flaws.extend(self.body.iter().filter_map(|body| body.check("body")));
+        let legal = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+        if self.stat_prefix.as_ref().is_some_and(|prefix| {
+            prefix.is_empty() || prefix.len() > STAT_PREFIX_BYTES_MAX || !prefix.chars().all(legal)
+        }) {
+            let message = format!("is made of letters, digits, _, - and ., at most {STAT_PREFIX_BYTES_MAX}");
+            flaws.push(Flaw::new("statPrefix", message));
         }
         flaws
     }
@@ -134,25 +162,37 @@ impl AuthServer {
             (!likes.is_empty()).then_some(ListStringMatcher { patterns })
         };
         let services = match &self.spoken {
-            Spoken::Grpc => Services::GrpcService(self.remote.grpc(Some(self.timeout))),
-            Spoken::Http { path_prefix, to_backend } => Services::HttpService(HttpService {
+            Spoken::Grpc => Services::GrpcService(self.asking.grpc(&self.remote, Some(self.timeout))),
+            Spoken::Http(http) => Services::HttpService(HttpService {
                 server_uri: Some(self.remote.http(format!("http://{}", self.remote.authority()), self.timeout)),
-                path_prefix: path_prefix.to_string(),
-                authorization_response: Some(AuthorizationResponse {
-                    allowed_upstream_headers: likes(to_backend),
+                path_prefix: http.path_prefix.to_string(),
+                authorization_request: (!http.added.is_empty()).then(|| AuthorizationRequest {
+                    headers_to_add: http
+                        .added
+                        .iter()
+                        .map(|(name, value)| HeaderValue {
+                            key: name.to_string(),
+                            value: value.to_string(),
+                            ..Default::default()
+                        })
+                        .collect(),
                     ..Default::default()
                 }),
+                authorization_response: Some(AuthorizationResponse {
+                    allowed_upstream_headers: likes(&http.to_backend),
+                    allowed_client_headers: likes(&http.to_client),
+                    allowed_client_headers_on_success: likes(&http.to_client_on_success),
+                    ..Default::default()
+                }),
+                retry_policy: self.asking.again.map(|again| again.encode(HTTP_FAILURES)),
                 ..Default::default()
             }),
         };
         ExtAuthz {
             transport_api_version: ApiVersion::V3.into(),
             failure_mode_allow: self.fail_open,
-            with_request_body: self.body.map(|body| BufferSettings {
-                max_request_bytes: body.max,
-                allow_partial_message: body.partial,
-                pack_as_bytes: body.as_bytes,
-            }),
+            with_request_body: self.body.map(Body::encode),
+            stat_prefix: self.stat_prefix.as_deref().unwrap_or_default().to_owned(),
             clear_route_cache: self.may_reroute,
             status_on_error: Some(HttpStatus { code: self.status_on_error.map_or(STATUS_ON_ERROR, i32::from) }),
             include_peer_certificate: true,
@@ -163,14 +203,30 @@ impl AuthServer {
     }
 }
 
+impl Body {
+    fn check(&self, field: &str) -> Option<Flaw> {
+        let fits = (1..=BODY_BYTES_MAX).contains(&self.max);
+        (!fits).then(|| Flaw::new(field, format!("{} is not between 1 and {BODY_BYTES_MAX} bytes", self.max)))
+    }
+
+    fn encode(self) -> BufferSettings {
+        BufferSettings {
+            max_request_bytes: self.max,
+            allow_partial_message: self.partial,
+            pack_as_bytes: self.as_bytes,
+        }
+    }
+}
+
 impl ExtAuth {
     /// Checks what the server is told about the route.
     pub fn check(&self) -> Vec<Flaw> {
-        let mut flaws = Vec::new();
+        let mut flaws: Vec<Flaw> =
+            self.body.iter().filter_map(|body| body.check("withRequestBody.maxRequestBytes")).collect();
         if self.context.len() > ENTRIES_MAX {
             flaws.push(Flaw::new("context", format!("must have at most {ENTRIES_MAX} entries")));
         }
-        if !self.context.is_empty() && matches!(self.server.spoken, Spoken::Http { .. }) {
+        if !self.context.is_empty() && matches!(self.server.spoken, Spoken::Http(_)) {
             flaws.push(Flaw::new("context", "a server that is asked over HTTP cannot be told a context"));
         }
         flaws
@@ -182,7 +238,8 @@ impl ExtAuth {
         for (key, value) in &self.context {
             encode::entry(CONTEXT_FIELD, key, |bytes| prost::encoding::string::encode(2, value, bytes), &mut settings);
         }
-        settings.extend(CheckSettings::default().encode_to_vec());
+        let body = self.body.map(Body::encode);
+        settings.extend(CheckSettings { with_request_body: body, ..Default::default() }.encode_to_vec());
         let mut value = Vec::new();
         prost::encoding::bytes::encode(CHECK_SETTINGS_FIELD, &settings, &mut value);
         Any { type_url: ExtAuthzPerRoute::type_url(), value }

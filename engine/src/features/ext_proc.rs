@@ -17,6 +17,7 @@ use envoy_types::pb::envoy::extensions::filters::http::ext_proc::v3::processing_
 use holdfast_graph::ObjectKey;
 
 use super::Flaw;
+use super::asking::Asking;
 use super::remote::Remote;
 use crate::encode::duration;
 
@@ -40,6 +41,8 @@ pub struct ProcessingService {
     pub owners: Vec<ObjectKey>,
     /// Whom it asks.
     pub remote: Remote,
+    /// By which name, and how often.
+    pub asking: Asking,
     /// How long the whole exchange about a request may take; no limit where unset.
     pub timeout: Option<Duration>,
     /// Do requests pass where there is no answer?
@@ -165,7 +168,7 @@ impl ProcessingService {
         let (typed, untyped) = &self.metadata;
         let told = !typed.is_empty() || !untyped.is_empty();
         envoy::ExternalProcessor {
-            grpc_service: Some(self.remote.grpc(self.timeout)),
+            grpc_service: Some(self.asking.grpc(&self.remote, self.timeout)),
             failure_mode_allow: self.fail_open,
             processing_mode: Some(self.modes.encode()),
             request_attributes: texts(&self.attributes),

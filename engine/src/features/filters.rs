@@ -24,6 +24,9 @@ use super::csrf::Csrf;
 use super::fault_injection::FaultInjection;
 use super::header_mutation::HeaderMutations;
 use super::local_rate_limit::LocalRateLimit;
+use super::metadata::Metadata;
+use super::rbac::Conditions;
+use super::secret_headers::SecretHeaders;
 use super::token_bucket::TokenBucket;
 use crate::encode::any;
 
@@ -42,12 +45,18 @@ pub enum Filter {
     BasicAuth,
     /// Keys.
     ApiKeyAuth,
+    /// Conditions under which requests pass.
+    Rbac,
     /// How often requests may come to one Envoy.
     LocalRateLimit,
     /// Headers made from templates.
     Transformation,
+    /// Metadata from texts and headers.
+    Metadata,
     /// Changes to headers.
     HeaderMutation,
+    /// Headers whose values are from Secrets.
+    SecretHeaders,
     /// Requests are taken in whole.
     Buffer,
     /// Requests that other sites make.
@@ -61,11 +70,14 @@ pub enum Filter {
 /// Those that requests meet before anybody is asked about them: preflights carry no credentials.
 pub(crate) const BEFORE: [Filter; 2] = [Filter::Fault, Filter::Cors];
 /// Those that say who may come in. Whoever is asked before may choose another route, so that they come after.
-pub(crate) const ACCESS: [Filter; 4] = [Filter::Acl, Filter::BasicAuth, Filter::ApiKeyAuth, Filter::LocalRateLimit];
+pub(crate) const ACCESS: [Filter; 5] =
+    [Filter::Acl, Filter::BasicAuth, Filter::ApiKeyAuth, Filter::Rbac, Filter::LocalRateLimit];
 /// Those that judge or change what requests look like.
-pub(crate) const CONTENT: [Filter; 10] = [
+pub(crate) const CONTENT: [Filter; 12] = [
     Filter::Transformation,
+    Filter::Metadata,
     Filter::HeaderMutation,
+    Filter::SecretHeaders,
     Filter::Buffer,
     Filter::Csrf,
     Filter::Decompressor(Library::Gzip),
@@ -95,10 +107,16 @@ pub enum Setting {
     BasicAuth(BasicAuth),
     /// See [`Filter::ApiKeyAuth`].
     ApiKeyAuth(ApiKeyAuth),
+    /// See [`Filter::Rbac`].
+    Rbac(Conditions),
     /// See [`Filter::LocalRateLimit`].
     LocalRateLimit(TokenBucket),
     /// See [`Filter::HeaderMutation`] and [`Filter::Transformation`].
     Headers(HeaderMutations),
+    /// See [`Filter::SecretHeaders`].
+    SecretHeaders(SecretHeaders),
+    /// See [`Filter::Metadata`].
+    Metadata(Metadata),
     /// See [`Filter::Buffer`].
     Buffer(Buffer),
     /// See [`Filter::Csrf`].
@@ -118,9 +136,12 @@ impl Filter {
             Filter::Cors => crate::encode::route::CORS_FILTER,
             Filter::BasicAuth => "envoy.filters.http.basic_auth",
             Filter::ApiKeyAuth => "envoy.filters.http.api_key_auth",
+            Filter::Rbac => "holdfast.dev/rbac",
             Filter::LocalRateLimit => super::local_rate_limit::FILTER,
             Filter::Transformation => "holdfast.dev/transformation",
+            Filter::Metadata => "envoy.filters.http.header_to_metadata",
             Filter::HeaderMutation => "envoy.filters.http.header_mutation",
+            Filter::SecretHeaders => holdfast_xds::SECRET_SETTINGS,
             Filter::Buffer => "envoy.filters.http.buffer",
             Filter::Csrf => "envoy.filters.http.csrf",
             Filter::Decompressor(Library::Gzip) => "envoy.filters.http.decompressor",
@@ -140,10 +161,15 @@ impl Filter {
             | Filter::Cors
             | Filter::BasicAuth
             | Filter::ApiKeyAuth
+            | Filter::Rbac
             | Filter::LocalRateLimit
             | Filter::Csrf => true,
-            // They may take headers away that must not get through.
-            Filter::Transformation | Filter::HeaderMutation | Filter::Buffer => true,
+            // They may take headers away that must not get through, or put in what others judge by.
+            Filter::Transformation
+            | Filter::Metadata
+            | Filter::HeaderMutation
+            | Filter::SecretHeaders
+            | Filter::Buffer => true,
             Filter::Fault | Filter::Decompressor(_) | Filter::Compressor(_) => false,
         }
     }
@@ -152,12 +178,13 @@ impl Filter {
     pub(crate) fn in_chain(self) -> Any {
         match self {
             Filter::Fault => any(&FaultInjection::in_chain()),
-            Filter::Connection | Filter::Acl => any(&Rbac::default()),
+            Filter::Connection | Filter::Acl | Filter::Rbac => any(&Rbac::default()),
             Filter::Cors => any(&envoy_types::pb::envoy::extensions::filters::http::cors::v3::Cors::default()),
             Filter::BasicAuth => any(&BasicAuth::in_chain()),
             Filter::ApiKeyAuth => any(&ApiKeyAuth::in_chain()),
             Filter::LocalRateLimit => any(&LocalRateLimit::filter()),
-            Filter::Transformation | Filter::HeaderMutation => any(&HeaderMutation::default()),
+            Filter::Transformation | Filter::HeaderMutation | Filter::SecretHeaders => any(&HeaderMutation::default()),
+            Filter::Metadata => any(&Metadata::default().encode()),
             Filter::Buffer => any(&Buffer::in_chain()),
             Filter::Csrf => any(&Csrf::in_chain()),
             Filter::Decompressor(library) => any(&compression::decompressor(library)),
@@ -178,8 +205,11 @@ impl Setting {
             Setting::Cors(cors) => any(&cors.encode()),
             Setting::BasicAuth(auth) => any(&auth.encode()),
             Setting::ApiKeyAuth(auth) => any(&auth.encode()),
+            Setting::Rbac(conditions) => any(&conditions.encode()),
             Setting::LocalRateLimit(bucket) => any(&bucket.encode()),
             Setting::Headers(mutations) => any(&mutations.encode()),
+            Setting::SecretHeaders(headers) => any(&headers.encode()),
+            Setting::Metadata(metadata) => any(&metadata.encode()),
             Setting::Buffer(buffer) => any(&buffer.encode()),
             Setting::Csrf(csrf) => any(&csrf.encode()),
         }

@@ -21,9 +21,12 @@ use holdfast_graph::ObjectKey;
 use holdfast_xds::Version;
 use prost::{Message, Name};
 
+use super::asking::Again;
 use super::remote::Remote;
 use crate::encode;
 
+/// The key of metadata under which the claims of a token are found.
+const CLAIMS: &str = "payload";
 /// Makers of tokens of one filter.
 pub const PROVIDERS_MAX: usize = 64;
 /// Bytes of keys that are written down.
@@ -83,9 +86,21 @@ pub enum Keys {
         timeout: Duration,
         /// How long they are kept; as usual where unset.
         kept: Option<Duration>,
+        /// When they are fetched.
+        fetching: Fetching,
     },
     /// They are written down, as JSON.
     Written(Arc<str>),
+}
+
+/// When keys are fetched: by the first request that needs them, and once, where nothing is said.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Fetching {
+    /// Before the first request. Does the listener open before they are there, and how long is it until a fetch that
+    /// failed is tried again?
+    pub ahead: Option<(bool, Option<Duration>)>,
+    /// When a fetch is tried again.
+    pub again: Option<Again>,
 }
 
 /// Tokens of one of these makers.
@@ -177,12 +192,20 @@ impl Provider {
             from_params: texts(&self.parameters),
             from_cookies: texts(&self.cookies),
             claim_to_headers: self.claims.iter().map(claim).collect(),
+            // For conditions, as in kgateway.
+            payload_in_metadata: CLAIMS.into(),
             jwks_source_specifier: Some(match &self.keys {
-                Keys::Remote { uri, remote, timeout, kept } => JwksSourceSpecifier::RemoteJwks(envoy::RemoteJwks {
-                    http_uri: Some(remote.http(uri.to_string(), *timeout)),
-                    cache_duration: kept.map(encode::duration),
-                    ..Default::default()
-                }),
+                Keys::Remote { uri, remote, timeout, kept, fetching } => {
+                    JwksSourceSpecifier::RemoteJwks(envoy::RemoteJwks {
+                        http_uri: Some(remote.http(uri.to_string(), *timeout)),
+                        cache_duration: kept.map(encode::duration),
+                        async_fetch: fetching.ahead.map(|(fast_listener, pause)| envoy::JwksAsyncFetch {
+                            fast_listener,
+                            failed_refetch_duration: pause.map(encode::duration),
+                        }),
+                        retry_policy: fetching.again.map(|again| again.encode("")),
+                    })
+                }
                 Keys::Written(keys) => JwksSourceSpecifier::LocalJwks(DataSource {
                     specifier: Some(Specifier::InlineString(keys.to_string())),
                     ..Default::default()
@@ -230,6 +253,8 @@ pub fn check_keys(text: &[u8]) -> Result<Arc<str>, String> {
     let not_jwks = || "it is no JSON Web Key Set".to_owned();
     let text = std::str::from_utf8(text).map_err(|_| not_jwks())?;
     let document: serde_json::Value = serde_json::from_str(text).map_err(|_| not_jwks())?;
+    // One key alone is a set of one.
+    let document = if document.get("kty").is_some() { serde_json::json!({ "keys": [document] }) } else { document };
     let keys = document.get("keys").and_then(serde_json::Value::as_array).ok_or_else(not_jwks)?;
     if keys.is_empty() {
         return Err("it has no keys".into());
@@ -251,7 +276,9 @@ pub fn check_keys(text: &[u8]) -> Result<Arc<str>, String> {
             return Err(format!("keys[{index}] lacks parts of a public key"));
         }
     }
-    Ok(text.into())
+    // As it is written, but for one that is a set only now.
+    let is_set = text.parse::<serde_json::Value>().is_ok_and(|written| written == document);
+    Ok(if is_set { text.into() } else { document.to_string().into() })
 }
 
 #[cfg(test)]

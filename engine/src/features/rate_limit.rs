@@ -17,6 +17,7 @@ use envoy_types::pb::google::protobuf::BoolValue;
 use holdfast_graph::ObjectKey;
 
 use super::Flaw;
+use super::asking::Asking;
 use super::remote::Remote;
 use crate::check;
 use crate::encode;
@@ -36,6 +37,8 @@ pub struct RateLimitService {
     pub owners: Vec<ObjectKey>,
     /// Whom it asks.
     pub remote: Remote,
+    /// By which name, and how often.
+    pub asking: Asking,
     /// Whose limits are meant: several may share a service.
     pub domain: Arc<str>,
     /// How long an answer may take.
@@ -107,7 +110,7 @@ impl RateLimitService {
             rate_limited_as_resource_exhausted: self.resource_exhausted,
             enable_x_ratelimit_headers: headers.into(),
             rate_limit_service: Some(RateLimitServiceConfig {
-                grpc_service: Some(self.remote.grpc(Some(self.timeout))),
+                grpc_service: Some(self.asking.grpc(&self.remote, Some(self.timeout))),
                 transport_api_version: ApiVersion::V3.into(),
             }),
             ..Default::default()

@@ -118,7 +118,7 @@ impl Remote {
             Remote::Group(group) => group.upstream.tls.as_ref(),
             Remote::Host(host) => host.tls.as_ref(),
         };
-        let secret = tls.and_then(|tls| tls.validation.as_ref()).map(|validation| &validation.secret);
+        let secret = tls.into_iter().flat_map(UpstreamTls::origins);
         let owner = if let Remote::Group(group) = self { Some(&group.owner) } else { None };
         let services = self.services().into_iter().map(|service| &service.key);
         services.chain(secret).chain(owner).collect()
@@ -127,7 +127,7 @@ impl Remote {
     /// Is it the same one, whatever is said of it?
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
-            (Remote::Backend(one), Remote::Backend(other)) => one.service.key == other.service.key,
+            (Remote::Backend(one), Remote::Backend(other)) => one.place.key() == other.place.key(),
             (Remote::Group(one), Remote::Group(other)) => one.owner == other.owner,
             (Remote::Host(one), Remote::Host(other)) => (&one.host, one.port) == (&other.host, other.port),
             _ => false,
@@ -137,7 +137,7 @@ impl Remote {
     /// The ports of Services whose endpoints it needs.
     pub fn services(&self) -> Vec<&ServicePort> {
         match self {
-            Remote::Backend(backend) => vec![&backend.service],
+            Remote::Backend(backend) => backend.service().into_iter().collect(),
             Remote::Group(group) => group.services.iter().map(|(service, _)| service).collect(),
             Remote::Host(_) => Vec::new(),
         }

@@ -3,6 +3,9 @@
 use std::sync::Arc;
 
 use envoy_types::pb::envoy::config::route::v3::Tracing as Envoy;
+use envoy_types::pb::envoy::r#type::metadata::v3::metadata_key::{PathSegment, path_segment::Segment};
+use envoy_types::pb::envoy::r#type::metadata::v3::metadata_kind::{self, Kind};
+use envoy_types::pb::envoy::r#type::metadata::v3::{MetadataKey, MetadataKind};
 use envoy_types::pb::envoy::r#type::tracing::v3::CustomTag;
 use envoy_types::pb::envoy::r#type::tracing::v3::custom_tag::{self, Type};
 
@@ -10,6 +13,8 @@ use super::percent::Percent;
 
 /// Attributes of one policy; the CRD allows as many.
 pub const ATTRIBUTES_MAX: usize = 16;
+/// Steps of the way to a value in metadata.
+pub const PATH_STEPS_MAX: usize = 16;
 
 /// What is recorded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,6 +38,67 @@ pub enum Attribute {
     Header(Arc<str>, Arc<str>),
     /// A variable of Envoy's environment, and what is recorded otherwise.
     Environment(Arc<str>, Arc<str>),
+    /// Metadata.
+    Metadata(MetadataValue),
+}
+
+/// Metadata that is recorded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MetadataValue {
+    /// Whose it is.
+    pub of: MetadataOf,
+    /// The namespace, and then the way to the value; at least one step.
+    pub namespace: Arc<str>,
+    /// See `namespace`.
+    pub path: Vec<Arc<str>>,
+    /// What is recorded otherwise.
+    pub otherwise: Arc<str>,
+}
+
+/// Whose metadata.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetadataOf {
+    /// The request's.
+    Request,
+    /// The route's.
+    Route,
+    /// The cluster's.
+    Cluster,
+    /// The endpoint's.
+    Host,
+}
+
+impl MetadataOf {
+    /// By its name in the CRD.
+    pub fn read(name: &str) -> Option<Self> {
+        match name {
+            "Request" => Some(Self::Request),
+            "Route" => Some(Self::Route),
+            "Cluster" => Some(Self::Cluster),
+            "Host" => Some(Self::Host),
+            _ => None,
+        }
+    }
+}
+
+impl MetadataValue {
+    fn encode(&self) -> custom_tag::Metadata {
+        let kind = match self.of {
+            MetadataOf::Request => Kind::Request(metadata_kind::Request {}),
+            MetadataOf::Route => Kind::Route(metadata_kind::Route {}),
+            MetadataOf::Cluster => Kind::Cluster(metadata_kind::Cluster {}),
+            MetadataOf::Host => Kind::Host(metadata_kind::Host {}),
+        };
+        let step = |step: &Arc<str>| PathSegment { segment: Some(Segment::Key(step.to_string())) };
+        custom_tag::Metadata {
+            kind: Some(MetadataKind { kind: Some(kind) }),
+            metadata_key: Some(MetadataKey {
+                key: self.namespace.to_string(),
+                path: self.path.iter().map(step).collect(),
+            }),
+            default_value: self.otherwise.to_string(),
+        }
+    }
 }
 
 impl Tracing {
@@ -53,6 +119,7 @@ impl Tracing {
                     name: name.to_string(),
                     default_value: default_value.to_string(),
                 }),
+                Attribute::Metadata(value) => Type::Metadata(value.encode()),
                 Attribute::Environment(name, default_value) => Type::Environment(custom_tag::Environment {
                     name: name.to_string(),
                     default_value: default_value.to_string(),

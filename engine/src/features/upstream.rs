@@ -3,6 +3,12 @@
 //! Two uses of one Service that differ in any of this are two clusters; the label that tells them apart is made of all
 //! of it.
 
+mod balance;
+mod configured;
+mod health;
+mod http;
+mod tls;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,23 +17,22 @@ use envoy_types::pb::envoy::config::cluster::v3::cluster::{
     LbConfig, LbPolicy, LeastRequestLbConfig, RoundRobinLbConfig, SlowStartConfig,
 };
 use envoy_types::pb::envoy::config::core::v3::HealthCheck as EnvoyHealthCheck;
+use envoy_types::pb::envoy::config::core::v3::RuntimeDouble;
 use envoy_types::pb::envoy::config::core::v3::health_check::{HealthChecker, HttpHealthCheck, TcpHealthCheck};
-use envoy_types::pb::envoy::config::core::v3::transport_socket::ConfigType as SocketConfig;
-use envoy_types::pb::envoy::config::core::v3::{DataSource, RuntimeDouble, TransportSocket, data_source::Specifier};
-use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::common_tls_context::ValidationContextType;
-use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::subject_alt_name_matcher::SanType;
-use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::{
-    CertificateValidationContext, CommonTlsContext, SubjectAltNameMatcher, TlsParameters, UpstreamTlsContext,
-    tls_parameters::TlsProtocol,
-};
-use envoy_types::pb::envoy::r#type::matcher::v3::{StringMatcher, string_matcher::MatchPattern};
 use envoy_types::pb::envoy::r#type::v3::{Int64Range, Percent};
 use envoy_types::pb::google::protobuf::UInt32Value;
 use holdfast_graph::ObjectKey;
 use holdfast_xds::Version;
 use prost::Message;
 
-use crate::encode::{any, duration};
+use crate::encode::duration;
+use crate::model::Protocol;
+
+pub use balance::{Choice, Cookie, HashedBy, HashedPart, LoadBalancer};
+pub use configured::{Configured, Keepalive, Lookups, ProxyProtocol};
+pub use health::{Breakers, Checked, Outliers, Question};
+pub use http::{CommonHttp, Http1, Http2, Pings};
+pub use tls::{AltName, Parameters, Trust, UpstreamTls, Validation};
 
 /// Everything about a back end that is not said by its Service and protocol.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -42,6 +47,8 @@ pub struct Upstream {
     pub tls: Option<UpstreamTls>,
     /// How long a connection may be idle.
     pub idle: Option<Duration>,
+    /// What policies say beside it, and before it.
+    pub configured: Option<Box<Configured>>,
 }
 
 /// An [`Upstream`] that is not the default, with what tells its cluster from others of the Service.
@@ -103,28 +110,6 @@ pub struct Asked {
     pub expected: Vec<(u16, u16)>,
 }
 
-/// TLS towards a back end.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct UpstreamTls {
-    /// The name that is asked for; none where empty.
-    pub sni: Arc<str>,
-    /// Is HTTP/2 agreed on?
-    pub h2: bool,
-    /// What the certificate must be; any will do where unset.
-    pub validation: Option<Validation>,
-}
-
-/// What a back end's certificate must be.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Validation {
-    /// Where the authorities come from.
-    pub secret: ObjectKey,
-    /// The authorities, as PEM.
-    pub authorities: Arc<[u8]>,
-    /// The names of which one must be in it.
-    pub names: Vec<Arc<str>>,
-}
-
 impl Upstream {
     /// Nothing where all is as usual.
     pub fn tuned(self) -> Option<Arc<Tuned>> {
@@ -135,8 +120,34 @@ impl Upstream {
         self.apply(&mut cluster);
         let mut bytes = cluster.encode_to_vec();
         bytes.extend(self.idle.unwrap_or_default().as_nanos().to_be_bytes());
+        if let Some(configured) = &self.configured {
+            for options in [Protocol::Http1, Protocol::H2c].map(|protocol| self.protocol_options(protocol)) {
+                bytes.extend(options.map(|options| options.value).unwrap_or_default());
+            }
+            // What comes of other policies is another cluster, also where it is the same.
+            configured.origins.iter().for_each(|key| bytes.extend(key.to_string().bytes().chain([0])));
+            // A matter of the cluster's place, or of its kind.
+            bytes.extend(format!("{:?}", configured.lookups).bytes());
+        }
         let label: String = Version::of(&bytes).to_string().chars().take(16).collect();
         Some(Arc::new(Tuned { upstream: self, label: label.into() }))
+    }
+
+    /// The same for HTTP/2, where it depends on that.
+    pub fn over_h2(mut self) -> Self {
+        if let Some(tls) = &mut self.tls {
+            tls.h2 = true;
+        }
+        if let Some(health) = self.configured.as_mut().and_then(|configured| configured.health.as_mut()) {
+            health.h2 = true;
+        }
+        self
+    }
+
+    /// The objects that it comes from.
+    pub fn origins(&self) -> impl Iterator<Item = &ObjectKey> {
+        let policies = self.configured.iter().flat_map(|configured| &configured.origins);
+        policies.chain(self.tls.iter().flat_map(UpstreamTls::origins))
     }
 
     /// Writes it into a cluster; idle connections are a matter of the protocol.
@@ -159,6 +170,9 @@ impl Upstream {
         cluster.lb_config = config;
         cluster.health_checks = self.health.iter().map(HealthCheck::encode).collect();
         cluster.transport_socket = self.tls.as_ref().map(UpstreamTls::encode);
+        if let Some(configured) = &self.configured {
+            configured.apply(cluster);
+        }
     }
 }
 
@@ -212,47 +226,6 @@ impl Asked {
     }
 }
 
-impl UpstreamTls {
-    fn encode(&self) -> TransportSocket {
-        let validation = self.validation.as_ref().map(|validation| {
-            let name = |name: &Arc<str>| SubjectAltNameMatcher {
-                san_type: SanType::Dns.into(),
-                matcher: Some(StringMatcher {
-                    match_pattern: Some(MatchPattern::Exact(name.to_string())),
-                    ..Default::default()
-                }),
-                ..Default::default()
-            };
-            ValidationContextType::ValidationContext(CertificateValidationContext {
-                trusted_ca: Some(DataSource {
-                    specifier: Some(Specifier::InlineBytes(validation.authorities.to_vec())),
-                    ..Default::default()
-                }),
-                match_typed_subject_alt_names: validation.names.iter().map(name).collect(),
-                ..Default::default()
-            })
-        });
-        let context = UpstreamTlsContext {
-            common_tls_context: Some(CommonTlsContext {
-                tls_params: Some(TlsParameters {
-                    tls_minimum_protocol_version: TlsProtocol::TlSv12.into(),
-                    tls_maximum_protocol_version: TlsProtocol::TlSv13.into(),
-                    ..Default::default()
-                }),
-                alpn_protocols: if self.h2 { vec!["h2".into()] } else { vec![] },
-                validation_context_type: validation,
-                ..Default::default()
-            }),
-            sni: self.sni.to_string(),
-            ..Default::default()
-        };
-        TransportSocket {
-            name: "envoy.transport_sockets.tls".into(),
-            config_type: Some(SocketConfig::TypedConfig(any(&context))),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::HashMap;
@@ -263,9 +236,11 @@ mod tests {
     fn whatever_differs_gives_another_label() {
         let tls = |names: &[&str], namespace: &str| {
             let validation = Validation {
-                secret: ObjectKey::new("", "Secret", namespace, "ca"),
-                authorities: namespace.as_bytes().into(),
-                names: names.iter().map(|name| Arc::from(*name)).collect(),
+                trust: Trust::Bundle {
+                    from: vec![ObjectKey::new("", "Secret", namespace, "ca")],
+                    authorities: namespace.as_bytes().into(),
+                },
+                names: names.iter().map(|name| AltName::Dns(Arc::from(*name))).collect(),
             };
             UpstreamTls { validation: Some(validation), ..UpstreamTls::default() }
         };

@@ -8,9 +8,9 @@ use holdfast_graph::ObjectKey;
 
 use super::action::ActionSettings;
 use super::settings::{ACL, Field, Piece, Settings};
-use crate::features::chain::Guards;
 use crate::features::connection::Part;
 use crate::features::filters::{Filter, Filters, Setting};
+use crate::features::guards::{Guards, Kind};
 use crate::features::rewrite::PathRewrite;
 
 /// Policies merged.
@@ -67,10 +67,13 @@ impl Merged {
         let mut guards = Guards::default();
         for piece in self.pieces.values() {
             match piece {
-                Piece::ExtAuth(auth) => guards.ext_auth.clone_from(auth),
-                Piece::Jwt(jwt) => guards.jwt.clone_from(jwt),
+                Piece::ExtAuth(Some(auth)) => guards.ext_auth = Some(auth.clone()),
+                Piece::ExtAuth(None) => drop(guards.off.insert(Kind::ExtAuth)),
+                Piece::Jwt(Some(jwt)) => guards.jwt = Some(jwt.clone()),
+                Piece::Jwt(None) => drop(guards.off.insert(Kind::Jwt)),
                 Piece::GlobalLimit(limit) => guards.rate_limit = Some(limit.clone()),
-                Piece::ExtProc(shown) => guards.ext_proc.clone_from(shown),
+                Piece::ExtProc(Some(shown)) => guards.ext_proc = Some(shown.clone()),
+                Piece::ExtProc(None) => drop(guards.off.insert(Kind::ExtProc)),
                 Piece::OAuth2(login) => guards.oauth2 = Some(login.clone()),
                 _ => {}
             }

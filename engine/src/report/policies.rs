@@ -11,7 +11,7 @@ use crate::status::{Condition, FALLBACK_CONDITION};
 use crate::translate::claims::ListenerId;
 use crate::translate::gateway::GatewayPlan;
 use crate::translate::listener::ListenerPlan;
-use crate::translate::policy::level::Level;
+use crate::translate::policy::level::{Level, LevelPlan};
 use crate::translate::policy::{PolicyPlan, Unenforceable};
 use crate::translate::table::TableName;
 
@@ -81,12 +81,12 @@ impl Engine {
         Some(json!({ "ancestors": ancestors.collect::<Vec<_>>() }))
     }
 
-    /// The Gateways at which a policy says something, and how much of it counts.
+    /// The Gateways and ListenerSets at which a policy says something, and how much of it counts.
     fn ancestors(&self, key: &ObjectKey) -> BTreeMap<ObjectKey, Standing> {
         let (routes, gateways) = self.translator.governed_by(key);
         let mut ancestors: BTreeMap<ObjectKey, Standing> = BTreeMap::new();
-        let mut note = |gateway: &ObjectKey, standing: Standing| {
-            let worst = ancestors.entry(gateway.clone()).or_insert(standing);
+        let mut note = |ancestor: &ObjectKey, standing: Standing| {
+            let worst = ancestors.entry(ancestor.clone()).or_insert(standing);
             *worst = (*worst).max(standing);
         };
         let Some(plan) = self.translator.policy(key) else { return ancestors };
@@ -98,18 +98,38 @@ impl Engine {
             let of_rules = route.merged.values().filter(|(keys, _)| keys.contains(key));
             let origins: Vec<_> = of_rules.map(|(_, origins)| origins).collect();
             let standing = in_all(&origins);
-            route.parents.iter().for_each(|parent| note(&parent.gateway, standing));
+            route.parents.iter().for_each(|parent| note(parent.set.as_ref().unwrap_or(&parent.gateway), standing));
         }
         for gateway in gateways {
             let Some(levels) = self.translator.levels(&gateway) else { continue };
-            let all = levels.tables.values().chain(levels.listeners.values());
-            let origins: Vec<_> =
-                all.filter(|level| level.keys.contains(key)).map(|level| &level.merged.origins).collect();
-            if !origins.is_empty() {
-                note(&gateway, in_all(&origins));
+            for owner in levels.owners.get(key).into_iter().flatten() {
+                let origins = self.said_at(&gateway, owner, levels, key);
+                if !origins.is_empty() {
+                    note(owner, in_all(&origins));
+                }
             }
         }
         ancestors
+    }
+
+    /// Who said what where a policy takes part that is attached to a Gateway, or to a ListenerSet that joined it.
+    fn said_at<'l>(
+        &self,
+        gateway: &ObjectKey,
+        owner: &ObjectKey,
+        levels: &'l LevelPlan,
+        policy: &ObjectKey,
+    ) -> Vec<&'l crate::policies::merge::Origins> {
+        let listeners = self.translator.gateway(gateway).into_iter().flat_map(|plan| &plan.listeners);
+        let mut seen = BTreeSet::new();
+        let mut origins = Vec::new();
+        for listener in listeners.filter(|listener| owner == gateway || listener.owner(gateway) == owner) {
+            let table = levels.tables.get(&listener.table()).filter(|_| seen.insert(listener.table()));
+            let own = levels.listeners.get(&listener.name);
+            let all = table.into_iter().chain(own).filter(|level| level.keys.contains(policy));
+            origins.extend(all.map(|level| &level.merged.origins));
+        }
+        origins
     }
 
     /// What policies closed as a whole, in order.
@@ -120,7 +140,7 @@ impl Engine {
                 let Some((scope, policy, why)) = self.closed_at(gateway, listener) else { continue };
                 views.push(ReplacementView {
                     gateway: gateway.namespaced_name(),
-                    object: gateway.clone(),
+                    object: listener.owner(gateway).clone(),
                     section: listener.field.strip_prefix("spec.").unwrap_or(&listener.field).to_owned(),
                     scope,
                     cause: why.class,
@@ -154,15 +174,21 @@ impl Engine {
         Some(Condition::new("Accepted", false, "ListenerReplaced", told(&policy, &why)))
     }
 
-    /// `Accepted` of a Gateway all of whose listeners policies closed.
-    pub(super) fn gateway_closed(&self, gateway: &ObjectKey, plan: &GatewayPlan) -> Option<Condition> {
-        let closed: Vec<_> = plan.listeners.iter().filter_map(|listener| self.closed_at(gateway, listener)).collect();
-        if closed.is_empty() || closed.len() < plan.listeners.len() {
+    /// `Accepted` of a Gateway, or of a ListenerSet that joined it, all of whose listeners policies closed.
+    pub(super) fn all_closed(
+        &self,
+        gateway: &ObjectKey,
+        plan: &GatewayPlan,
+        set: Option<&ObjectKey>,
+    ) -> Option<Condition> {
+        let closed: Vec<_> = plan.of(set).filter_map(|listener| self.closed_at(gateway, listener)).collect();
+        if closed.is_empty() || closed.len() < plan.of(set).count() {
             return None;
         }
         let told: BTreeSet<String> = closed.iter().map(|(_, policy, why)| told(policy, why)).collect();
         let message = told.into_iter().collect::<Vec<_>>().join("; ");
-        Some(Condition::new("Accepted", false, "GatewayReplaced", message))
+        let reason = if set.is_some() { "ListenersNotValid" } else { "GatewayReplaced" };
+        Some(Condition::new("Accepted", false, reason, message))
     }
 
     /// That listeners of a route are closed.
@@ -174,7 +200,9 @@ impl Engine {
                 let plan = plans.get(&id.gateway)?;
                 let listener = plan.listeners.iter().find(|listener| listener.name == id.name)?;
                 let (_, policy, why) = self.closed_at(&id.gateway, listener)?;
-                Some(format!("listener {} of Gateway {} is closed: {}", id.name, plan.name, told(&policy, &why)))
+                let owner = listener.owner(&id.gateway);
+                let (kind, name) = (&owner.kind, owner.namespaced_name());
+                Some(format!("listener {} of {kind} {name} is closed: {}", listener.section(), told(&policy, &why)))
             })
             .collect();
         (!closed.is_empty()).then(|| closed.into_iter().collect::<Vec<_>>().join("; "))
@@ -208,7 +236,7 @@ impl Engine {
                 (key.to_string(), tables.chain(hosts).collect::<Value>())
             })
             .collect();
-        json!({ "routes": routes, "gateways": gateways })
+        json!({ "routes": routes, "gateways": gateways, "backEnds": self.back_end_origins() })
     }
 }
 
@@ -226,7 +254,7 @@ fn standing(key: &ObjectKey, plan: &PolicyPlan, origins: &crate::policies::merge
     }
 }
 
-fn reference(key: &ObjectKey, section: Option<&str>) -> Value {
+pub(super) fn reference(key: &ObjectKey, section: Option<&str>) -> Value {
     let mut value = json!({ "group": key.group, "kind": key.kind, "name": key.name, "namespace": key.namespace });
     if let (Some(section), Some(fields)) = (section, value.as_object_mut()) {
         fields.insert("sectionName".into(), json!(section));

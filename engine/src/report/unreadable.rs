@@ -7,6 +7,7 @@ use holdfast_graph::ObjectKey;
 use serde_json::{Value, json};
 
 use super::reference;
+use crate::apis::gateway::listener_set;
 use crate::engine::Engine;
 use crate::fallback::conditions::condition;
 use crate::fallback::view::FallbackReport;
@@ -17,8 +18,8 @@ use crate::status::{Condition, ObjectStatus};
 const REASON: &str = "Invalid";
 
 impl Engine {
-    /// Puts them in their places among the others. Of a Gateway or class that stays as it was read last the status is
-    /// there already, and says so.
+    /// Puts them in their places among the others. Of a Gateway, ListenerSet or class that stays as it was read last the
+    /// status is there already, and says so.
     pub(super) fn tell_of_unreadable(&self, report: &FallbackReport, statuses: &mut Vec<ObjectStatus>) {
         for (key, _, fault) in self.unreadable() {
             let message = message(fault);
@@ -53,7 +54,7 @@ impl Engine {
                     false => json!({ "parents": parents }),
                 })
             }
-            "Gateway" => Some(json!({ "conditions": [accepted], "listeners": [] })),
+            "Gateway" | listener_set::KIND => Some(json!({ "conditions": [accepted], "listeners": [] })),
             "HTTPProxy" => {
                 let valid = Condition::new("Valid", false, "ErrorPresent", message);
                 Some(json!({ "conditions": [valid], "currentStatus": "invalid", "description": message }))

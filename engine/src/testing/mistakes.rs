@@ -14,7 +14,7 @@ use envoy_types::pb::envoy::config::route::v3::route_action::ClusterSpecifier;
 use envoy_types::pb::envoy::config::route::v3::route_match::PathSpecifier;
 use envoy_types::pb::envoy::config::route::v3::{Route, VirtualHost, WeightedCluster};
 use envoy_types::pb::envoy::r#type::matcher::v3::{RegexMatchAndSubstitute, RegexMatcher};
-use envoy_types::pb::google::protobuf::Duration;
+use envoy_types::pb::google::protobuf::{Any, Duration};
 
 use crate::features::headers::HeaderEdits;
 
@@ -29,7 +29,7 @@ pub const PAIR: &str = "pair";
 pub const KEY: &str = "holdfast-testing-mistake: key";
 
 /// In the name of a Service: its cluster is refused where it is spoken to in HTTP/2. In the name of a listener with TLS:
-/// its filter chain is refused.
+/// its filter chain is refused. Anywhere in a filter that asks somebody: the filter is refused.
 pub const NAME: &str = "testing-mistake";
 
 /// How the bytes of a route end that is one of a pair.
@@ -77,6 +77,13 @@ pub(crate) fn spoilt_key(chain: &Bytes, key: &Bytes) -> Bytes {
 pub(crate) fn spoil_cluster(cluster: &mut Cluster) {
     if cluster.name.contains(NAME) && cluster.name.contains("/h2c") {
         cluster.lb_policy = LbPolicy::ClusterProvided.into();
+    }
+}
+
+/// Puts the mistake of a filter in that asks somebody: what is no message.
+pub(crate) fn spoil_filter(filter: &mut Any) {
+    if filter.value.windows(NAME.len()).any(|window| window == NAME.as_bytes()) {
+        filter.value = vec![u8::MAX];
     }
 }
 

@@ -40,7 +40,8 @@ impl Translator {
     /// Is it a policy on which something hangs that is served?
     pub(crate) fn is_guard(&self, key: &ObjectKey) -> bool {
         let readers = self.readers.get(&Input::Policy(key.clone()));
-        self.policies.contains_key(key) && readers.into_iter().flatten().any(|unit| *unit != Unit::Policy(key.clone()))
+        let governs = || readers.into_iter().flatten().any(|unit| *unit != Unit::Policy(key.clone()));
+        (self.policies.contains_key(key) && governs()) || self.guards_back_ends(key)
     }
 
     /// What policies say to a Gateway, where they say something.

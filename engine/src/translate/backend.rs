@@ -2,14 +2,17 @@
 
 use holdfast_graph::{ObjectKey, Role};
 
+use super::cluster_policy::{self, Target};
 use super::reader::Reader;
+use super::rule::NOT_ENFORCED;
 use crate::apis::Body;
+use crate::apis::kgateway::GROUP;
 use crate::apis::scheme;
 use crate::check;
 use crate::fault::{Class, Fault};
-use crate::model::{Backend, Protocol, ServicePort};
+use crate::model::{Backend, Place, Protocol, ServicePort};
 
-/// Values of `appProtocol` that ask for TLS, in which back ends are not spoken to.
+/// Values of `appProtocol` that ask for TLS: without a policy nobody says whom to trust.
 const TLS_PROTOCOLS: [&str; 2] = ["https", "kubernetes.io/wss"];
 
 /// A reference to a back end as a route writes it.
@@ -29,27 +32,12 @@ pub(super) struct Referrer<'a> {
     pub(super) role: Role,
 }
 
-/// Is there a policy for the back end that cannot be enforced? Then nobody gets there.
-fn unenforceable(
-    service: &ObjectKey,
-    labels: &std::collections::BTreeMap<String, String>,
-    route: &ObjectKey,
-    section: &str,
-    reader: &mut Reader<'_>,
-) -> Option<String> {
-    let policies = reader.attached(service, labels);
-    let (policy, _) = policies.into_iter().find(|(key, _)| &*key.kind == "BackendConfigPolicy")?;
-    reader.edge(route, section, &policy, Role::Requires);
-    let Body::BackendConfigPolicy(written) = &reader.object(&policy)?.body else { return None };
-    let says_nothing =
-        written.unread.is_empty() && written.spec.as_ref().is_some_and(|spec| spec.set().next().is_none());
-    (!says_nothing).then(|| {
-        format!(
-            "BackendConfigPolicy {} for Service {} cannot be enforced",
-            policy.namespaced_name(),
-            service.namespaced_name()
-        )
-    })
+/// A back end that is not used.
+pub(super) struct Refused {
+    /// What is told of it.
+    pub(super) fault: Fault,
+    /// The policy that closes it, where it is one.
+    pub(super) policy: Option<ObjectKey>,
 }
 
 /// Finds a back end. A fault of class `Referential` means a back end that is not there: requests get 500.
@@ -59,13 +47,13 @@ pub(super) fn resolve(
     referrer: &Referrer<'_>,
     reference: &Reference<'_>,
     reader: &mut Reader<'_>,
-) -> Result<Backend, Box<Fault>> {
+) -> Result<Backend, Box<Refused>> {
     let route = referrer.route;
-    let fault = |below: &str, reason: &'static str, message: String| {
-        let field = format!("{}{below}", referrer.field);
-        Err(Box::new(Fault::new(route, Class::Referential, field, reason, message)))
-    };
+    let fault = |below: &str, reason: &'static str, message: String| Err(refused(referrer, below, reason, message));
     let (group, kind) = (reference.group.unwrap_or(""), reference.kind.unwrap_or("Service"));
+    if (group, kind) == (GROUP, "Backend") {
+        return named_hosts(referrer, reference, reader);
+    }
     if !group.is_empty() || kind != "Service" {
         let group = if group.is_empty() { "core" } else { group };
         return fault(".kind", "InvalidKind", format!("back ends of kind {group}/{kind} are not served; Services are"));
@@ -88,9 +76,6 @@ pub(super) fn resolve(
     let Body::Service(service) = &object.body else {
         return fault(".name", "BackendNotFound", format!("{key} is no Service"));
     };
-    if let Some(message) = unenforceable(&key, &object.metadata.labels, route, referrer.section, reader) {
-        return fault("", "PolicyNotEnforced", message);
-    }
     if service.external_name {
         let message = format!("Service {} is of type ExternalName, which is not served", key.namespaced_name());
         return fault(".name", "UnsupportedValue", message);
@@ -110,15 +95,76 @@ pub(super) fn resolve(
         let message = format!("port {number} of Service {} is {}, not TCP", key.namespaced_name(), port.protocol);
         return fault(".port", "UnsupportedProtocol", message);
     }
-    if TLS_PROTOCOLS.contains(&&*port.app_protocol) {
+    let h2c = &*route.kind == "GRPCRoute" || matches!(&*port.app_protocol, "kubernetes.io/h2c" | "grpc");
+    let protocol = if h2c { Protocol::H2c } else { Protocol::Http1 };
+    let target = Target { key: &key, labels: &object.metadata.labels, port: Some(&*port.name) };
+    let upstream = match cluster_policy::of(&target, protocol, referrer, reader) {
+        Ok(upstream) => upstream,
+        Err((policy, message)) => return Err(closed(referrer, policy, message)),
+    };
+    if TLS_PROTOCOLS.contains(&&*port.app_protocol) && upstream.tls.is_none() {
         let message = format!(
-            "port {number} of Service {} has appProtocol {:?}: back ends behind TLS are not served",
+            "port {number} of Service {} has appProtocol {:?}, and no policy says whom to trust behind it: attach a \
+             BackendTLSPolicy",
             key.namespaced_name(),
             port.app_protocol
         );
         return fault(".port", "UnsupportedProtocol", message);
     }
-    let h2c = &*route.kind == "GRPCRoute" || matches!(&*port.app_protocol, "kubernetes.io/h2c" | "grpc");
-    let protocol = if h2c { Protocol::H2c } else { Protocol::Http1 };
-    Ok(Backend { service: ServicePort { key, port: number, health: None }, protocol, tuned: None })
+    let place = Place::Service(ServicePort { key, port: number, health: None });
+    Ok(Backend { place, protocol, tuned: upstream.tuned() })
+}
+
+/// Finds the hosts that a Backend names.
+fn named_hosts(
+    referrer: &Referrer<'_>,
+    reference: &Reference<'_>,
+    reader: &mut Reader<'_>,
+) -> Result<Backend, Box<Refused>> {
+    let route = referrer.route;
+    let fault = |below: &str, reason: &'static str, message: String| Err(refused(referrer, below, reason, message));
+    let namespace = reference.namespace.unwrap_or(&route.namespace);
+    let key = ObjectKey::new(GROUP, "Backend", namespace, reference.name);
+    reader.edge(route, referrer.section, &key, referrer.role);
+    if !reader.granted((&route.group, &route.kind, &route.namespace), &key) {
+        let message = format!(
+            "Backend {} is in another namespace, and no ReferenceGrant there allows {}s of {} to use it",
+            key.namespaced_name(),
+            route.kind,
+            route.namespace
+        );
+        return fault("", "RefNotPermitted", message);
+    }
+    let Some(object) = reader.object(&key) else {
+        return fault(".name", "BackendNotFound", format!("Backend {} does not exist", key.namespaced_name()));
+    };
+    let Body::Backend(backend) = &object.body else {
+        return fault(".name", "BackendNotFound", format!("{key} is no Backend"));
+    };
+    if reference.port.is_some() {
+        return fault(".port", "UnsupportedValue", "a Backend has its own ports: leave port out".into());
+    }
+    let (hosts, protocol) = match cluster_policy::hosts(&key, backend, reader.settings.allow_loopback_backends) {
+        Ok(found) => found,
+        Err(why) => {
+            let message = format!("Backend {} cannot be served: {why}", key.namespaced_name());
+            return fault(".name", "UnsupportedValue", message);
+        }
+    };
+    let protocol = if &*route.kind == "GRPCRoute" { Protocol::H2c } else { protocol };
+    let target = Target { key: &key, labels: &object.metadata.labels, port: None };
+    match cluster_policy::of(&target, protocol, referrer, reader) {
+        Ok(upstream) => Ok(Backend { place: Place::Hosts(hosts), protocol, tuned: upstream.tuned() }),
+        Err((policy, message)) => Err(closed(referrer, policy, message)),
+    }
+}
+
+fn refused(referrer: &Referrer<'_>, below: &str, reason: &'static str, message: String) -> Box<Refused> {
+    let field = format!("{}{below}", referrer.field);
+    let fault = Fault::new(referrer.route, Class::Referential, field, reason, message);
+    Box::new(Refused { fault, policy: None })
+}
+
+fn closed(referrer: &Referrer<'_>, policy: ObjectKey, message: String) -> Box<Refused> {
+    Box::new(Refused { policy: Some(policy), ..*refused(referrer, "", NOT_ENFORCED, message) })
 }

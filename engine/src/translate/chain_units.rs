@@ -18,9 +18,9 @@ pub(crate) const HOST_UNIT: &str = "virtualhost";
 impl Translator {
     /// The unit whose filter chain a listener's is. The port without TLS of HTTPProxies is nobody's.
     fn unit_of(&self, gateway: &ObjectKey, listener: &ListenerPlan) -> Option<Node> {
-        // What is written in the Gateway has a place there.
+        // What is written in a Gateway or ListenerSet has a place there.
         if !listener.field.is_empty() {
-            return Some(Node::section(gateway.clone(), format!("listeners[{}]", listener.name)));
+            return Some(listener.unit(gateway));
         }
         let host = listener.hostname.as_ref().filter(|_| listener.https)?;
         let roots = self.hosts.iter().filter(|(_, claim)| claim.tls.is_some());

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use holdfast_graph::{Edge, ObjectKey, Role};
 
-use super::gateway::{self, GatewayPlan, Owner};
+use super::gateway::GatewayPlan;
 use super::guard;
 use super::listener::{ListenerPlan, Namespaces, Standing, selects};
+use super::parents::{self, Missing};
 use super::reader::Reader;
 use super::table::{Host, TableName};
 use crate::apis::Body;
-use crate::apis::gateway::GROUP;
 use crate::apis::gateway::references::ParentRef;
 use crate::apis::scheme;
 use crate::check;
@@ -64,6 +64,8 @@ pub(crate) struct Parent {
     pub(crate) index: usize,
     /// The Gateway, one of ours.
     pub(crate) gateway: ObjectKey,
+    /// The ListenerSet of that Gateway whose listeners are meant; the Gateway's own where unset.
+    pub(crate) set: Option<ObjectKey>,
     /// `Accepted`.
     pub(crate) accepted: Condition,
     /// Where the route stands; empty where it was not accepted.
@@ -114,34 +116,19 @@ pub(super) fn claims(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'
     }
     for (index, reference) in parents.iter().enumerate() {
         let field = at("spec.parentRefs", index);
-        if reference.group.as_deref().unwrap_or(GROUP) != GROUP
-            || reference.kind.as_deref().unwrap_or("Gateway") != "Gateway"
-        {
-            let message = format!("parents of kind {} are not served", reference.kind.as_deref().unwrap_or("Gateway"));
-            claims.faults.push(Fault::new(key, Class::Ignored, field, "NotServed", message));
-            continue;
-        }
-        let namespace = reference.namespace.as_deref().unwrap_or(&key.namespace);
-        let gateway = ObjectKey::new(GROUP, "Gateway", namespace, reference.name.clone());
-        reader.edge(key, "", &gateway, Role::Attaches);
-        let Some(plan) = reader.plan(&gateway) else {
-            let written = reader.object(&gateway).and_then(|object| match &object.body {
-                Body::Gateway(written) => Some(gateway::owner(written, settings, reader)),
-                _ => None,
-            });
-            let why = match written {
-                Some(Owner::Another | Owner::Us) => {
-                    claims.anothers = true;
-                    continue;
-                }
-                Some(Owner::Nobody) => "has a class that does not exist",
-                None => "does not exist",
-            };
-            let message = format!("Gateway {} {why}", gateway.namespaced_name());
-            claims.faults.push(Fault::new(key, Class::Referential, field, "NoMatchingParent", message));
-            continue;
+        let (gateway, set) = match parents::of(key, reference, settings, reader) {
+            Ok(place) => place,
+            Err(Missing::Anothers) => {
+                claims.anothers = true;
+                continue;
+            }
+            Err(Missing::Told(class, reason, message)) => {
+                claims.faults.push(Fault::new(key, class, field, reason, message));
+                continue;
+            }
         };
-        let outcome = attach(key, reference, &gateway, plan, hosts, settings, reader);
+        let Some(plan) = reader.plan(&gateway) else { continue };
+        let outcome = attach(key, reference, (&gateway, set.as_ref()), plan, hosts, settings, reader);
         let (accepted, attachments) = match outcome {
             Ok(attachments) => (Condition::new("Accepted", true, "Accepted", "the route is attached"), attachments),
             Err((reason, message)) => {
@@ -150,10 +137,12 @@ pub(super) fn claims(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'
             }
         };
         for attachment in &attachments {
-            let section = format!("listeners[{}]", attachment.listener.name);
-            reader.edge_to_section(key, &gateway, &section, Role::Attaches);
+            let listener = plan.listeners.iter().find(|listener| listener.name == attachment.listener.name);
+            if let Some(unit) = listener.map(|listener| listener.unit(&gateway)) {
+                reader.edge_to_section(key, &unit.key, &unit.section, Role::Attaches);
+            }
         }
-        claims.parents.push(Parent { reference: reference.clone(), index, gateway, accepted, attachments });
+        claims.parents.push(Parent { reference: reference.clone(), index, gateway, set, accepted, attachments });
     }
     hidden(key, hostnames, &mut claims, reader);
     claims.anothers &= claims.parents.is_empty() && claims.faults.iter().all(|fault| !is_about_parents(fault));
@@ -245,30 +234,34 @@ fn shared(own: &Host, hosts: Option<&[Host]>) -> Vec<Host> {
 fn attach(
     key: &ObjectKey,
     reference: &ParentRef,
-    gateway: &ObjectKey,
+    (gateway, set): (&ObjectKey, Option<&ObjectKey>),
     plan: &GatewayPlan,
     hosts: Hosts<'_>,
     settings: &Settings,
     reader: &mut Reader<'_>,
 ) -> Result<Vec<Attachment>, (&'static str, String)> {
+    let whose = match set {
+        Some(set) => format!("ListenerSet {}", set.namespaced_name()),
+        None => format!("Gateway {}", plan.name),
+    };
+    if set.is_some_and(|set| plan.sets.get(set).is_none_or(|set| !set.joins)) {
+        return Err(("NoMatchingParent", format!("{whose} does not take part in its Gateway: see its status")));
+    }
     let named: Vec<&ListenerPlan> = plan
-        .listeners
-        .iter()
-        .filter(|listener| reference.section_name.as_ref().is_none_or(|name| *name == listener.name))
+        .of(set)
+        .filter(|listener| reference.section_name.as_ref().is_none_or(|name| name == listener.section()))
         .filter(|listener| reference.port.is_none_or(|port| port == listener.declared_port))
         .collect();
     if named.is_empty() {
-        return Err(("NoMatchingParent", format!("Gateway {} has no listener with this name and port", plan.name)));
+        return Err(("NoMatchingParent", format!("{whose} has no listener with this name and port")));
     }
     let allowed: Vec<&ListenerPlan> = named
         .into_iter()
         .filter(|listener| listener.kinds.contains(&*key.kind) && lets_in(listener, gateway, key, settings, reader))
         .collect();
     if allowed.is_empty() {
-        let message = format!(
-            "no listener of Gateway {} lets in {} of namespace {}: see allowedRoutes",
-            plan.name, key.kind, key.namespace
-        );
+        let message =
+            format!("no listener of {whose} lets in {} of namespace {}: see allowedRoutes", key.kind, key.namespace);
         return Err(("NotAllowedByListeners", message));
     }
     let attachments: Vec<Attachment> =
@@ -288,12 +281,23 @@ pub(super) fn lets_in(
     settings: &Settings,
     reader: &mut Reader<'_>,
 ) -> bool {
-    match &listener.namespaces {
+    is_among(&listener.namespaces, &listener.owner(gateway).namespace, &route.namespace, settings, reader)
+}
+
+/// Is a namespace among those that are let in? `own` is that of who lets in.
+pub(super) fn is_among(
+    allowed: &Namespaces,
+    own: &str,
+    namespace: &str,
+    settings: &Settings,
+    reader: &mut Reader<'_>,
+) -> bool {
+    match allowed {
         Namespaces::All => true,
-        Namespaces::Same => gateway.namespace == route.namespace,
+        Namespaces::Same => own == namespace,
         Namespaces::None => false,
         Namespaces::Selected(selector) => {
-            let mut labels = match reader.object(&scheme::namespace_key(&route.namespace)) {
+            let mut labels = match reader.object(&scheme::namespace_key(namespace)) {
                 Some(namespace) => namespace.metadata.labels.clone(),
                 // In files nobody writes every namespace down. In a cluster every namespace is there, and one that is
                 // not known yet is not let in for labels that it may turn out to have.
@@ -301,7 +305,7 @@ pub(super) fn lets_in(
                 None => return false,
             };
             // The API server sets it on every namespace.
-            labels.entry(NAMESPACE_LABEL.to_owned()).or_insert_with(|| route.namespace.to_string());
+            labels.entry(NAMESPACE_LABEL.to_owned()).or_insert_with(|| namespace.to_owned());
             selects(selector, &labels)
         }
     }

@@ -1,28 +1,95 @@
-//! Listeners that claim the same: within a Gateway, and in standalone mode between Gateways of one host.
+//! Listeners that claim the same: within a Gateway or ListenerSet, of several such objects at one Gateway, and in
+//! standalone mode between Gateways of one host.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use holdfast_graph::ObjectKey;
 
 use super::gateway::{self, Owner};
 use super::listener::{ListenerPlan, Standing};
 use super::reader::Reader;
+use super::table::Host;
 use crate::apis::Body;
 use crate::fault::{Class, Fault};
 use crate::object::Object;
 use crate::settings::Settings;
 use crate::status::Condition;
 
-/// Judges the listeners of one Gateway: a port has one protocol, a host on a port one listener, a name one listener.
+/// Two listeners of one port speak different protocols.
+const PROTOCOL_CONFLICT: &str = "ProtocolConflict";
+/// Two listeners of one port have one host.
+const HOSTNAME_CONFLICT: &str = "HostnameConflict";
+/// Why a listener of a ListenerSet is not accepted that is in conflict.
+const CONFLICTED: &str = "Conflicted";
+
+/// What those who come first claim of a port.
+#[derive(Default)]
+struct Taken {
+    /// The protocols: is it TLS?
+    protocols: BTreeSet<bool>,
+    hosts: BTreeSet<Host>,
+}
+
+/// Judges all listeners of a Gateway: its own, then those of ListenerSets in the order of precedence. What an earlier
+/// object claims is not to be had for a later one; within an object nobody wins.
+pub(super) fn among(gateway: &ObjectKey, listeners: &mut [ListenerPlan], faults: &mut Vec<Fault>) {
+    let mut taken: BTreeMap<u16, Taken> = BTreeMap::new();
+    let same = |one: &ListenerPlan, other: &ListenerPlan| one.owner(gateway) == other.owner(gateway);
+    for own in listeners.chunk_by_mut(same) {
+        let Some(owner) = own.first().map(|listener| listener.owner(gateway).clone()) else { continue };
+        let lost = behind(&owner, own, &taken, faults);
+        within(&owner, own, faults);
+        for (_, listener) in own.iter().enumerate().filter(|(index, _)| !lost.contains(index)) {
+            let takes_part = listener.standing != Standing::Out;
+            // A port that is claimed for two protocols is nobody else's either.
+            if takes_part || listener.conflicted.reason == PROTOCOL_CONFLICT {
+                let port = taken.entry(listener.port).or_default();
+                port.protocols.insert(listener.https);
+                port.hosts.extend(takes_part.then(|| listener.host()));
+            }
+        }
+    }
+}
+
+/// Throws out those that claim what somebody before them has; says which. They are not told whose it is: the others may
+/// be other people's.
+fn behind(
+    owner: &ObjectKey,
+    listeners: &mut [ListenerPlan],
+    taken: &BTreeMap<u16, Taken>,
+    faults: &mut Vec<Fault>,
+) -> BTreeSet<usize> {
+    let mut lost = BTreeSet::new();
+    for (index, listener) in listeners.iter_mut().enumerate() {
+        let Some(port) = taken.get(&listener.port) else { continue };
+        let is_known = listener.accepted.reason != "UnsupportedProtocol";
+        let (reason, what) = if !is_known || port.protocols.iter().any(|https| *https != listener.https) {
+            (PROTOCOL_CONFLICT, "is claimed for another protocol".to_owned())
+        } else if listener.standing != Standing::Out && port.hosts.contains(&listener.host()) {
+            (HOSTNAME_CONFLICT, format!("is claimed for host {:?}", listener.host().domain()))
+        } else {
+            continue;
+        };
+        let message = format!("port {} {what} by a listener that comes first", listener.declared_port);
+        listener.conflicted = Condition::new("Conflicted", true, reason, &message);
+        listener.reject(Standing::Out, CONFLICTED, &message);
+        faults.push(Fault::new(owner, Class::Conflict, &listener.field, reason, message));
+        lost.insert(index);
+    }
+    lost
+}
+
+/// Judges the listeners of one Gateway or ListenerSet: a port has one protocol, a host on a port one listener, a name one listener.
 ///
 /// The specification lets nobody win: all that conflict are thrown out. Their hosts stay closed, so that a broader
 /// listener does not answer in their place.
 ///
 /// <https://gateway-api.sigs.k8s.io/reference/spec/#gatewayspec> (Distinct Listeners)
-pub(super) fn within(key: &ObjectKey, listeners: &mut [ListenerPlan], faults: &mut Vec<Fault>) {
+fn within(key: &ObjectKey, listeners: &mut [ListenerPlan], faults: &mut Vec<Fault>) {
     let mut found: Vec<(usize, Standing, &'static str, String)> = Vec::new();
-    let named = claimants(listeners, |listener| Some(listener.name.to_string()));
+    let named = claimants(listeners, |listener| Some(listener.section().to_string()));
     for (name, several) in named.iter().filter(|(_, several)| several.len() > 1) {
         let message = format!("{} listeners are named {name:?}", several.len());
         found.extend(several.iter().map(|index| (*index, Standing::Out, "Invalid", message.clone())));
@@ -33,14 +100,14 @@ pub(super) fn within(key: &ObjectKey, listeners: &mut [ListenerPlan], faults: &m
         let protocol = |index: &usize| listeners.get(*index).map(|listener| listener.https);
         if several.iter().any(|index| protocol(index) != several.first().and_then(protocol)) {
             let message = format!("listeners of protocols HTTP and HTTPS claim port {port}");
-            found.extend(several.iter().map(|index| (*index, Standing::Out, "ProtocolConflict", message.clone())));
+            found.extend(several.iter().map(|index| (*index, Standing::Out, PROTOCOL_CONFLICT, message.clone())));
             continue;
         }
         let at_port = |listener: &ListenerPlan| takes_part(&listener) && listener.port == port;
         let hosts = claimants(listeners, |listener| at_port(listener).then(|| listener.host()));
         for (host, several) in hosts.iter().filter(|(_, several)| several.len() > 1) {
             let message = format!("{} listeners claim host {:?} on port {port}", several.len(), host.domain());
-            found.extend(several.iter().map(|index| (*index, Standing::Closed, "HostnameConflict", message.clone())));
+            found.extend(several.iter().map(|index| (*index, Standing::Closed, HOSTNAME_CONFLICT, message.clone())));
         }
     }
     for (index, standing, reason, message) in found {
@@ -48,7 +115,8 @@ pub(super) fn within(key: &ObjectKey, listeners: &mut [ListenerPlan], faults: &m
         listener.conflicted = Condition::new("Conflicted", true, reason, &message);
         // A listener that was thrown out for one reason is not let in for another.
         let standing = if listener.standing == Standing::Out { Standing::Out } else { standing };
-        listener.reject(standing, reason, &message);
+        let accepted = if listener.set.is_some() { CONFLICTED } else { reason };
+        listener.reject(standing, accepted, &message);
         faults.push(Fault::new(key, Class::Conflict, &listener.field, reason, message));
     }
 }
@@ -91,17 +159,10 @@ pub(super) fn between(
     faults: &mut Vec<Fault>,
 ) {
     let age = object.age();
-    let older: Vec<_> = reader.gateways().filter(|other| other.key != object.key && other.age() < age).collect();
-    for other in older {
-        let Body::Gateway(written) = &other.body else { continue };
-        if gateway::owner(written, settings, reader) != Owner::Us {
-            continue;
-        }
-        let Some(theirs) = gateway::address(&other.key, written, settings, &mut Vec::new()) else { continue };
-        if theirs != address && !theirs.is_unspecified() && !address.is_unspecified() {
-            continue;
-        }
-        let taken = gateway::ports(other, settings);
+    let mut all = neighbours(object, address, settings, reader);
+    all.retain(|other| other.age() < age);
+    for other in all {
+        let taken = gateway::ports(&other, settings);
         for listener in listeners.iter_mut().filter(|l| l.standing != Standing::Out && taken.contains(&l.port)) {
             let message = format!(
                 "port {} of {address} is taken by the older Gateway {}",
@@ -109,13 +170,28 @@ pub(super) fn between(
                 other.key.namespaced_name()
             );
             listener.reject(Standing::Out, "PortUnavailable", &message);
-            faults.push(Fault::new(
-                &object.key,
-                Class::Conflict,
-                format!("{}.port", listener.field),
-                "PortUnavailable",
-                message,
-            ));
+            let field = format!("{}.port", listener.field);
+            let owner = listener.owner(&object.key);
+            faults.push(Fault::new(owner, Class::Conflict, field, "PortUnavailable", message));
         }
     }
+}
+
+/// The other Gateways of ours that bind the address as well.
+pub(super) fn neighbours(
+    object: &Object,
+    address: IpAddr,
+    settings: &Settings,
+    reader: &mut Reader<'_>,
+) -> Vec<Arc<Object>> {
+    let others: Vec<Arc<Object>> = reader.gateways().filter(|other| other.key != object.key).cloned().collect();
+    let mut shares = |other: &Object| {
+        let Body::Gateway(written) = &other.body else { return false };
+        if gateway::owner(written, settings, reader) != Owner::Us {
+            return false;
+        }
+        let theirs = gateway::address(&other.key, written, settings, &mut Vec::new());
+        theirs.is_some_and(|theirs| theirs == address || theirs.is_unspecified() || address.is_unspecified())
+    };
+    others.into_iter().filter(|other| shares(other)).collect()
 }

@@ -67,7 +67,7 @@ impl Filters {
             };
             match backend::resolve(&referrer, &reference, reader) {
                 Ok(backend) => mirrors.push(Mirror { backend, share: *share, sent: None }),
-                Err(fault) => faults.push(*fault),
+                Err(refused) => faults.push(refused.fault),
             }
         }
         mirrors

@@ -2,6 +2,7 @@
 //! its hosts and the tables they stand in.
 
 mod connections;
+mod levels;
 mod remotes;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -19,16 +20,20 @@ use prost::Message;
 use super::chains;
 use super::gateway::GatewayPlan;
 use super::listener::{ListenerPlan, Standing};
-use super::policy::level::{Level, LevelPlan};
+use super::policy::level::{Level, LevelPlan, Scope};
 use super::ports;
 use super::route::{Rendered, RoutePlan};
 use super::table::{Host, TableName};
 use crate::encode::{self, names};
-use crate::features::chain::{ChainFilter, Guards};
-use crate::features::filters::{self, Filters, Guarding};
+use crate::features::chain::ChainFilter;
+use crate::features::filters::{self, Filters};
+use crate::features::guards::Guards;
 use crate::features::redirect::ListenerContext;
 use crate::features::remote::Remote;
 use crate::model::{Backend, HostSettings, Precedence, Response, ServicePort};
+
+pub(crate) use levels::GatewayGuards;
+use levels::{speaks, told};
 
 /// The status of a request for a host that another listener has: the connection is not for it.
 ///
@@ -65,6 +70,8 @@ struct HostState {
     routes: BTreeMap<Precedence, Arc<Rendered>>,
     /// Routes to which policies of listeners and Gateways say something: as they are desired, and as they are served.
     told: BTreeMap<Precedence, (Arc<Rendered>, Arc<Rendered>)>,
+    /// What these policies said to it then, the more specific first.
+    told_by: [Option<Arc<Level>>; 2],
     /// What holds for it as a whole.
     settings: HostSettings,
     /// The filters that its routes ask for.
@@ -91,23 +98,16 @@ struct Table {
     parts: Composition,
 }
 
-/// What policies of a Gateway say to the filters that protect a host.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct GatewayGuards {
-    /// In the route configuration.
-    pub(crate) configuration: Guarding,
-    /// In the host.
-    pub(crate) host: Guarding,
-    /// Is all of it closed?
-    pub(crate) closed: bool,
-}
-
 /// The resources of one Gateway.
 #[derive(Clone, Debug)]
 pub(super) struct Fleet {
     key: ObjectKey,
     plan: Arc<GatewayPlan>,
     levels: Arc<LevelPlan>,
+    /// What is closed because nobody takes what its policies say.
+    closed_levels: BTreeSet<Scope>,
+    /// Whom the filters ask that policies of the Gateway and its listeners need.
+    level_remotes: BTreeSet<Remote>,
     /// The answer of what must not be served.
     closed: Response,
     tables: BTreeMap<TableName, Table>,
@@ -116,6 +116,8 @@ pub(super) struct Fleet {
     remotes: BTreeMap<Remote, BTreeSet<ObjectKey>>,
     services: BTreeMap<ServicePort, usize>,
     certificates: BTreeSet<ObjectKey>,
+    /// Those that back ends are shown, each with how many clusters do so.
+    shown: BTreeMap<ObjectKey, usize>,
     /// What certificates of clients are checked against.
     trusts: BTreeMap<Arc<str>, Arc<Resource>>,
     /// What filters of its chains need to know in secret.
@@ -142,12 +144,15 @@ impl Fleet {
             key,
             plan: plan.clone(),
             levels: Arc::default(),
+            closed_levels: BTreeSet::new(),
+            level_remotes: BTreeSet::new(),
             closed,
             tables: BTreeMap::new(),
             backends: BTreeMap::new(),
             remotes: BTreeMap::new(),
             services: BTreeMap::new(),
             certificates: BTreeSet::new(),
+            shown: BTreeMap::new(),
             trusts: BTreeMap::new(),
             filter_secrets: BTreeMap::new(),
             held_certificates: BTreeMap::new(),
@@ -218,9 +223,14 @@ impl Fleet {
         self.held_certificates = held;
     }
 
-    /// Certificates that its listeners use.
-    pub(super) fn certificates(&self) -> &BTreeSet<ObjectKey> {
-        &self.certificates
+    /// Certificates that its listeners use, and those that back ends are shown.
+    pub(super) fn certificates(&self) -> BTreeSet<ObjectKey> {
+        self.certificates.iter().chain(self.shown.keys()).cloned().collect()
+    }
+
+    /// Does it use this certificate?
+    pub(super) fn uses_certificate(&self, key: &ObjectKey) -> bool {
+        self.certificates.contains(key) || self.shown.contains_key(key)
     }
 
     /// Does it use the endpoints of this Service's port?
@@ -240,18 +250,21 @@ impl Fleet {
         }
         let mut wanted: BTreeMap<TableName, (ListenerContext, BTreeMap<Host, Base>)> = BTreeMap::new();
         let participating = || plan.all().filter(|listener| listener.standing != Standing::Out);
+        // Ports with listeners of ListenerSets, which may be many.
+        let crowded: BTreeSet<u16> = participating().filter(|l| l.https && l.set.is_some()).map(|l| l.port).collect();
         for listener in participating().filter(|listener| listener.has_routes()) {
             let (_, hosts) = wanted.entry(listener.table()).or_insert_with(|| (listener.context(), BTreeMap::new()));
             // Clients that name no host are answered by the hosts that are served to them, and by no other.
             let base = if listener.is_for_nameless() { Base::Misdirected } else { Base::Owned };
             hosts.insert(listener.host(), base);
-            // A connection is for the hosts of one listener. Those of HTTPProxies are many: all other hosts of theirs are
-            // one, and those that a wildcard would cover.
-            if listener.proxies && listener.https {
+            // A connection is for the hosts of one listener. Those of HTTPProxies and ListenerSets are many: all other
+            // hosts are one, and those that a wildcard would cover.
+            if listener.https && (listener.proxies || crowded.contains(&listener.port)) {
                 hosts.entry(Host::any()).or_insert(Base::Misdirected);
             }
             let wildcards = chains::wildcards(listener, &plan);
-            let told = |other: &&ListenerPlan| match listener.proxies || other.proxies {
+            let is_of_many = |listener: &ListenerPlan| listener.proxies || listener.set.is_some();
+            let told = |other: &&ListenerPlan| match is_of_many(listener) || is_of_many(other) {
                 true => wildcards.iter().any(|wildcard| wildcard.covers(&other.host())),
                 false => true,
             };
@@ -299,69 +312,6 @@ impl Fleet {
             let routes: Vec<Arc<RoutePlan>> = self.routes.values().cloned().collect();
             routes.iter().for_each(|plan| self.put_routes(plan, |table| fresh.contains(table)));
         }
-    }
-
-    /// What policies say to the Gateway changed.
-    pub(super) fn set_levels(&mut self, levels: Arc<LevelPlan>) {
-        if self.levels == levels {
-            return;
-        }
-        let before = std::mem::replace(&mut self.levels, levels);
-        if before.connections != self.levels.connections {
-            self.connect(&before.connections);
-        }
-        let names: Vec<TableName> = self.tables.keys().cloned().collect();
-        for name in names {
-            let (old, new) = (before.tables.get(&name), self.levels.tables.get(&name));
-            let action = |level: Option<&Arc<Level>>| level.map(|level| level.action.clone()).unwrap_or_default();
-            let closed = |level: Option<&Arc<Level>>| level.is_some_and(|level| level.closed.is_some());
-            if old != new {
-                self.dirty_tables.insert(name.clone());
-            }
-            let everywhere = action(old) != action(new) || closed(old) != closed(new);
-            let Some(table) = self.tables.get(&name) else { continue };
-            for host in table.hosts.keys() {
-                let own = self.listener_of(&name, host);
-                let own = own.filter(|own| before.listeners.get(own) != self.levels.listeners.get(own));
-                if everywhere || own.is_some() {
-                    self.dirty_hosts.insert((name.clone(), host.clone()));
-                }
-            }
-        }
-    }
-
-    /// The plain listener that has a host: the most specific one of its port.
-    fn listener_of(&self, table: &TableName, host: &Host) -> Option<Arc<str>> {
-        let TableName::Port(port) = table else { return None };
-        let of_host = self.plan.on_port(*port).filter(|listener| !listener.https && listener.host().covers(host));
-        of_host.min_by_key(|listener| listener.host().specificity()).map(|listener| listener.name.clone())
-    }
-
-    /// What policies say to a host, the more specific first.
-    fn levels_at(&self, table: &TableName, host: &Host) -> [Option<&Arc<Level>>; 2] {
-        // There may be thousands of listeners.
-        if self.levels.listeners.is_empty() {
-            return [None, self.levels.tables.get(table)];
-        }
-        let own = self.listener_of(table, host).and_then(|name| self.levels.listeners.get(&name));
-        [own, self.levels.tables.get(table)]
-    }
-
-    /// Is a host closed because a policy cannot be enforced?
-    fn is_closed(&self, table: &TableName, host: &Host) -> bool {
-        self.levels_at(table, host).into_iter().flatten().any(|level| level.closed.is_some())
-    }
-
-    /// What policies say to the filters that protect a host.
-    pub(super) fn guards(&self, configuration: &str, domain: &str) -> GatewayGuards {
-        let table = self.tables.keys().find(|name| names::route_configuration(name) == configuration);
-        let Some(table) = table.filter(|_| *self.levels != LevelPlan::default()) else {
-            return GatewayGuards::default();
-        };
-        let host = Host::new(Some(&domain.into()));
-        let [own, all] = self.levels_at(table, &host);
-        let of = |level: Option<&Arc<Level>>| level.map(|level| filters::guarding(&level.filters)).unwrap_or_default();
-        GatewayGuards { configuration: of(all), host: of(own), closed: self.is_closed(table, &host) }
     }
 
     /// Takes a route object's routes out and puts its new ones in.
@@ -433,20 +383,43 @@ impl Fleet {
         let users = self.backends.entry(backend.clone()).or_insert(0);
         *users += 1;
         if *users == 1 {
-            let origins: Origins = backend.origins().cloned().collect();
-            let resource = Resource::new(names::cluster(backend), encode::cluster::encode(backend), origins);
-            self.put(ResourceType::Cluster, Arc::new(resource));
-            *self.services.entry(backend.service.clone()).or_insert(0) += 1;
+            self.put_backend(backend);
+            if let Some(service) = backend.service() {
+                *self.services.entry(service.clone()).or_insert(0) += 1;
+            }
+            if let Some(client) = backend.client() {
+                *self.shown.entry(client.clone()).or_insert(0) += 1;
+            }
         }
+    }
+
+    fn put_backend(&mut self, backend: &Backend) {
+        let origins: Origins = backend.origins().cloned().collect();
+        let resource = Resource::new(names::cluster(backend), encode::cluster::encode(backend), origins);
+        self.put(ResourceType::Cluster, Arc::new(resource));
     }
 
     fn release_backend(&mut self, backend: &Backend) {
         if !released(&mut self.backends, backend) {
             return;
         }
-        self.snapshot.remove(ResourceType::Cluster, &names::cluster(backend));
-        if released(&mut self.services, &backend.service) {
-            self.snapshot.remove(ResourceType::Endpoints, &names::endpoints(&backend.service));
+        let name = names::cluster(backend);
+        // Of an object that has changed the cluster has the same name.
+        let is_same = |other: &&Backend| other.place.key() == backend.place.key() && names::cluster(other) == name;
+        let other = self.backends.keys().filter(|_| backend.service().is_none()).find(is_same).cloned();
+        match other {
+            Some(other) => self.put_backend(&other),
+            None => {
+                self.snapshot.remove(ResourceType::Cluster, &name);
+            }
+        }
+        if let Some(client) = backend.client() {
+            released(&mut self.shown, client);
+        }
+        if let Some(service) = backend.service()
+            && released(&mut self.services, service)
+        {
+            self.snapshot.remove(ResourceType::Endpoints, &names::endpoints(service));
         }
         self.changed = true;
     }
@@ -478,7 +451,7 @@ impl Fleet {
         self.finish_groups(endpoints);
         let known: Vec<_> = self.snapshot.of(ResourceType::Secret).keys().cloned().collect();
         let mut wanted: BTreeMap<_, _> =
-            self.certificates.iter().filter_map(|key| self.certificate(key, secrets)).collect();
+            self.certificates().iter().filter_map(|key| self.certificate(key, secrets)).collect();
         wanted.extend(self.trusts.clone());
         wanted.extend(self.levels.connections.trusts());
         if self.dirty_listeners {
@@ -519,7 +492,11 @@ impl Fleet {
         }
         let context = table.context;
         let by_action = levels.each_ref().map(Option::as_ref);
-        let before = std::mem::take(&mut state.told);
+        let mut before = std::mem::take(&mut state.told);
+        if state.told_by != levels {
+            before.clear();
+            state.told_by.clone_from(&levels);
+        }
         let served: Vec<Arc<Rendered>> = state
             .routes
             .iter()
@@ -550,6 +527,7 @@ impl Fleet {
         if let Some(own) = levels[0].as_ref().filter(|_| !is_closed) {
             // What an HTTPProxy says for its host comes first.
             settings.filters.clone_from(&own.filters);
+            settings.guards = own.guards.under(levels[1].iter().map(|all| &all.guards));
             if settings.rate_limit.is_some() {
                 settings.filters.remove(&filters::Filter::LocalRateLimit);
             }
@@ -561,6 +539,7 @@ impl Fleet {
             &settings,
         );
         let guards = state.routes.values().filter_map(|rendered| rendered.route.guards_at(context));
+        let guards = guards.chain((!is_closed).then_some(&settings.guards));
         let asked: BTreeSet<ChainFilter> = guards.flat_map(Guards::filters).collect();
         if state.filters != asked {
             state.filters = asked;
@@ -582,8 +561,8 @@ impl Fleet {
         let Some(table) = self.tables.get(name) else { return };
         let resource_name = names::route_configuration(name);
         let level = self.levels.tables.get(name);
-        let nothing = Filters::new();
-        let (body, version) = if level.is_some_and(|level| level.closed.is_some()) {
+        let (nothing, nobody) = (Filters::new(), Guards::default());
+        let (body, version) = if self.is_closed_at(&Scope::Table(name.clone())) {
             let answer = everything(&self.closed);
             let any = Host::any();
             let (host, domain) = (names::virtual_host(&any), any.domain().to_owned());
@@ -595,15 +574,19 @@ impl Fleet {
             );
             let version = Version::of(&host);
             let hosts = std::iter::once((&host, &version));
-            encode::route_configuration::route_configuration(resource_name.clone(), &nothing, hosts)
+            encode::route_configuration::route_configuration(resource_name.clone(), &nothing, &nobody, hosts)
         } else {
             let hosts = table.hosts.values().filter_map(|state| Some((&state.bytes, state.version.as_ref()?)));
-            let filters = level.map_or(&nothing, |level| &level.filters);
-            encode::route_configuration::route_configuration(resource_name.clone(), filters, hosts)
+            let (filters, guards) = level.map_or((&nothing, &nobody), |level| (&level.filters, &level.guards));
+            encode::route_configuration::route_configuration(resource_name.clone(), filters, guards, hosts)
         };
         let of_policies = level.map(|level| &level.origins);
         let origins = Origins::union(table.hosts.values().map(|state| &state.origins).chain(of_policies));
         let origins = origins.with(self.key.clone());
+        let listeners = self.plan.listeners.iter().filter(|l| l.set.is_some() && l.standing != Standing::Out);
+        let sets = listeners.filter(|l| l.table() == *name).filter_map(|l| l.set.as_ref()).map(|set| set.key.clone());
+        let sets: Origins = sets.collect();
+        let origins = if sets.is_empty() { origins } else { Origins::union([&origins, &sets]) };
         let resource = Resource::with_version(resource_name, version, body, origins);
         self.put(ResourceType::Route, Arc::new(resource));
     }
@@ -637,23 +620,8 @@ fn released<K: Ord>(users: &mut BTreeMap<K, usize>, key: &K) -> bool {
     }
 }
 
-/// Do policies say something to single routes?
-fn speaks(levels: &[Option<&Arc<Level>>]) -> bool {
-    levels.iter().flatten().any(|level| !level.action.is_empty())
-}
-
-/// A route with what policies of listeners and Gateways say to it; `None` where they say nothing.
-fn told(rendered: &Rendered, levels: &[Option<&Arc<Level>>]) -> Option<Arc<Rendered>> {
-    if !speaks(levels) {
-        return None;
-    }
-    let mut route = rendered.route.clone();
-    levels.iter().flatten().for_each(|level| level.action.apply(&mut route));
-    (route != rendered.route).then(|| Arc::new(Rendered::new(route)))
-}
-
 fn misdirected() -> Bytes {
-    everything(&Response { status: MISDIRECTED, body: "".into() })
+    everything(&Response::new(MISDIRECTED, "".into()))
 }
 
 /// A route that answers every request the same.

@@ -1,5 +1,6 @@
 //! Gateways: which listeners there are, what they own, and what keeps one from serving.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
@@ -8,6 +9,7 @@ use holdfast_graph::{ObjectKey, Role};
 use super::listener::{ListenerPlan, Standing};
 use super::proxy::listeners;
 use super::reader::Reader;
+use super::sets::join::{self, SetPlan};
 use super::{conflicts, guard, listener};
 use crate::apis::Body;
 use crate::apis::gateway::GROUP;
@@ -24,8 +26,12 @@ pub(crate) struct GatewayPlan {
     pub(crate) name: Arc<str>,
     /// Where its listeners bind.
     pub(crate) address: IpAddr,
-    /// Its listeners, as written.
+    /// Its own listeners as written, then those that ListenerSets add, in the order of precedence.
     pub(crate) listeners: Vec<ListenerPlan>,
+    /// The ListenerSets that ask to join it.
+    pub(crate) sets: BTreeMap<ObjectKey, SetPlan>,
+    /// Does it say whose ListenerSets it lets in?
+    pub(crate) says_whose_sets: bool,
     /// Those with TLS of the HTTPProxies that stand at it, each for one host; routes know nothing of them.
     pub(crate) proxies: Vec<ListenerPlan>,
     /// `Accepted`.
@@ -40,6 +46,16 @@ impl GatewayPlan {
         self.listeners.iter().filter(move |listener| listener.port == port && listener.standing != Standing::Out)
     }
 
+    /// The listeners that are written in it.
+    pub(crate) fn own(&self) -> impl Iterator<Item = &ListenerPlan> + Clone {
+        self.listeners.iter().filter(|listener| listener.set.is_none())
+    }
+
+    /// The listeners that are written in this object: the Gateway, or a ListenerSet.
+    pub(crate) fn of<'a>(&'a self, set: Option<&'a ObjectKey>) -> impl Iterator<Item = &'a ListenerPlan> + Clone {
+        self.listeners.iter().filter(move |listener| listener.set.as_ref().map(|of| &of.key) == set)
+    }
+
     /// Its listeners and those of HTTPProxies.
     pub(crate) fn all(&self) -> impl Iterator<Item = &ListenerPlan> + Clone {
         self.listeners.iter().chain(&self.proxies)
@@ -47,9 +63,9 @@ impl GatewayPlan {
 
     /// Is it the same to everyone but the HTTPProxies that stand at it?
     pub(super) fn is_same_to_routes(&self, other: &Self) -> bool {
-        let Self { name, address, listeners, proxies: _, accepted, faults } = self;
-        (name, address, listeners, accepted, faults)
-            == (&other.name, &other.address, &other.listeners, &other.accepted, &other.faults)
+        let Self { name, address, listeners, sets, says_whose_sets: _, proxies: _, accepted, faults } = self;
+        (name, address, listeners, sets, accepted, faults)
+            == (&other.name, &other.address, &other.listeners, &other.sets, &other.accepted, &other.faults)
     }
 
     /// Where a port is bound.
@@ -80,6 +96,14 @@ pub(super) fn owner(gateway: &Gateway, settings: &Settings, reader: &mut Reader<
         Some(Body::GatewayClass(class)) if class.controller_name == settings.controller_name => Owner::Us,
         Some(_) => Owner::Another,
         None => Owner::Nobody,
+    }
+}
+
+/// Whose is the Gateway of this identity? `None` where there is none.
+pub(super) fn whose(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'_>) -> Option<Owner> {
+    match &reader.object(key)?.body {
+        Body::Gateway(written) => Some(owner(written, settings, reader)),
+        _ => None,
     }
 }
 
@@ -144,12 +168,15 @@ fn serve(object: &Object, gateway: &Gateway, settings: &Settings, reader: &mut R
         .listeners
         .iter()
         .enumerate()
-        .map(|(index, entry)| {
-            listener::plan(key, &at("spec.listeners", index), entry, gateway, settings, reader, &mut faults)
-        })
+        .map(|(index, entry)| listener::plan(key, &at("spec.listeners", index), entry, settings, reader, &mut faults))
         .collect();
+    let sets = join::join(key, gateway, &mut listeners, settings, reader, &mut faults);
+    listener::ask_clients(key, gateway, &mut listeners, &mut faults);
     conflicts::give_way(&mut listeners);
-    conflicts::within(key, &mut listeners, &mut faults);
+    if let Some(address) = address.filter(|_| settings.listen_address.is_some()) {
+        join::beside(object, address, &mut listeners, settings, reader, &mut faults);
+    }
+    conflicts::among(key, &mut listeners, &mut faults);
     if let Some(address) = address.filter(|_| settings.listen_address.is_some()) {
         conflicts::between(object, address, &mut listeners, settings, reader, &mut faults);
     }
@@ -177,7 +204,11 @@ fn serve(object: &Object, gateway: &Gateway, settings: &Settings, reader: &mut R
     }
     faults.sort_unstable();
     let name = key.namespaced_name().into();
-    let mut plan = GatewayPlan { name, address, listeners, proxies: Vec::new(), accepted, faults };
+    let says_whose_sets = gateway.allowed_listeners.is_some();
+    let proxies = Vec::new();
+    let mut plan = GatewayPlan { name, address, listeners, sets, says_whose_sets, proxies, accepted, faults };
+    let is_served = !matches!(&*plan.accepted.reason, "UnsupportedAddress" | "InvalidParameters");
+    join::settle(&mut plan, is_served);
     if settings.proxies.gateway.as_ref() == Some(key) {
         listeners::join(&mut plan, settings, reader);
     }
@@ -200,7 +231,9 @@ fn accepted(address_is_usable: bool, listeners: &[ListenerPlan]) -> Condition {
     if !address_is_usable {
         return Condition::new("Accepted", false, "UnsupportedAddress", "none of spec.addresses can be bound");
     }
-    let (good, bad): (Vec<_>, Vec<_>) = listeners.iter().partition(|listener| listener.accepted.status == "True");
+    // What others add says nothing about the Gateway.
+    let own = listeners.iter().filter(|listener| listener.set.is_none());
+    let (good, bad): (Vec<_>, Vec<_>) = own.partition(|listener| listener.accepted.status == "True");
     let names = |listeners: Vec<&ListenerPlan>| listeners.iter().map(|l| &*l.name).collect::<Vec<_>>().join(", ");
     match (good.is_empty(), bad.is_empty()) {
         (false, true) => Condition::new("Accepted", true, "Accepted", "the Gateway is served"),
@@ -253,7 +286,7 @@ pub(super) fn address(
     usable.or((!asked).then_some(default))
 }
 
-/// The listeners' ports of a Gateway as they would be bound, without looking at anything else.
+/// The ports of a Gateway's own listeners as they would be bound, without looking at anything else.
 pub(super) fn ports(object: &Object, settings: &Settings) -> Vec<u16> {
     let Body::Gateway(gateway) = &object.body else { return Vec::new() };
     let written = gateway.listeners.iter().filter_map(|entry| entry.written.as_ref());

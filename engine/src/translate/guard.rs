@@ -32,11 +32,12 @@ pub(super) fn subject(unit: &Unit) -> &ObjectKey {
         Unit::Policy(key)
         | Unit::Levels(key)
         | Unit::Host(key)
+        | Unit::Set(key)
         | Unit::Gateway(key)
         | Unit::Claims(key)
         | Unit::Route(key)
         | Unit::Secret(key) => key,
-        Unit::Extension(key) => key,
+        Unit::Extension(key) | Unit::BackEnd(key) => key,
         Unit::RouteVariant(_, key) => key,
         Unit::GatewayVariant(fleet) => &fleet.gateway,
         Unit::Endpoints(service) => &service.key,

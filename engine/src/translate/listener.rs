@@ -7,13 +7,14 @@ use gateway_api::gateways::{
     GatewayListenersAllowedRoutes, GatewayListenersAllowedRoutesNamespacesFrom as From,
     GatewayListenersAllowedRoutesNamespacesSelector as Selector, GatewayListenersTls, GatewayListenersTlsMode,
 };
-use holdfast_graph::{ObjectKey, Role};
+use holdfast_graph::{Node, ObjectKey, Role};
 
 use super::reader::Reader;
 use super::table::{Host, TableName};
 use crate::apis::Body;
 use crate::apis::gateway::GROUP;
 use crate::apis::gateway::gateway::{Gateway, ListenerEntry};
+use crate::apis::gateway::listener_set;
 use crate::apis::scheme;
 use crate::check;
 use crate::encode::listener::TlsVersions;
@@ -46,12 +47,24 @@ pub(crate) enum Standing {
     Out,
 }
 
+/// The place of a listener in a ListenerSet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct OfSet {
+    /// The set.
+    pub(crate) key: ObjectKey,
+    /// The listener's name there.
+    pub(crate) section: Arc<str>,
+}
+
 /// What became of a listener.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ListenerPlan {
-    /// Its name.
+    /// Its name among all listeners of the Gateway. Of one of a ListenerSet it is made of namespace and name of the set
+    /// and its name there.
     pub(crate) name: Arc<str>,
-    /// Its place in the Gateway, as a field path.
+    /// The ListenerSet that adds it; unset where it is the Gateway's own.
+    pub(crate) set: Option<OfSet>,
+    /// Its place in the Gateway or ListenerSet, as a field path.
     pub(crate) field: String,
     /// The port that is bound.
     pub(crate) port: u16,
@@ -95,6 +108,21 @@ pub(crate) struct ListenerPlan {
 }
 
 impl ListenerPlan {
+    /// The object that it is written in: the ListenerSet that adds it, or this Gateway.
+    pub(crate) fn owner<'a>(&'a self, gateway: &'a ObjectKey) -> &'a ObjectKey {
+        self.set.as_ref().map_or(gateway, |set| &set.key)
+    }
+
+    /// Its name in the object that it is written in.
+    pub(crate) fn section(&self) -> &Arc<str> {
+        self.set.as_ref().map_or(&self.name, |set| &set.section)
+    }
+
+    /// The unit that it is.
+    pub(crate) fn unit(&self, gateway: &ObjectKey) -> Node {
+        Node::section(self.owner(gateway).clone(), section(self.section()))
+    }
+
     /// The hosts it owns.
     pub(crate) fn host(&self) -> Host {
         Host::new(self.hostname.as_ref())
@@ -137,12 +165,17 @@ impl ListenerPlan {
 pub(crate) enum Namespaces {
     /// Every namespace.
     All,
-    /// The Gateway's own.
+    /// That of the Gateway or ListenerSet that it is written in.
     Same,
     /// Those with matching labels.
     Selected(Box<Selector>),
     /// None: the selector cannot be used, or nothing of it is known.
     None,
+}
+
+/// The section of an object that a listener is.
+pub(crate) fn section(name: &str) -> String {
+    format!("listeners[{name}]")
 }
 
 /// The port that is bound for a port as written.
@@ -151,18 +184,24 @@ pub(super) fn bound_port(port: i32, settings: &Settings) -> Option<u16> {
     if port < 1024 { port.checked_add(settings.low_port_shift) } else { Some(port) }
 }
 
-/// Translates a listener.
+/// Translates a listener of a Gateway or ListenerSet.
 pub(super) fn plan(
-    gateway_key: &ObjectKey,
+    owner: &ObjectKey,
     field: &str,
     entry: &ListenerEntry,
-    gateway: &Gateway,
     settings: &Settings,
     reader: &mut Reader<'_>,
     faults: &mut Vec<Fault>,
 ) -> ListenerPlan {
+    let set = (&*owner.kind == listener_set::KIND).then(|| OfSet { key: owner.clone(), section: entry.name.clone() });
+    let name = match &set {
+        // Names of a Gateway's own listeners have no slash.
+        Some(set) => format!("{}/{}/{}", owner.namespace, owner.name, set.section).into(),
+        None => entry.name.clone(),
+    };
     let mut plan = ListenerPlan {
-        name: entry.name.clone(),
+        name,
+        set,
         field: field.to_owned(),
         port: 0,
         seen_port: 0,
@@ -185,14 +224,22 @@ pub(super) fn plan(
         resolved_refs: Condition::new("ResolvedRefs", true, "ResolvedRefs", "every reference was resolved"),
     };
     let mut fault = |field: String, class: Class, reason: &'static str, message: String| {
-        faults.push(Fault::new(gateway_key, class, field, reason, message));
+        faults.push(Fault::new(owner, class, field, reason, message));
     };
     let Some(listener) = &entry.written else {
         // Decoding has told what is wrong.
         plan.reject(Standing::Out, "Invalid", "the listener could not be read");
         return plan;
     };
+    if entry.name.contains('/') {
+        let message = format!("a name of a listener has no slash, and {:?} has one", entry.name);
+        plan.reject(Standing::Out, "Invalid", &message);
+        fault(format!("{field}.name"), Class::Invalid, "Invalid", message);
+        return plan;
+    }
     plan.https = listener.protocol == "HTTPS";
+    let port = bound_port(listener.port, settings);
+    (plan.port, plan.seen_port) = (port.unwrap_or(0), port.unwrap_or(0));
     if !matches!(&*listener.protocol, "HTTP" | "HTTPS") {
         let message = format!("protocol {:?} is not served; HTTP and HTTPS are", listener.protocol);
         plan.reject(Standing::Out, "UnsupportedProtocol", &message);
@@ -200,14 +247,11 @@ pub(super) fn plan(
         fault(format!("{field}.protocol"), Class::Invalid, "UnsupportedProtocol", message);
         return plan;
     }
-    match bound_port(listener.port, settings) {
-        Some(port) => (plan.port, plan.seen_port) = (port, port),
-        None => {
-            let message = check::number::port(listener.port.into()).err().map(|fault| fault.to_string());
-            let message = message.unwrap_or_else(|| format!("port {} cannot be bound", listener.port));
-            plan.reject(Standing::Out, "PortUnavailable", &message);
-            fault(format!("{field}.port"), Class::Invalid, "PortUnavailable", message);
-        }
+    if port.is_none() {
+        let message = check::number::port(listener.port.into()).err().map(|fault| fault.to_string());
+        let message = message.unwrap_or_else(|| format!("port {} cannot be bound", listener.port));
+        plan.reject(Standing::Out, "PortUnavailable", &message);
+        fault(format!("{field}.port"), Class::Invalid, "PortUnavailable", message);
     }
     if let Some(hostname) = listener.hostname.as_deref().filter(|hostname| !hostname.is_empty()) {
         if let Err(error) = check::host::hostname(hostname) {
@@ -215,7 +259,7 @@ pub(super) fn plan(
             fault(format!("{field}.hostname"), Class::Invalid, "Invalid", message.clone());
             let standing = plan.standing;
             plan.reject(Standing::Out, "Invalid", &message);
-            match reader.lent_hostname(gateway_key, &plan.name) {
+            match reader.lent_hostname(owner, plan.section()) {
                 Some(lent) => (plan.hostname, plan.standing) = (lent, standing),
                 None => plan.hostname = Some(hostname.into()),
             }
@@ -232,14 +276,7 @@ pub(super) fn plan(
     }
     allowed_routes(&mut plan, listener.allowed_routes.as_ref(), &mut fault);
     if plan.https {
-        tls(gateway_key, &mut plan, listener.tls.as_ref(), reader, &mut fault);
-        let asks_clients = gateway.tls.as_ref().is_some_and(|tls| tls.frontend.is_some());
-        if asks_clients && plan.standing == Standing::Serving {
-            // Serving without asking for the certificate would open what is meant to be closed.
-            let message = "validation of client certificates (spec.tls.frontend) is not served; the listener is closed";
-            plan.reject(Standing::Closed, "UnsupportedValue", message);
-            fault("spec.tls.frontend".into(), Class::Invalid, "UnsupportedValue", message.into());
-        }
+        tls(owner, &mut plan, listener.tls.as_ref(), reader, &mut fault);
     } else if listener.tls.is_some() {
         fault(
             format!("{field}.tls"),
@@ -249,6 +286,19 @@ pub(super) fn plan(
         );
     }
     plan
+}
+
+/// What a Gateway asks of the clients of all its listeners with TLS, also of those that ListenerSets add.
+pub(super) fn ask_clients(key: &ObjectKey, gateway: &Gateway, listeners: &mut [ListenerPlan], faults: &mut Vec<Fault>) {
+    if gateway.tls.as_ref().is_none_or(|tls| tls.frontend.is_none()) {
+        return;
+    }
+    for listener in listeners.iter_mut().filter(|l| l.https && l.standing == Standing::Serving) {
+        // Serving without asking for the certificate would open what is meant to be closed.
+        let message = "validation of client certificates (spec.tls.frontend) is not served; the listener is closed";
+        listener.reject(Standing::Closed, "UnsupportedValue", message);
+        faults.push(Fault::new(key, Class::Invalid, "spec.tls.frontend", "UnsupportedValue", message));
+    }
 }
 
 fn allowed_routes(
@@ -278,32 +328,38 @@ fn allowed_routes(
     plan.namespaces = match namespaces.from {
         Some(From::All) => Namespaces::All,
         Some(From::Same) | None => Namespaces::Same,
-        Some(From::Selector) => match &namespaces.selector {
-            Some(selector) => {
-                for (index, expression) in selector.match_expressions.iter().flatten().enumerate() {
-                    if !OPERATORS.contains(&&*expression.operator) {
-                        let message = format!(
-                            "{:?} is no operator, so that no namespace is selected; there are {}",
-                            expression.operator,
-                            OPERATORS.join(", ")
-                        );
-                        let field = format!("{field}.namespaces.selector.matchExpressions[{index}].operator");
-                        fault(field, Class::Invalid, "Invalid", message);
-                    }
-                }
-                Namespaces::Selected(Box::new(selector.clone()))
-            }
-            None => {
-                let message = "from is Selector, but no selector is set: no route can attach";
-                fault(format!("{field}.namespaces.selector"), Class::Invalid, "Invalid", message.into());
-                Namespaces::None
-            }
-        },
+        Some(From::Selector) => selected(namespaces.selector.as_ref(), &field, "route", fault),
     };
 }
 
+/// The namespaces that a selector means, below a field; `whose` objects it is about.
+pub(super) fn selected(
+    selector: Option<&Selector>,
+    field: &str,
+    whose: &str,
+    fault: &mut impl FnMut(String, Class, &'static str, String),
+) -> Namespaces {
+    let Some(selector) = selector else {
+        let message = format!("from is Selector, but no selector is set: no {whose} can attach");
+        fault(format!("{field}.namespaces.selector"), Class::Invalid, "Invalid", message);
+        return Namespaces::None;
+    };
+    for (index, expression) in selector.match_expressions.iter().flatten().enumerate() {
+        if !OPERATORS.contains(&&*expression.operator) {
+            let message = format!(
+                "{:?} is no operator, so that no namespace is selected; there are {}",
+                expression.operator,
+                OPERATORS.join(", ")
+            );
+            let field = format!("{field}.namespaces.selector.matchExpressions[{index}].operator");
+            fault(field, Class::Invalid, "Invalid", message);
+        }
+    }
+    Namespaces::Selected(Box::new(selector.clone()))
+}
+
 fn tls(
-    gateway: &ObjectKey,
+    owner: &ObjectKey,
     plan: &mut ListenerPlan,
     tls: Option<&GatewayListenersTls>,
     reader: &mut Reader<'_>,
@@ -346,14 +402,15 @@ fn tls(
             close(plan, field, Class::Invalid, "InvalidCertificateRef", message);
             continue;
         }
-        let namespace = reference.namespace.as_deref().unwrap_or(&gateway.namespace);
+        let namespace = reference.namespace.as_deref().unwrap_or(&owner.namespace);
         let secret = scheme::secret_key(namespace, &reference.name);
-        reader.edge(gateway, format!("listeners[{}]", plan.name), &secret, Role::Requires);
-        if !reader.granted((GROUP, "Gateway", &gateway.namespace), &secret) {
+        reader.edge(owner, section(plan.section()), &secret, Role::Requires);
+        if !reader.granted((&owner.group, &owner.kind, &owner.namespace), &secret) {
             let message = format!(
-                "Secret {} is in another namespace, and no ReferenceGrant there allows Gateways of {} to use it",
+                "Secret {} is in another namespace, and no ReferenceGrant there allows {}s of {} to use it",
                 secret.namespaced_name(),
-                gateway.namespace
+                owner.kind,
+                owner.namespace
             );
             close(plan, field, Class::Referential, "RefNotPermitted", message);
             continue;

@@ -12,6 +12,7 @@ mod backend;
 pub(crate) mod chain_units;
 mod chains;
 pub(crate) mod claims;
+pub(crate) mod cluster_policy;
 mod conditions;
 mod conflicts;
 mod endpoints;
@@ -25,12 +26,14 @@ pub(crate) mod listener;
 mod narrow;
 mod narrow_calls;
 pub(crate) mod overlay;
+mod parents;
 pub(crate) mod policy;
 mod ports;
 pub(crate) mod proxy;
 pub(crate) mod reader;
 pub(crate) mod route;
 pub(crate) mod rule;
+pub(crate) mod sets;
 pub(crate) mod table;
 mod update;
 mod uses;
@@ -53,6 +56,7 @@ use crate::settings::Settings;
 use crate::snapshot::ObjectSnapshot;
 
 use claims::Claims;
+use cluster_policy::plan::BackEndPlan;
 use fleet::{Fleet, FleetId};
 use gateway::GatewayPlan;
 use overlay::Overlay;
@@ -62,6 +66,7 @@ use proxy::host::HostClaim;
 use proxy::neighbours::Claimants;
 use reader::{Indexes, Input, LentHostnames, Reader, Rivals};
 use route::RoutePlan;
+use sets::SetClaim;
 use variant::Variants;
 
 /// A piece of translation that is done again as a whole, in the order of stages.
@@ -71,6 +76,8 @@ enum Unit {
     Policy(ObjectKey),
     /// What a root HTTPProxy claims.
     Host(ObjectKey),
+    /// What a ListenerSet asks for.
+    Set(ObjectKey),
     Gateway(ObjectKey),
     /// What policies say to a Gateway and its listeners.
     Levels(ObjectKey),
@@ -84,6 +91,8 @@ enum Unit {
     Secret(ObjectKey),
     /// What is wrong with an ExtensionService.
     Extension(ObjectKey),
+    /// What is told of a policy of back ends, or of a Backend.
+    BackEnd(ObjectKey),
 }
 
 /// All of translation's memory.
@@ -106,6 +115,10 @@ pub(crate) struct Translator {
     /// What root HTTPProxies claim.
     hosts: BTreeMap<ObjectKey, Arc<HostClaim>>,
     policies: HashMap<ObjectKey, Arc<PolicyPlan>>,
+    /// What ListenerSets ask for, each for itself.
+    sets: BTreeMap<ObjectKey, Arc<SetClaim>>,
+    /// What is told of policies of back ends, and of Backends.
+    back_ends: BTreeMap<ObjectKey, Arc<BackEndPlan>>,
     /// What policies say to Gateways, where they say something.
     levels: BTreeMap<ObjectKey, Arc<LevelPlan>>,
     /// What Gateways read themselves, and on behalf of their policies.
@@ -171,6 +184,8 @@ impl Translator {
             variants: Variants::default(),
             hosts: BTreeMap::new(),
             policies: HashMap::new(),
+            sets: BTreeMap::new(),
+            back_ends: BTreeMap::new(),
             levels: BTreeMap::new(),
             gateway_edges: HashMap::new(),
             children: BTreeSet::new(),
@@ -204,9 +219,13 @@ impl Translator {
         }
         let own = match old.or(new).map(|object| &object.body) {
             Some(Body::Gateway(_)) => Some(Unit::Gateway(key.clone())),
+            Some(Body::ListenerSet(_)) => Some(Unit::Set(key.clone())),
             Some(Body::HttpRoute(_) | Body::GrpcRoute(_)) => Some(Unit::Claims(key.clone())),
             Some(Body::ExtensionService(_)) => Some(Unit::Extension(key.clone())),
             Some(Body::TrafficPolicy(_) | Body::ListenerPolicy(_)) => Some(Unit::Policy(key.clone())),
+            Some(Body::BackendConfigPolicy(_) | Body::BackendTlsPolicy(_) | Body::Backend(_)) => {
+                Some(Unit::BackEnd(key.clone()))
+            }
             _ => None,
         };
         if let Some(unit) = own {
@@ -266,6 +285,13 @@ impl Translator {
                 // What it says of its certificate is a matter of the listeners, also where the claim is the same.
                 changes.gateways.insert(proxy::listeners::gateway(&self.settings));
                 self.set_host(key, claim);
+            }
+            Unit::Set(key) => {
+                let (claim, edges) = self.read(unit, objects, |settings, reader| sets::claim(key, settings, reader));
+                let before = self.sets.get(key).cloned();
+                let failed = || objects.get(key).map(|object| sets::failed(object, before.as_deref()));
+                graph.replace(key, edges);
+                self.set_set(key, claim.unwrap_or_else(failed));
             }
             Unit::Gateway(key) => {
                 let before = self.plans.get(key).cloned();
@@ -339,6 +365,19 @@ impl Translator {
                     None => drop(self.extensions.insert(key.clone(), failed())),
                 }
             }
+            Unit::BackEnd(key) => {
+                let (plan, edges) =
+                    self.read(unit, objects, |settings, reader| cluster_policy::plan::plan(key, settings, reader));
+                let failed = || objects.get(key).map(|_| cluster_policy::plan::failed(key));
+                graph.replace(key, edges);
+                match plan.unwrap_or_else(failed) {
+                    Some(plan) => drop(self.back_ends.insert(key.clone(), Arc::new(plan))),
+                    None => {
+                        self.back_ends.remove(key);
+                        self.forget(unit);
+                    }
+                }
+            }
             Unit::Secret(key) => {
                 let (resource, _) = self.read(unit, objects, |_, reader| endpoints::secret(key, reader));
                 self.set_secret(key, resource.flatten().map(Arc::new));
@@ -386,6 +425,7 @@ impl Translator {
 
     fn reader<'a>(&'a self, over: Option<&'a Overlay>, objects: &'a ObjectSnapshot) -> Reader<'a> {
         Reader {
+            settings: &self.settings,
             objects,
             over,
             indexes: &self.indexes,
@@ -394,6 +434,7 @@ impl Translator {
             claimants: &self.claimants,
             hosts: &self.hosts,
             policies: &self.policies,
+            asked_sets: &self.sets,
             lent: &self.lent,
             reads: Vec::new(),
             edges: Vec::new(),

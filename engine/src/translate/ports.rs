@@ -48,6 +48,10 @@ fn port(
         filters
     };
     let all_refused = listeners.clone().all(|listener| listener.standing == Standing::Refused);
+    let sets: Origins = listeners.clone().filter_map(|l| l.set.as_ref()).map(|set| set.key.clone()).collect();
+    if !sets.is_empty() {
+        origins = Origins::union([&origins, &sets]);
+    }
     for listener in listeners {
         let host = listener.hostname.clone();
         match (listener.https, listener.standing) {

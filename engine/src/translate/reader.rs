@@ -12,6 +12,7 @@ use super::overlay::Overlay;
 use super::policy::{self, PolicyPlan};
 use super::proxy::host::HostClaim;
 use super::proxy::neighbours::{Claimant, Claimants};
+use super::sets::SetClaim;
 use super::table::Host;
 use crate::apis::Body;
 use crate::apis::core::endpoint_slice::{EndpointSlice, SERVICE_LABEL};
@@ -19,6 +20,7 @@ use crate::apis::gateway::grant::ReferenceGrant;
 use crate::apis::kgateway::policy::Targets;
 use crate::object::{Age, Object};
 use crate::policies::attachment::{self, Section};
+use crate::settings::Settings;
 use crate::snapshot::ObjectSnapshot;
 
 /// Something that can be read.
@@ -54,6 +56,10 @@ pub(super) enum Input {
     Selecting(Arc<str>),
     /// The Secrets of a namespace.
     Secrets(Arc<str>),
+    /// Which ListenerSets name a Gateway.
+    Sets(ObjectKey),
+    /// What a ListenerSet asks for.
+    Set(ObjectKey),
 }
 
 /// A route that claims hosts at a listener.
@@ -63,7 +69,7 @@ pub(super) struct Rival {
     pub(super) hosts: Vec<Host>,
 }
 
-/// Hostnames of a Gateway's last valid version, by listener: none stands for all hosts.
+/// Hostnames of the last valid version of a Gateway or ListenerSet, by listener: none stands for all hosts.
 pub(crate) type LentHostnames = BTreeMap<Arc<str>, Option<Arc<str>>>;
 
 /// Routes at a listener, by kind.
@@ -82,6 +88,8 @@ pub(super) struct Indexes {
     /// Policies that select objects, by namespace.
     selecting: HashMap<Arc<str>, BTreeSet<ObjectKey>>,
     secrets: HashMap<Arc<str>, BTreeSet<ObjectKey>>,
+    /// ListenerSets by the Gateways that they name.
+    sets: HashMap<ObjectKey, BTreeSet<ObjectKey>>,
 }
 
 impl Indexes {
@@ -129,6 +137,11 @@ impl Indexes {
                 toggle(&mut self.secrets, object.key.namespace.clone(), &object.key, present);
                 Some(Input::Secrets(object.key.namespace.clone()))
             }
+            Body::ListenerSet(set) => {
+                let gateway = set.gateway(&object.key)?;
+                toggle(&mut self.sets, gateway.clone(), &object.key, present);
+                Some(Input::Sets(gateway))
+            }
             Body::CertificateDelegation(_) => {
                 toggle(&mut self.delegations, object.key.namespace.clone(), &object.key, present);
                 Some(Input::Delegations(object.key.namespace.clone()))
@@ -169,6 +182,7 @@ fn targets(object: &Object) -> Option<&Targets> {
         Body::TrafficPolicy(policy) => Some(&policy.targets),
         Body::ListenerPolicy(policy) => Some(&policy.targets),
         Body::BackendConfigPolicy(policy) => Some(&policy.targets),
+        Body::BackendTlsPolicy(policy) => Some(&policy.targets),
         _ => None,
     }
 }
@@ -186,6 +200,7 @@ fn toggle<K: std::hash::Hash + Eq>(index: &mut HashMap<K, BTreeSet<ObjectKey>>, 
 
 /// Reads on behalf of one unit of translation.
 pub(super) struct Reader<'a> {
+    pub(super) settings: &'a Settings,
     pub(super) objects: &'a ObjectSnapshot,
     /// Objects that are read in another version.
     pub(super) over: Option<&'a Overlay>,
@@ -195,6 +210,7 @@ pub(super) struct Reader<'a> {
     pub(super) claimants: &'a Claimants,
     pub(super) hosts: &'a BTreeMap<ObjectKey, Arc<HostClaim>>,
     pub(super) policies: &'a HashMap<ObjectKey, Arc<PolicyPlan>>,
+    pub(super) asked_sets: &'a BTreeMap<ObjectKey, Arc<SetClaim>>,
     pub(super) lent: &'a HashMap<ObjectKey, LentHostnames>,
     pub(super) reads: Vec<Input>,
     pub(super) edges: Vec<Edge>,
@@ -267,6 +283,18 @@ impl<'a> Reader<'a> {
     pub(super) fn hosts(&mut self) -> BTreeMap<ObjectKey, Arc<HostClaim>> {
         self.reads.push(Input::Hosts);
         self.hosts.clone()
+    }
+
+    /// The ListenerSets that name a Gateway, in the order of their names.
+    pub(super) fn sets(&mut self, gateway: &ObjectKey) -> Vec<ObjectKey> {
+        self.reads.push(Input::Sets(gateway.clone()));
+        self.indexes.sets.get(gateway).into_iter().flatten().cloned().collect()
+    }
+
+    /// What a ListenerSet asks for.
+    pub(super) fn set(&mut self, key: &ObjectKey) -> Option<Arc<SetClaim>> {
+        self.reads.push(Input::Set(key.clone()));
+        self.asked_sets.get(key).cloned()
     }
 
     /// What became of a policy; `None` where there is none.
@@ -353,9 +381,10 @@ impl<'a> Reader<'a> {
         self.plans.get(gateway)
     }
 
-    /// The hostname that a listener had in the Gateway's last valid version, where it may have it again.
-    pub(super) fn lent_hostname(&self, gateway: &ObjectKey, listener: &str) -> Option<Option<Arc<str>>> {
-        self.lent.get(gateway)?.get(listener).cloned()
+    /// The hostname that a listener had in the last valid version of the Gateway or ListenerSet that it is written in,
+    /// where it may have it again.
+    pub(super) fn lent_hostname(&self, owner: &ObjectKey, listener: &str) -> Option<Option<Arc<str>>> {
+        self.lent.get(owner)?.get(listener).cloned()
     }
 
     /// The routes of a kind at a listener.

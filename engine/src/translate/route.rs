@@ -20,7 +20,8 @@ use crate::apis::Body;
 use crate::apis::gateway::route::RuleEntry;
 use crate::encode;
 use crate::fault::{Class, Fault};
-use crate::features::chain::{ChainFilter, Guards};
+use crate::features::chain::ChainFilter;
+use crate::features::guards::Guards;
 use crate::features::redirect::ListenerContext;
 use crate::features::remote::Remote;
 use crate::model::{Action, Backend, HostSettings, Route, ServicePort};
@@ -118,11 +119,21 @@ impl RoutePlan {
         filters.iter().flat_map(ChainFilter::remotes).cloned().collect()
     }
 
+    /// The certificates that back ends are shown.
+    pub(crate) fn shown(&self) -> BTreeSet<ObjectKey> {
+        let remotes = self.remotes();
+        let asked = remotes.iter().filter_map(|remote| match remote {
+            Remote::Backend(backend) => Some(backend),
+            Remote::Group(_) | Remote::Host(_) => None,
+        });
+        self.backends.iter().chain(asked).filter_map(Backend::client).cloned().collect()
+    }
+
     /// The ports of Services whose endpoints it needs.
     pub(crate) fn services(&self) -> BTreeSet<ServicePort> {
         let remotes = self.remotes();
         let asked = remotes.iter().flat_map(Remote::services);
-        self.backends.iter().map(|backend| &backend.service).chain(asked).cloned().collect()
+        self.backends.iter().filter_map(Backend::service).chain(asked).cloned().collect()
     }
 }
 

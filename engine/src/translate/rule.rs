@@ -15,8 +15,8 @@ use crate::apis::gateway::references::BackendRef;
 use crate::encode::names;
 use crate::fault::{Class, Fault};
 use crate::features::Flaw;
-use crate::features::chain::Guards;
 use crate::features::filters;
+use crate::features::guards::Guards;
 use crate::features::headers::HeaderEdits;
 use crate::features::timeout::Timeouts;
 use crate::model::{
@@ -161,7 +161,7 @@ pub(super) fn translate(
         let (backends, rewrite, timeouts) = (resolved.backends, rule.filters.rewrite, rule.timeouts);
         let gets_requests = backends.iter().any(|backend| backend.backend.is_none());
         if let Some(message) = missing.filter(|_| gets_requests) {
-            outcome.replaced = Some(missing_backend(object, section, status, message));
+            outcome.replaced = Some(missing_backend(object, section, status, message, resolved.policy));
         }
         outcome.backends.extend(backends.iter().filter_map(|backend| backend.backend.clone()));
         outcome.backends.extend(mirrors.iter().map(|mirror| mirror.backend.clone()));
@@ -175,8 +175,8 @@ pub(super) fn translate(
             outcome.faults.push(Fault::new(&object.key, Class::Ignored, &field, "NoBackends", message));
             told
         });
-        outcome.replaced = Some(missing_backend(object, section, status, message));
-        Action::Respond(Response { status, body: settings.missing_backend_body.clone() })
+        outcome.replaced = Some(missing_backend(object, section, status, message, resolved.policy));
+        Action::Respond(Response::new(status, settings.missing_backend_body.clone()))
     };
     let cleared = matches!(action, Action::Respond(_)) && !answers;
     for (entry, ranked) in rule.matches.iter().enumerate() {
@@ -192,9 +192,15 @@ pub(super) fn translate(
     outcome
 }
 
-fn missing_backend(object: &Object, section: String, status: u16, message: String) -> Replaced {
+fn missing_backend(
+    object: &Object,
+    section: String,
+    status: u16,
+    message: String,
+    policy: Option<ObjectKey>,
+) -> Replaced {
     let object = object.key.clone();
-    Replaced { object, section, response: Some(status), class: Class::Referential, message, policy: None }
+    Replaced { object, section, response: Some(status), class: Class::Referential, message, policy }
 }
 
 /// Translates a rule that cannot be served: it is replaced by a direct response at the same place, or left out.
@@ -251,10 +257,8 @@ fn broken(
     settings: &Settings,
     mut outcome: Outcome,
 ) -> Outcome {
-    let response = settings
-        .replacement
-        .as_ref()
-        .map(|replacement| Response { status: replacement.code, body: replacement.body.clone() });
+    let response =
+        settings.replacement.as_ref().map(|replacement| Response::new(replacement.code, replacement.body.clone()));
     let code = response.as_ref().map(|response| response.status);
     let object = place.object.key.clone();
     let (class, policy) = (Class::Invalid, None);
@@ -327,6 +331,8 @@ pub(super) struct Resolved {
     pub(super) backends: Vec<WeightedBackend>,
     /// What was not found or not granted.
     pub(super) faults: Vec<Fault>,
+    /// A policy that closes one of them.
+    pub(super) policy: Option<ObjectKey>,
     /// What cannot be used as written.
     pub(super) flaws: Vec<Flaw>,
 }

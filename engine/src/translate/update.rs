@@ -15,6 +15,7 @@ use super::proxy;
 use super::reader::{Input, LentHostnames, Rival};
 use super::route::RoutePlan;
 use super::{Changes, Translator, Unit};
+use crate::apis::gateway::listener_set;
 use crate::fault::Fault;
 use crate::model::{Response, ServicePort};
 use crate::object::Age;
@@ -34,10 +35,7 @@ impl Translator {
                 self.plans.insert(key.clone(), plan.clone());
                 let main = FleetId::main(key);
                 if !self.fleets.contains_key(&main) {
-                    let closed = Response {
-                        status: self.settings.closed_status,
-                        body: self.settings.missing_backend_body.clone(),
-                    };
+                    let closed = Response::new(self.settings.closed_status, self.settings.missing_backend_body.clone());
                     self.fleets.insert(main.clone(), Fleet::new(key.clone(), plan.clone(), closed));
                     self.touched.insert(main);
                 }
@@ -99,29 +97,32 @@ impl Translator {
         for id in self.fleets_of(key) {
             if let Some(fleet) = self.fleets.get_mut(&id) {
                 fleet.set_levels(plan.clone());
-                self.touched.insert(id);
+                self.touched.insert(id.clone());
+            }
+            // Levels that are closed may be others.
+            if self.variants.has_overlay(&id) {
+                self.dirty.insert(Unit::GatewayVariant(id));
             }
         }
-        let services = |plan: Option<&LevelPlan>| -> BTreeSet<ServicePort> {
-            let remotes = plan.map(|plan| plan.connections.remotes()).unwrap_or_default();
-            remotes.iter().flat_map(|(remote, _)| remote.services()).cloned().collect()
-        };
-        self.endpoints_wanted(&services(before.as_deref()), &services(Some(&plan)));
+        let before = before.unwrap_or_default();
+        self.endpoints_wanted(&before.services(), &plan.services());
+        self.certificates_shown(&before.shown(), &plan.shown());
     }
 
-    /// Listeners of a Gateway whose hostname cannot be used have these, where nobody claims the same today; true where
-    /// that is to be translated.
-    pub(crate) fn lend(&mut self, gateway: &ObjectKey, hostnames: LentHostnames) -> bool {
-        let before = self.lent.get(gateway);
+    /// Listeners of a Gateway or ListenerSet whose hostname cannot be used have these, where nobody claims the same
+    /// today; true where that is to be translated.
+    pub(crate) fn lend(&mut self, owner: &ObjectKey, hostnames: LentHostnames) -> bool {
+        let before = self.lent.get(owner);
         if before.map_or(hostnames.is_empty(), |before| *before == hostnames) {
             return false;
         }
         if hostnames.is_empty() {
-            self.lent.remove(gateway);
+            self.lent.remove(owner);
         } else {
-            self.lent.insert(gateway.clone(), hostnames);
+            self.lent.insert(owner.clone(), hostnames);
         }
-        self.dirty.insert(Unit::Gateway(gateway.clone()));
+        let is_set = &*owner.kind == listener_set::KIND;
+        self.dirty.insert(if is_set { Unit::Set(owner.clone()) } else { Unit::Gateway(owner.clone()) });
         true
     }
 
@@ -129,14 +130,14 @@ impl Translator {
     pub(super) fn certificates_of(&self, gateway: &ObjectKey) -> BTreeSet<ObjectKey> {
         let fleets = self.fleets_of(gateway);
         let fleets = fleets.iter().filter_map(|id| self.fleets.get(id));
-        fleets.flat_map(|fleet| fleet.certificates().iter().cloned()).collect()
+        fleets.flat_map(Fleet::certificates).collect()
     }
 
     pub(super) fn certificates_changed(&mut self, before: &BTreeSet<ObjectKey>, after: &BTreeSet<ObjectKey>) {
         let missing = after.iter().filter(|secret| !self.secrets.contains_key(secret)).cloned().map(Unit::Secret);
         self.dirty.extend(missing);
         for secret in before.difference(after) {
-            if !self.fleets.values().any(|fleet| fleet.certificates().contains(secret)) {
+            if !self.fleets.values().any(|fleet| fleet.uses_certificate(secret)) {
                 self.secrets.remove(secret);
                 self.drop_unit(Unit::Secret(secret.clone()));
             }
@@ -229,7 +230,8 @@ impl Translator {
         self.services_changed(old, new);
     }
 
-    /// Endpoints that a route's plan asks for anew are looked up, and those that nobody asks for any more forgotten.
+    /// Endpoints and certificates that a route's plan asks for anew are looked up, and those that nobody asks for any more
+    /// forgotten.
     pub(super) fn services_changed(&mut self, old: Option<&RoutePlan>, new: Option<&RoutePlan>) {
         let services = |plan: Option<&RoutePlan>| -> BTreeSet<ServicePort> {
             // A route that stands nowhere asks for no endpoints.
@@ -237,13 +239,25 @@ impl Translator {
             plan.map(RoutePlan::services).unwrap_or_default()
         };
         self.endpoints_wanted(&services(old), &services(new));
+        let shown = |plan: Option<&RoutePlan>| {
+            plan.filter(|plan| !plan.places.is_empty()).map(RoutePlan::shown).unwrap_or_default()
+        };
+        self.certificates_shown(&shown(old), &shown(new));
     }
 
+    /// Looks up endpoints that are asked for anew, and forgets those that nobody asks for any more.
     fn endpoints_wanted(&mut self, before: &BTreeSet<ServicePort>, after: &BTreeSet<ServicePort>) {
         let unknown = after.iter().filter(|service| !self.endpoints.contains_key(service)).cloned();
         self.dirty.extend(unknown.map(Unit::Endpoints));
         for service in before.difference(after) {
             self.release_service(service);
+        }
+    }
+
+    /// The same of certificates that back ends are shown.
+    fn certificates_shown(&mut self, before: &BTreeSet<ObjectKey>, after: &BTreeSet<ObjectKey>) {
+        if before != after || after.iter().any(|secret| !self.secrets.contains_key(secret)) {
+            self.certificates_changed(before, after);
         }
     }
 
@@ -274,7 +288,7 @@ impl Translator {
             Some(resource) => self.secrets.insert(key.clone(), resource),
             None => self.secrets.remove(key),
         };
-        let users = self.fleets.iter().filter(|(_, fleet)| fleet.certificates().contains(key));
+        let users = self.fleets.iter().filter(|(_, fleet)| fleet.uses_certificate(key));
         self.touched.extend(users.map(|(id, _)| id.clone()));
     }
 }

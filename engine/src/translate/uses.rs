@@ -8,6 +8,7 @@ use super::fleet::FleetId;
 use super::overlay::Overlay;
 use super::route::RoutePlan;
 use crate::encode;
+use crate::features::chain::ChainFilter;
 use crate::features::remote::Remote;
 use crate::snapshot::ObjectSnapshot;
 
@@ -21,14 +22,32 @@ impl Translator {
     pub(crate) fn clusters_through(&self, gateway: &ObjectKey, key: &ObjectKey) -> Vec<(Version, Node)> {
         let routes = self.routes_reading(key);
         let plans = routes.iter().filter_map(|route| self.routes.get(route));
-        plans.filter(|plan| plan.gateways().contains(gateway)).flat_map(|plan| clusters_in(plan, key)).collect()
+        let plans = plans.filter(|plan| plan.gateways().contains(gateway));
+        let mut clusters: Vec<(Version, Node)> = plans.flat_map(|plan| clusters_in(plan, key)).collect();
+        for (filter, unit) in self.level_filters(gateway) {
+            let through = filter.remotes().into_iter().filter(|remote| remote.origins().contains(&key));
+            clusters.extend(through.map(|remote| (Version::of(&encode::cluster::remote(remote)), unit.clone())));
+        }
+        clusters
     }
 
-    /// The filters that the routes of a Gateway ask for as they are desired: what is refused of each as a content, who says
-    /// what it does, and the unit that asks for it. Looks at all routes: for questions that are rare.
+    /// The filters that a Gateway, its listeners and its routes ask for as they are desired: what is refused of each as a
+    /// content, who says what it does, and the unit that asks for it. Looks at all routes: for questions that are rare.
     pub(crate) fn filters(&self, gateway: &ObjectKey) -> Vec<(Content, ObjectKey, Node)> {
         let plans = self.routes.values().filter(|plan| plan.gateways().contains(gateway));
-        plans.flat_map(|plan| filters_in(plan)).chain(self.connection_texts(gateway)).collect()
+        let of_routes = plans.flat_map(|plan| filters_in(plan));
+        let of_levels = self.level_filters(gateway).into_iter().map(|(filter, unit)| told(&filter, unit));
+        of_routes.chain(of_levels).chain(self.connection_texts(gateway)).collect()
+    }
+
+    /// The filters that policies of a Gateway and its listeners ask for, each with the unit that does.
+    fn level_filters(&self, gateway: &ObjectKey) -> Vec<(ChainFilter, Node)> {
+        let levels = self.levels.get(gateway).into_iter().flat_map(|levels| levels.each());
+        let filters = levels.flat_map(|(scope, level)| {
+            let unit = Node::section(gateway.clone(), scope.section());
+            level.guards.filters().into_iter().map(move |filter| (filter, unit.clone()))
+        });
+        filters.collect()
     }
 
     /// The same of one route.
@@ -66,10 +85,13 @@ fn clusters_in(plan: &RoutePlan, key: &ObjectKey) -> Vec<(Version, Node)> {
 fn filters_in(plan: &RoutePlan) -> Vec<(Content, ObjectKey, Node)> {
     let mut filters = Vec::new();
     for rendered in plan.routes.iter().filter(|rendered| !rendered.route.guards.is_empty()) {
-        for filter in rendered.route.guards.filters() {
-            let owner = filter.owners().first().unwrap_or(&rendered.route.key).clone();
-            filters.push((encode::chain_parts::filter_content(&filter), owner, rendered.node()));
-        }
+        filters.extend(rendered.route.guards.filters().iter().map(|filter| told(filter, rendered.node())));
     }
     filters
+}
+
+/// A filter as a content, who says what it does, and who asks for it.
+fn told(filter: &ChainFilter, unit: Node) -> (Content, ObjectKey, Node) {
+    let owner = filter.owners().first().unwrap_or(&unit.key).clone();
+    (encode::chain_parts::filter_content(filter), owner, unit)
 }

@@ -18,6 +18,7 @@ use super::reader::{Input, Reader};
 use super::route::{self, RoutePlan};
 use super::{Translator, Unit, endpoints, guard};
 use crate::apis::Body;
+use crate::apis::gateway::listener_set;
 use crate::features::redirect::ListenerContext;
 use crate::settings::Settings;
 use crate::snapshot::ObjectSnapshot;
@@ -31,6 +32,11 @@ pub(super) struct Variants {
 }
 
 impl Variants {
+    /// Is anything served otherwise to this fleet?
+    pub(super) fn has_overlay(&self, fleet: &FleetId) -> bool {
+        self.overlays.contains_key(fleet)
+    }
+
     /// Is the Gateway itself served otherwise to this fleet?
     pub(super) fn has_gateway(&self, fleet: &FleetId) -> bool {
         self.gateways.contains(fleet)
@@ -145,8 +151,8 @@ impl Translator {
         overlay.closed.contains_key(route)
             || overlay.alters(route)
             || reads.filter_map(|input| if let Input::Object(key) = input { Some(key) } else { None }).any(|key| {
-                // Gateways are served otherwise in a unit of their own.
-                overlay.alters(key) && !matches!(&*key.kind, "Gateway")
+                // Gateways and their sets are served otherwise in a unit of their own.
+                overlay.alters(key) && !matches!(&*key.kind, "Gateway" | listener_set::KIND)
                     || (proxy::is_proxy(key) && overlay.closed.contains_key(key))
             })
     }
@@ -194,6 +200,11 @@ impl Translator {
         }
         let before = self.certificates_of(&id.gateway);
         let overlay = self.variants.overlays.get(id).cloned();
+        let levels = self.levels.get(&id.gateway).zip(overlay.as_deref());
+        let closed = levels.map(|(levels, overlay)| levels.closed_by(&id.gateway, overlay)).unwrap_or_default();
+        if self.fleets.get_mut(id).is_some_and(|fleet| fleet.close_levels(closed)) {
+            self.touched.insert(id.clone());
+        }
         let secrets = |overlay: &Overlay| {
             let secrets = overlay.objects.values().filter(|object| matches!(object.body, Body::Secret(_)));
             let hidden = overlay.hidden.iter().filter(|key| &*key.kind == "Secret");
@@ -296,10 +307,13 @@ impl Translator {
         self.unclaimed_routes.iter()
     }
 
-    /// The certificates that a Gateway's listeners use as desired, with the hash of each.
+    /// The certificates that a Gateway's listeners use as desired, and those that back ends are shown, with the hash of
+    /// each.
     pub(crate) fn certificates(&self, gateway: &ObjectKey) -> BTreeMap<ObjectKey, Content> {
         let listeners = self.plans.get(gateway).into_iter().flat_map(|plan| plan.all());
-        let keys = listeners.flat_map(|listener| &listener.certificates);
+        let fleet = self.fleets.get(&FleetId::main(gateway));
+        let shown = fleet.map(|fleet| fleet.certificates()).unwrap_or_default();
+        let keys = listeners.flat_map(|listener| &listener.certificates).chain(&shown);
         keys.filter_map(|key| Some((key.clone(), Content(*self.secrets.get(key)?.version.as_bytes())))).collect()
     }
 

@@ -17,7 +17,7 @@ pub(super) const BACKENDS_MAX: usize = 16;
 
 /// Resolves the back ends of a rule (`rules[1]`).
 pub(super) fn resolve(route: &ObjectKey, section: &str, written: &[BackendRef], reader: &mut Reader<'_>) -> Resolved {
-    let mut resolved = Resolved { backends: Vec::new(), faults: Vec::new(), flaws: Vec::new() };
+    let mut resolved = Resolved { backends: Vec::new(), faults: Vec::new(), policy: None, flaws: Vec::new() };
     if written.len() > BACKENDS_MAX {
         resolved.flaws.push(Flaw::new("backendRefs", format!("must have at most {BACKENDS_MAX} entries")));
     }
@@ -35,8 +35,9 @@ pub(super) fn resolve(route: &ObjectKey, section: &str, written: &[BackendRef], 
         let referrer = Referrer { route, section, field: &field, role: Role::Requires };
         let backend = match backend::resolve(&referrer, &plain(reference), reader) {
             Ok(backend) => Some(backend),
-            Err(fault) => {
-                resolved.faults.push(*fault);
+            Err(refused) => {
+                resolved.faults.push(refused.fault);
+                resolved.policy = resolved.policy.take().or(refused.policy);
                 None
             }
         };

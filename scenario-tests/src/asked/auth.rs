@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use anyhow::Result;
@@ -24,6 +25,8 @@ pub const WORD: &str = "let me in";
 pub const USER_HEADER: &str = "x-user";
 /// Its value.
 pub const USER: &str = "alice";
+/// The header of answers over HTTP that says why.
+pub const WHY_HEADER: &str = "x-why";
 /// The status of those who may not.
 pub const REFUSED: u16 = 401;
 /// `PERMISSION_DENIED` of gRPC.
@@ -54,9 +57,15 @@ pub struct Authorizer {
 impl Authorizer {
     /// One that is asked over gRPC.
     pub async fn grpc() -> Result<Self> {
+        Self::stumbling(0).await
+    }
+
+    /// The same, unavailable at first: to so many questions after each that it has answered.
+    pub async fn stumbling(times: u64) -> Result<Self> {
         let (listener, address) = super::bind().await?;
         let checks = Checks::default();
-        let server = AuthorizationServer::new(Grpc { checks: checks.clone() });
+        let server = Grpc { checks: checks.clone(), stumbles: times, asked: AtomicU64::new(0) };
+        let server = AuthorizationServer::new(server);
         let task = tokio::spawn(async move {
             let incoming = TcpListenerStream::new(listener);
             let _ = tonic::transport::Server::builder().add_service(server).serve_with_incoming(incoming).await;
@@ -76,6 +85,7 @@ impl Authorizer {
             let may_pass = check.may_pass();
             lock(&noted).push(check);
             let response = Response::builder().status(if may_pass { 200 } else { REFUSED });
+            let response = response.header(WHY_HEADER, if may_pass { "said the word" } else { "did not say the word" });
             let response = if may_pass { response.header(USER_HEADER, USER) } else { response };
             response.body(Full::new(Bytes::from("asked over HTTP"))).unwrap_or_default()
         })
@@ -102,6 +112,8 @@ impl Check {
 
 struct Grpc {
     checks: Checks,
+    stumbles: u64,
+    asked: AtomicU64,
 }
 
 #[tonic::async_trait]
@@ -110,6 +122,9 @@ impl Authorization for Grpc {
         &self,
         request: tonic::Request<CheckRequest>,
     ) -> Result<tonic::Response<CheckResponse>, tonic::Status> {
+        if self.asked.fetch_add(1, Ordering::Relaxed) % (self.stumbles + 1) < self.stumbles {
+            return Err(tonic::Status::unavailable("stumbled"));
+        }
         let attributes = request.into_inner().attributes.unwrap_or_default();
         let http = attributes.request.and_then(|request| request.http).unwrap_or_default();
         let check = Check {

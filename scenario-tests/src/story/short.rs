@@ -73,16 +73,18 @@ impl Writer {
             return Ok(vec![object(API, "GatewayClass", name, &document, json!({ "controllerName": controller }))]);
         }
         if let Some(name) = text("gateway") {
-            let all = json!([{ "name": "http", "port": 80, "protocol": "HTTP" }]);
-            let mut listeners = document.get("listeners").cloned().unwrap_or(all);
-            for listener in listeners.as_array_mut().into_iter().flatten() {
-                if let Some(fields) = listener.as_object_mut() {
-                    fields.entry("allowedRoutes").or_insert_with(|| json!({ "namespaces": { "from": "All" } }));
-                }
-            }
             let class = text("class_name").unwrap_or("holdfast");
-            let spec = json!({ "gatewayClassName": class, "listeners": listeners });
+            let mut spec = json!({ "gatewayClassName": class, "listeners": listeners(&document) });
+            if let (Some(from), Some(fields)) = (text("sets"), spec.as_object_mut()) {
+                fields.insert("allowedListeners".into(), json!({ "namespaces": { "from": from } }));
+            }
             return Ok(vec![object(API, "Gateway", name, &document, spec)]);
+        }
+        if let Some(name) = text("set") {
+            let (namespace, gateway) = text("of").unwrap_or("infra/public").split_once('/').context("of: no slash")?;
+            let parent = json!({ "namespace": namespace, "name": gateway });
+            let spec = json!({ "parentRef": parent, "listeners": listeners(&document) });
+            return Ok(vec![object(API, "ListenerSet", name, &document, spec)]);
         }
         if let Some(name) = text("secret") {
             let expires = document.get("expires").and_then(Value::as_u64);
@@ -167,15 +169,33 @@ pub(super) fn object(version: &str, kind: &str, name: &str, document: &Value, sp
     json!({ "apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec })
 }
 
+/// Listeners of a Gateway or ListenerSet, for routes of all namespaces unless said.
+fn listeners(document: &Value) -> Value {
+    let all = json!([{ "name": "http", "port": 80, "protocol": "HTTP" }]);
+    let mut listeners = document.get("listeners").cloned().unwrap_or(all);
+    for listener in listeners.as_array_mut().into_iter().flatten() {
+        if let Some(fields) = listener.as_object_mut() {
+            fields.entry("allowedRoutes").or_insert_with(|| json!({ "namespaces": { "from": "All" } }));
+        }
+    }
+    listeners
+}
+
 fn route(kind: &str, name: &str, document: &Value) -> Value {
     let namespace = name.split_once('/').map_or("", |(namespace, _)| namespace);
     let parent = |text: &str| {
+        let (kind, text) = match text.strip_prefix("set ") {
+            Some(text) => ("ListenerSet", text),
+            None => ("Gateway", text),
+        };
         let (gateway, section) =
             text.split_once('#').map_or((text, None), |(gateway, section)| (gateway, Some(section)));
         let (namespace, name) = gateway.split_once('/').unwrap_or(("", gateway));
         match section {
-            Some(section) => json!({ "namespace": namespace, "name": name, "sectionName": section }),
-            None => json!({ "namespace": namespace, "name": name }),
+            Some(section) => {
+                json!({ "kind": kind, "namespace": namespace, "name": name, "sectionName": section })
+            }
+            None => json!({ "kind": kind, "namespace": namespace, "name": name }),
         }
     };
     let list = |field: &str, default: Value| match document.get(field) {

@@ -24,6 +24,7 @@ mod replacement;
 mod restarts;
 mod rewrites;
 mod seeing;
+mod sets;
 mod tls;
 mod told;
 mod weights;
@@ -56,6 +57,7 @@ fn main() -> ExitCode {
         restarts::stories(),
         rewrites::stories(),
         seeing::stories(),
+        sets::stories(),
         tls::stories(),
         told::stories(),
         weights::stories(),

@@ -126,7 +126,7 @@ async fn secrets_never_leave(world: World) -> Result<()> {
     for_each_file(&world.folder().join("logs"), &mut |path, text| clean(&path.display().to_string(), text))
 }
 
-fn for_each_file(folder: &Path, look: &mut impl FnMut(&Path, &str) -> Result<()>) -> Result<()> {
+pub(crate) fn for_each_file(folder: &Path, look: &mut impl FnMut(&Path, &str) -> Result<()>) -> Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
         if path.is_dir() {

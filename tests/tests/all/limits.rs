@@ -80,3 +80,32 @@ fn regular_expressions_that_grow() {
     is_served(&engine);
     assert_eq!(routes(&engine, "large.example.com")[0]["directResponse"]["status"], 404);
 }
+
+#[test]
+fn listeners_of_many_sets() {
+    let mut objects =
+        SHOP.replacen("  listeners:\n", "  allowedListeners: {namespaces: {from: All}}\n  listeners:\n", 1);
+    for set in 0..34 {
+        write!(
+            objects,
+            "---\napiVersion: gateway.networking.k8s.io/v1\nkind: ListenerSet\n\
+             metadata: {{name: s, namespace: n{set:02}}}\n\
+             spec:\n  parentRef: {{name: public, namespace: infra}}\n  listeners:\n"
+        )
+        .unwrap();
+        for listener in 0..64 {
+            writeln!(
+                objects,
+                "  - {{name: l{listener}, port: 8080, protocol: HTTP, hostname: l{listener}.n{set}.example.com}}"
+            )
+            .unwrap();
+        }
+    }
+    let engine = testing::engine(&objects, Settings::standalone());
+    let listeners = &engine.gateways()[0].listeners;
+    assert_eq!(listeners.iter().filter(|listener| listener.serving).count(), 1 + 2048);
+    let refused: Vec<_> = listeners.iter().filter(|listener| !listener.serving).map(|l| l.name.to_string()).collect();
+    assert_eq!(refused.len(), 128);
+    assert!(refused.iter().all(|name| name.starts_with("n32/") || name.starts_with("n33/")), "{refused:?}");
+    assert_eq!(engine.faults().iter().filter(|fault| fault.reason == "TooManyListeners").count(), 128);
+}

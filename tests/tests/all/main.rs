@@ -11,5 +11,6 @@ mod kgateway;
 mod limits;
 mod mutations;
 mod processes;
+mod sets;
 mod stored;
 mod unknown_fields;

@@ -17,7 +17,8 @@ use super::mutations::choices;
 /// Broken objects for each input where nothing else is said.
 const SEEDS: u64 = 40;
 /// Kinds of which versions are kept.
-const KEPT: [&str; 7] = ["Gateway", "GatewayClass", "GRPCRoute", "HTTPProxy", "HTTPRoute", "Secret", "Service"];
+const KEPT: [&str; 8] =
+    ["Gateway", "GatewayClass", "GRPCRoute", "HTTPProxy", "HTTPRoute", "ListenerSet", "Secret", "Service"];
 /// When everything here was proven good.
 const SINCE: i64 = 1_700_000_000;
 

@@ -47,6 +47,8 @@ fn try_document(name: &str, document: &Value) -> usize {
     let mut places = Vec::new();
     gather(document, String::new(), &mut places);
     places.retain(|place| place.starts_with("/spec") || place.starts_with("/endpoints") || place.starts_with("/ports"));
+    // What stands there is an answer of whoever wrote it.
+    places.retain(|place| !place.starts_with("/spec/bodyFormat/json"));
     for place in &places {
         let mut changed = document.clone();
         changed.pointer_mut(place).unwrap().as_object_mut().unwrap().insert(STRANGE.into(), json!(1));

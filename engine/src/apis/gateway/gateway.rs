@@ -4,14 +4,16 @@
 
 use std::sync::Arc;
 
-use gateway_api::gateways::{GatewayAddresses, GatewayInfrastructure, GatewayListeners, GatewayTls};
+use gateway_api::gateways::{
+    GatewayAddresses, GatewayAllowedListeners, GatewayInfrastructure, GatewayListeners, GatewayTls,
+};
 use serde_json::Value;
 
 use crate::apis::Body;
 use crate::apis::decode::Found;
 use crate::fault::at;
 
-/// Listeners of one Gateway; the CRD allows as many.
+/// Listeners of one Gateway or ListenerSet; the CRDs allow as many.
 pub const LISTENERS_MAX: usize = 64;
 
 /// One listener, or what could be saved of it.
@@ -38,6 +40,8 @@ pub struct Gateway {
     pub tls: Option<GatewayTls>,
     /// `spec.infrastructure`, of which only the reference to parameters counts.
     pub infrastructure: Option<GatewayInfrastructure>,
+    /// `spec.allowedListeners`: whose ListenerSets may add to its listeners; nobody's where unset.
+    pub allowed_listeners: Option<GatewayAllowedListeners>,
 }
 
 pub(in crate::apis) fn decode(mut document: Value, found: &mut Found) -> Option<Body> {
@@ -47,7 +51,31 @@ pub(in crate::apis) fn decode(mut document: Value, found: &mut Found) -> Option<
         return None;
     };
     let class: String = found.typed("spec.gatewayClassName", &fields.remove("gatewayClassName").unwrap_or_default())?;
-    let listeners = match fields.remove("listeners") {
+    let listeners = listeners(fields.remove("listeners"), found)?;
+    let mut take = |name: &str| fields.remove(name).filter(|value| !value.is_null());
+    let (addresses, tls, infrastructure) = (take("addresses"), take("tls"), take("infrastructure"));
+    for known in ["labels", "annotations"] {
+        if infrastructure.as_ref().is_some_and(|fields| fields.get(known).is_some()) {
+            found.unserved(format!("spec.infrastructure.{known}"));
+        }
+    }
+    let allowed = take("allowedListeners");
+    for unknown in fields.keys() {
+        found.unknown(format!("spec.{unknown}"));
+    }
+    Some(Body::Gateway(Arc::new(Gateway {
+        class: class.into(),
+        listeners,
+        addresses: addresses.map_or(Some(vec![]), |value| found.typed("spec.addresses", &value)).unwrap_or_default(),
+        tls: tls.and_then(|value| found.typed("spec.tls", &value)),
+        infrastructure: infrastructure.and_then(|value| found.typed("spec.infrastructure", &value)),
+        allowed_listeners: allowed.and_then(|value| found.typed("spec.allowedListeners", &value)),
+    })))
+}
+
+/// Decodes `spec.listeners`, of a Gateway or a ListenerSet; `None` where it is no list.
+pub(super) fn listeners(written: Option<Value>, found: &mut Found) -> Option<Vec<ListenerEntry>> {
+    let listeners = match written {
         None | Some(Value::Null) => Vec::new(),
         Some(Value::Array(listeners)) => listeners,
         Some(_) => {
@@ -66,27 +94,7 @@ pub(in crate::apis) fn decode(mut document: Value, found: &mut Found) -> Option<
         let written = found.typed(&field, &value);
         ListenerEntry { name, whole: written.is_some(), written: written.or(claim) }
     });
-    let listeners = listeners.collect();
-    let mut take = |name: &str| fields.remove(name).filter(|value| !value.is_null());
-    let (addresses, tls, infrastructure) = (take("addresses"), take("tls"), take("infrastructure"));
-    for known in ["labels", "annotations"] {
-        if infrastructure.as_ref().is_some_and(|fields| fields.get(known).is_some()) {
-            found.unserved(format!("spec.infrastructure.{known}"));
-        }
-    }
-    if take("allowedListeners").is_some() {
-        found.unserved("spec.allowedListeners".into());
-    }
-    for unknown in fields.keys() {
-        found.unknown(format!("spec.{unknown}"));
-    }
-    Some(Body::Gateway(Arc::new(Gateway {
-        class: class.into(),
-        listeners,
-        addresses: addresses.map_or(Some(vec![]), |value| found.typed("spec.addresses", &value)).unwrap_or_default(),
-        tls: tls.and_then(|value| found.typed("spec.tls", &value)),
-        infrastructure: infrastructure.and_then(|value| found.typed("spec.infrastructure", &value)),
-    })))
+    Some(listeners.collect())
 }
 
 /// What a listener claims: its port, protocol and hostname. Read apart from the rest, so that a listener that does not

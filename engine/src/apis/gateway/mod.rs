@@ -1,11 +1,13 @@
 //! The kinds of `gateway.networking.k8s.io`.
 
+pub mod backend_tls;
 pub mod class;
 #[allow(clippy::module_inception, reason = "the file is named after its kind, like its neighbours")]
 pub mod gateway;
 pub mod grant;
 pub mod grpc_route;
 pub mod http_route;
+pub mod listener_set;
 pub mod references;
 pub mod route;
 

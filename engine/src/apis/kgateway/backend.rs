@@ -182,6 +182,5 @@ pub(in crate::apis) fn decode(mut document: Value, found: &mut Found) -> Option<
     let spec = document.get_mut("spec").map(Value::take).unwrap_or_default();
     let backend: Backend = found.typed("spec", &spec)?;
     let unread = policy::whole_or_not(found, before);
-    found.unserved("spec".into());
     Some(Body::Backend(Arc::new(Backend { unread, ..backend })))
 }

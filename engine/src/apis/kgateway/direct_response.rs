@@ -47,9 +47,13 @@ pub(in crate::apis) fn decode(mut document: Value, found: &mut Found) -> Option<
     if let Err(fault) = check::number::body(response.body.as_deref().unwrap_or_default().as_bytes()) {
         found.invalid("spec.body", fault.to_string());
     }
-    if response.body_format.is_some() {
-        let message = "bodies made from a format cannot be served by this version of Holdfast; what names it is closed";
-        found.invalid("spec.bodyFormat", message);
+    if let Some(BodyFormat { text, json, content_type }) = &response.body_format {
+        if let Err(fault) = check::format::body(text.as_deref(), json.as_ref(), content_type.as_deref()) {
+            found.invalid("spec.bodyFormat", fault.to_string());
+        }
+        if response.body.is_some() {
+            found.invalid("spec.bodyFormat", "only one of body and bodyFormat may be set");
+        }
     }
     let unread = policy::whole_or_not(found, before);
     Some(Body::DirectResponse(Arc::new(DirectResponse { unread, ..response })))

@@ -5,7 +5,9 @@
 
 pub mod access;
 pub mod backend;
+pub mod backend_balance;
 pub mod backend_config;
+pub mod backend_http;
 pub mod direct_response;
 pub mod extension;
 pub mod headers;

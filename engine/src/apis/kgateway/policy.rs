@@ -76,7 +76,7 @@ pub struct TargetSelector {
 }
 
 /// Reads a policy: targets one by one, then the rest.
-pub(super) fn read<T: DeserializeOwned>(document: &mut Value, found: &mut Found) -> Policy<T> {
+pub(in crate::apis) fn read<T: DeserializeOwned>(document: &mut Value, found: &mut Found) -> Policy<T> {
     let before = found.faults.len();
     let mut spec = document.get_mut("spec").map(Value::take).unwrap_or_default();
     let mut policy = Policy { targets: Targets::default(), spec: None, unread: Vec::new() };

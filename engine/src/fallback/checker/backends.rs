@@ -8,7 +8,7 @@ use super::today::Today;
 use super::{About, Objection};
 use crate::apis::Body;
 use crate::apis::gateway::GROUP;
-use crate::model::{Action, Route, ServicePort};
+use crate::model::{Action, Place, Route};
 use crate::translate::overlay::Overlay;
 use crate::translate::route::RoutePlan;
 
@@ -28,15 +28,19 @@ pub(super) fn check(key: &ObjectKey, plan: &RoutePlan, overlay: &Overlay, today:
 }
 
 /// Whom a route gives requests, or copies of them.
-pub(super) fn of(route: &Route) -> Vec<&ServicePort> {
+pub(super) fn of(route: &Route) -> Vec<&Place> {
     let Action::Forward(forward) = &route.action else { return Vec::new() };
     let backends = forward.backends.iter().filter_map(|weighted| weighted.backend.as_ref());
     let copies = forward.mirrors.iter().map(|mirror| &mirror.backend);
-    backends.chain(copies).map(|backend| &backend.service).collect()
+    backends.chain(copies).map(|backend| &backend.place).collect()
 }
 
-/// Why a route must not give requests to a Service's port today.
-pub(super) fn wrong(route: &ObjectKey, target: &ServicePort, overlay: &Overlay, today: &Today<'_>) -> Option<String> {
+/// Why a route must not give requests to a place today.
+pub(super) fn wrong(route: &ObjectKey, target: &Place, overlay: &Overlay, today: &Today<'_>) -> Option<String> {
+    let target = match target {
+        Place::Service(target) => target,
+        Place::Hosts(hosts) => return wrong_hosts(route, &hosts.owner, today),
+    };
     let stand_in = || match &overlay.objects.get(&target.key).filter(|_| today.is_unusable(&target.key))?.body {
         Body::Service(service) => Some(service),
         _ => None,
@@ -52,4 +56,13 @@ pub(super) fn wrong(route: &ObjectKey, target: &ServicePort, overlay: &Overlay, 
     }
     let allowed = today.allows(GROUP, &route.kind, &route.namespace, &target.key);
     (!allowed).then(|| format!("no ReferenceGrant of today allows Service {}", target.key.namespaced_name()))
+}
+
+/// Why a route must not give requests to the hosts that an object names.
+fn wrong_hosts(route: &ObjectKey, owner: &ObjectKey, today: &Today<'_>) -> Option<String> {
+    if today.object(owner).is_none() {
+        return Some(format!("{} {} is not there", owner.kind, owner.namespaced_name()));
+    }
+    let allowed = today.allows(GROUP, &route.kind, &route.namespace, owner);
+    (!allowed).then(|| format!("no ReferenceGrant of today allows {} {}", owner.kind, owner.namespaced_name()))
 }

@@ -26,7 +26,10 @@ pub(super) fn check(
     let gateway = world.gateway;
     let mut found = Vec::new();
     let mut object = |listener: &ListenerPlan, why: String| {
-        let node = Node::section(gateway.clone(), format!("listeners[{}]", listener.name));
+        let node = match &listener.set {
+            Some(set) => Node::section(set.key.clone(), format!("listeners[{}]", set.section)),
+            None => Node::section(gateway.clone(), format!("listeners[{}]", listener.name)),
+        };
         found.push(Objection::new(node, About::Listener, why));
     };
     let mut pairs = Vec::new();
@@ -49,7 +52,10 @@ pub(super) fn check(
         return vec![Objection::whole(gateway, About::Listener, why)];
     }
     for (wanted, listener) in pairs {
-        let claims = |plan: &ListenerPlan| (plan.name.clone(), plan.port, plan.https, plan.hostname.clone());
+        let claims = |plan: &ListenerPlan| {
+            let ListenerPlan { name, set, port, https, hostname, .. } = plan;
+            (name.clone(), set.clone(), *port, *https, hostname.clone())
+        };
         if claims(wanted) != claims(listener)
             || wanted.kinds != listener.kinds
             || wanted.namespaces != listener.namespaces
@@ -94,9 +100,9 @@ pub(super) fn check(
                 } else if !today.exists(secret) {
                     object(wanted, format!("Secret {} is not there", secret.namespaced_name()));
                 }
-            } else if !refers(gateway, listener, secret, today) {
+            } else if !refers(listener, gateway, secret, today) {
                 object(wanted, format!("it does not name Secret {} today", secret.namespaced_name()));
-            } else if !today.allows(GROUP, "Gateway", &gateway.namespace, secret) {
+            } else if !may_use(listener, gateway, secret, today) {
                 object(wanted, format!("no ReferenceGrant of today allows Secret {}", secret.namespaced_name()));
             } else if !today.exists(secret) {
                 object(wanted, format!("Secret {} is not there", secret.namespaced_name()));
@@ -114,15 +120,31 @@ fn asks_clients(gateway: &ObjectKey, today: &Today<'_>) -> bool {
     }
 }
 
-/// Does the Gateway of today name this certificate at the listener?
-fn refers(gateway: &ObjectKey, listener: &ListenerPlan, secret: &ObjectKey, today: &Today<'_>) -> bool {
-    let Some(Body::Gateway(written)) = today.object(gateway).map(|object| &object.body) else { return false };
-    let entries = written.listeners.iter().filter(|entry| entry.name == listener.name);
+/// Does a grant of today let the Gateway or ListenerSet of a listener use this certificate?
+fn may_use(listener: &ListenerPlan, gateway: &ObjectKey, secret: &ObjectKey, today: &Today<'_>) -> bool {
+    match &listener.set {
+        Some(set) => today.allows(GROUP, "ListenerSet", &set.key.namespace, secret),
+        None => today.allows(GROUP, "Gateway", &gateway.namespace, secret),
+    }
+}
+
+/// Does the object of today that the listener is written in name this certificate there?
+fn refers(listener: &ListenerPlan, gateway: &ObjectKey, secret: &ObjectKey, today: &Today<'_>) -> bool {
+    let (owner, name) = match &listener.set {
+        Some(set) => (&set.key, &set.section),
+        None => (gateway, &listener.name),
+    };
+    let listeners = match today.object(owner).map(|object| &object.body) {
+        Some(Body::Gateway(written)) => &written.listeners,
+        Some(Body::ListenerSet(written)) => &written.listeners,
+        _ => return false,
+    };
+    let entries = listeners.iter().filter(|entry| entry.name == *name);
     let tls = entries.filter_map(|entry| entry.written.as_ref()?.tls.as_ref());
     tls.flat_map(|tls| tls.certificate_refs.iter().flatten()).any(|reference| {
         reference.kind.as_deref().is_none_or(|kind| kind == "Secret")
             && reference.group.as_deref().is_none_or(str::is_empty)
             && reference.name == *secret.name
-            && reference.namespace.as_deref().unwrap_or(&gateway.namespace) == &*secret.namespace
+            && reference.namespace.as_deref().unwrap_or(&owner.namespace) == &*secret.namespace
     })
 }

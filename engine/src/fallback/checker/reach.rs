@@ -146,20 +146,26 @@ fn lent(
     lent.intersection(&yielding).cloned().collect()
 }
 
-/// Does a parentRef of a route mean this listener of this Gateway?
+/// Does a parentRef of a route mean this listener? Who names the Gateway means its own listeners, who names a ListenerSet
+/// those of the set.
 fn names(parent: &ParentRef, route: &ObjectKey, gateway: &ObjectKey, listener: &ListenerPlan) -> bool {
+    let (kind, owner, section) = match &listener.set {
+        Some(set) => ("ListenerSet", &set.key, &set.section),
+        None => ("Gateway", gateway, &listener.name),
+    };
     parent.group.as_deref().is_none_or(|group| group == GROUP)
-        && parent.kind.as_deref().is_none_or(|kind| kind == "Gateway")
-        && *parent.namespace.as_ref().unwrap_or(&route.namespace) == gateway.namespace
-        && parent.name == gateway.name
-        && parent.section_name.as_ref().is_none_or(|section| *section == listener.name)
+        && parent.kind.as_deref().unwrap_or("Gateway") == kind
+        && *parent.namespace.as_ref().unwrap_or(&route.namespace) == owner.namespace
+        && parent.name == owner.name
+        && parent.section_name.as_ref().is_none_or(|name| name == section)
         && parent.port.is_none_or(|port| port == listener.declared_port)
 }
 
 fn lets_in(listener: &ListenerPlan, route: &ObjectKey, world: &World<'_>, today: &Today<'_>) -> bool {
+    let own = listener.set.as_ref().map_or(&world.gateway.namespace, |set| &set.key.namespace);
     let selector = match &listener.namespaces {
         Namespaces::All => return true,
-        Namespaces::Same => return route.namespace == world.gateway.namespace,
+        Namespaces::Same => return route.namespace == *own,
         Namespaces::None => return false,
         Namespaces::Selected(selector) => selector,
     };

@@ -26,7 +26,7 @@ pub(super) fn apply(derived: &mut Derived, objections: &BTreeSet<Objection>, wor
     for objection in objections.iter().filter(|objection| !whole.contains(&objection.node.key)) {
         let node = &objection.node;
         match &*node.key.kind {
-            "Gateway" => close_certificates(derived, objection),
+            "Gateway" | "ListenerSet" => close_certificates(derived, objection),
             _ => {
                 let stands_in = derived.overlay.objects.contains_key(&node.key);
                 // The matches of a version that was acknowledged can be answered; of others the world knows.
@@ -39,7 +39,7 @@ pub(super) fn apply(derived: &mut Derived, objections: &BTreeSet<Objection>, wor
 
 fn close_object(derived: &mut Derived, key: &ObjectKey, why: &Arc<str>, world: &World<'_>) {
     let was_hidden = &*key.kind != "Secret" && derived.overlay.hidden.remove(key);
-    if &*key.kind == "Gateway" {
+    if matches!(&*key.kind, "Gateway" | "ListenerSet") {
         if was_hidden || derived.overlay.objects.remove(key).is_some() {
             // As today, then.
             return;

@@ -94,6 +94,7 @@ fn may_be_served_in_another_version(body: &Body) -> bool {
         Body::HttpRoute(_) | Body::GrpcRoute(_) | Body::HttpProxy(_) | Body::Service(_) | Body::Secret(_) => true,
         Body::GatewayClass(_)
         | Body::Gateway(_)
+        | Body::ListenerSet(_)
         | Body::ReferenceGrant(_)
         | Body::EndpointSlice(_)
         | Body::ConfigMap(_)
@@ -105,6 +106,7 @@ fn may_be_served_in_another_version(body: &Body) -> bool {
         | Body::DirectResponse(_)
         | Body::ListenerPolicy(_)
         | Body::BackendConfigPolicy(_)
+        | Body::BackendTlsPolicy(_)
         | Body::Namespace => false,
     }
 }

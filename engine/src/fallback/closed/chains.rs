@@ -80,7 +80,7 @@ mod tests {
     use crate::features::client_certificate::{ClientCertificates, Trust};
     use crate::features::ip_filter::{IpFilter, IpRange};
     use crate::features::stream::Stream;
-    use crate::model::{Backend, Protocol, ServicePort};
+    use crate::model::{Backend, Place, Protocol, ServicePort};
     use crate::translate::table::TableName;
 
     fn listener(chains: Vec<Chain>) -> Bytes {
@@ -113,7 +113,7 @@ mod tests {
         let service = ServicePort { key: ObjectKey::new("", "Service", "shop", "a"), port: 80, health: None };
         let range = |text| IpRange::read(false, text).map(|range| IpFilter { allow: true, ranges: vec![range] });
         let to = Stream {
-            backends: vec![(Backend { service, protocol: Protocol::Http1, tuned: None }, 1)],
+            backends: vec![(Backend { place: Place::Service(service), protocol: Protocol::Http1, tuned: None }, 1)],
             ip_filter: from.and_then(range),
             origins: Vec::new(),
         };

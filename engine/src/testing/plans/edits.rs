@@ -132,6 +132,17 @@ impl Plans {
                 ("/spec/listeners/2/hostname", json!("*.example.org")),
                 ("/spec/listeners/3/allowedRoutes", json!({})),
                 ("/spec/listeners/2/tls/certificateRefs/0/name", json!("nobody")),
+                ("/spec/allowedListeners/namespaces/from", json!("Same")),
+            ],
+            "ListenerSet" => vec![
+                ("/spec/listeners/0/hostname", json!("*.example.com")),
+                ("/spec/listeners/1/hostname", json!("cart.example.com")),
+                ("/spec/listeners/1/hostname", json!("a_!")),
+                ("/spec/listeners/0/allowedRoutes", json!({"namespaces": {"from": "All"}})),
+                ("/spec/listeners/1/tls/certificateRefs/0/name", json!("nobody")),
+                ("/spec/listeners/1", json!({"name": "tls"})),
+                ("/spec/parentRef/name", json!("nobody")),
+                ("/spec/parentRef", json!(1)),
             ],
             _ => return,
         };

@@ -11,6 +11,7 @@ use crate::encode::{self, names};
 use crate::features::chain::{self, ChainFilter};
 use crate::features::remote::{Group, Remote};
 use crate::model::ServicePort;
+use crate::translate::policy::level::Scope;
 use crate::translate::table::TableName;
 
 impl Fleet {
@@ -89,10 +90,12 @@ impl Fleet {
         secrets.map(|secret| (secret.name.clone(), Arc::new(secret))).collect()
     }
 
-    /// The filters that the routes of a table ask for.
+    /// The filters that a table, its hosts and their routes ask for.
     pub(super) fn filters(&self, table: &TableName) -> Vec<ChainFilter> {
         let hosts = self.tables.get(table).into_iter().flat_map(|table| table.hosts.values());
-        chain::agreed(hosts.flat_map(|state| &state.filters))
+        let level = self.levels.tables.get(table).filter(|_| !self.is_closed_at(&Scope::Table(table.clone())));
+        let own: Vec<ChainFilter> = level.map(|level| level.guards.filters()).unwrap_or_default();
+        chain::agreed(hosts.flat_map(|state| &state.filters).chain(&own))
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::reading::Reading;
-use crate::apis::kgateway::access::{Acl as WrittenAcl, ApiKeyAuth as WrittenKeys, BasicAuth as WrittenUsers};
+use crate::apis::kgateway::access::{Acl as WrittenAcl, ApiKeyAuth as WrittenKeys, BasicAuth as WrittenUsers, Rbac};
 use crate::apis::kgateway::traffic_policy::TrafficSpec;
 use crate::check;
 use crate::features::Flaw;
@@ -13,6 +13,7 @@ use crate::features::api_key_auth::{ApiKeyAuth, KEYS_MAX, SOURCES_MAX, Source};
 use crate::features::basic_auth::BasicAuth;
 use crate::features::filters::{Filter, Setting};
 use crate::features::ip_filter::IpRange;
+use crate::features::rbac::Conditions;
 use crate::policies::settings::{ACL, Piece};
 
 /// The entry of a Secret that holds users where none is named.
@@ -40,8 +41,10 @@ pub(super) fn read(spec: &TrafficSpec, reading: &mut Reading<'_, '_>) {
     {
         reading.piece("apiKeyAuth", Piece::Filters(vec![(Filter::ApiKeyAuth, Arc::new(setting))]));
     }
-    if spec.rbac.is_some() {
-        reading.unsupported("rbac");
+    if let Some(written) = &spec.rbac
+        && let Some(setting) = rbac(written, reading)
+    {
+        reading.piece("rbac", Piece::Filters(vec![(Filter::Rbac, Arc::new(setting))]));
     }
 }
 
@@ -145,6 +148,25 @@ fn basic_auth(written: &WrittenUsers, reading: &mut Reading<'_, '_>) -> Option<S
         Ok(users) => Some(Setting::BasicAuth(users)),
         Err((field, flaw)) => {
             reading.flaws(field, [flaw]);
+            None
+        }
+    }
+}
+
+fn rbac(written: &Rbac, reading: &mut Reading<'_, '_>) -> Option<Setting> {
+    let deny = match written.action.as_deref() {
+        None | Some("Allow") => Some(false),
+        Some("Deny") => Some(true),
+        Some(other) => {
+            reading.invalid("spec.rbac.action", format!("{other:?} is neither Allow nor Deny"));
+            None
+        }
+    };
+    let texts = written.policy.match_expressions.iter().map(|text| &**text);
+    match Conditions::read(deny.unwrap_or(false), texts) {
+        Ok(conditions) => deny.map(|_| Setting::Rbac(conditions)),
+        Err(flaws) => {
+            reading.flaws("rbac.policy.matchExpressions", flaws);
             None
         }
     }

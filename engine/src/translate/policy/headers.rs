@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
-use super::super::proxy::headers::is_command;
 use super::reading::Reading;
+use super::{metadata, secret_headers};
 use crate::apis::kgateway::headers::{Header, HeaderFilter, Template, Transform};
 use crate::apis::kgateway::traffic_policy::TrafficSpec;
 use crate::check;
 use crate::features::filters::{Filter, Setting};
 use crate::features::header_mutation::HeaderMutations;
 use crate::features::headers::{ENTRIES_MAX, HeaderEdits};
+use crate::features::metadata::Metadata;
+use crate::features::secret_headers::SecretHeaders;
 use crate::policies::settings::Piece;
 
 /// What a template of Inja begins with; Envoy knows none.
@@ -17,41 +19,66 @@ const TEMPLATES: [&str; 3] = ["{{", "{%", "{#"];
 
 pub(super) fn read(spec: &TrafficSpec, reading: &mut Reading<'_, '_>) {
     if let Some(written) = &spec.header_modifiers {
-        let request = edits("headerModifiers.request", written.request.as_ref(), reading);
-        let response = edits("headerModifiers.response", written.response.as_ref(), reading);
+        let (request, of_secrets) = edits("headerModifiers.request", written.request.as_ref(), reading);
+        let (response, others_of_secrets) = edits("headerModifiers.response", written.response.as_ref(), reading);
         let setting = Setting::Headers(HeaderMutations { request, response });
-        reading.piece("headerModifiers", Piece::Filters(vec![(Filter::HeaderMutation, Arc::new(setting))]));
+        let secret = SecretHeaders::new(HeaderMutations { request: of_secrets, response: others_of_secrets });
+        // What is said further away does not count, of this filter either.
+        let secret = if secret.is_empty() { Setting::Off } else { Setting::SecretHeaders(secret) };
+        let settings = vec![(Filter::HeaderMutation, Arc::new(setting)), (Filter::SecretHeaders, Arc::new(secret))];
+        reading.piece("headerModifiers", Piece::Filters(settings));
     }
     if let Some(written) = &spec.transformation {
         let request = transform("transformation.request", written.request.as_ref(), reading);
         let response = transform("transformation.response", written.response.as_ref(), reading);
         let setting = Setting::Headers(HeaderMutations { request, response });
-        reading.piece("transformation", Piece::Filters(vec![(Filter::Transformation, Arc::new(setting))]));
+        let mut metadata = |field: &str, written: Option<&Transform>, asked| {
+            let entries = written.and_then(|written| written.dynamic_metadata.as_deref()).unwrap_or_default();
+            metadata::read(&format!("transformation.{field}.dynamicMetadata"), entries, asked, reading)
+        };
+        let metadata = Metadata {
+            request: metadata("request", written.request.as_ref(), true),
+            response: metadata("response", written.response.as_ref(), false),
+        };
+        let metadata = if metadata.is_empty() { Setting::Off } else { Setting::Metadata(metadata) };
+        let settings = vec![(Filter::Transformation, Arc::new(setting)), (Filter::Metadata, Arc::new(metadata))];
+        reading.piece("transformation", Piece::Filters(settings));
     }
 }
 
-pub(super) fn edits(field: &str, written: Option<&HeaderFilter>, reading: &mut Reading<'_, '_>) -> HeaderEdits {
-    let mut edits = HeaderEdits::default();
-    let Some(written) = written else { return edits };
+/// Changes, and those whose values are in Secrets.
+pub(super) fn edits(
+    field: &str,
+    written: Option<&HeaderFilter>,
+    reading: &mut Reading<'_, '_>,
+) -> (HeaderEdits, HeaderEdits) {
+    let (mut edits, mut secret) = (HeaderEdits::default(), HeaderEdits::default());
+    let Some(written) = written else { return (edits, secret) };
     for (list, entries) in [("set", &written.set), ("add", &written.add)] {
         for (index, header) in entries.iter().flatten().enumerate() {
-            let (below, field) = (format!("{field}.{list}[{index}]"), format!("spec.{field}.{list}[{index}]"));
+            let field = format!("spec.{field}.{list}[{index}]");
             if index >= ENTRIES_MAX {
                 reading.invalid(field, format!("must have at most {ENTRIES_MAX} entries"));
                 break;
             }
             match header {
-                // Routes are shown to people, with the headers that they set.
-                Header { secret_ref: Some(_), .. } => reading.unsupported(format!("{below}.secretRef")),
-                Header { name: Some(name), value: Some(value), .. } => {
+                Header { name, value: None, secret_ref: Some(reference) } => {
+                    secret_headers::read(&mut secret, list, &field, name.as_ref(), reference, reading);
+                }
+                Header { name: Some(name), value: Some(value), secret_ref: None } => {
                     put(&mut edits, list, &field, name, value, reading);
                 }
-                _ => reading.invalid(field, "name and value must be set"),
+                _ => reading.invalid(field, "either name and value must be set, or secretRef"),
             }
         }
     }
     remove(&mut edits, field, written.remove.as_deref(), reading);
-    edits
+    (edits, secret)
+}
+
+/// Is there a template in it?
+pub(super) fn is_template(value: &str) -> bool {
+    TEMPLATES.iter().any(|template| value.contains(template))
 }
 
 fn transform(field: &str, written: Option<&Transform>, reading: &mut Reading<'_, '_>) -> HeaderEdits {
@@ -61,9 +88,6 @@ fn transform(field: &str, written: Option<&Transform>, reading: &mut Reading<'_,
     if written.body.as_ref().is_some_and(|body| body.parse_as.as_deref() != Some("None") || body.value.is_some()) {
         reading.unsupported(format!("{field}.body"));
     }
-    if written.dynamic_metadata.as_ref().is_some_and(|metadata| !metadata.is_empty()) {
-        reading.unsupported(format!("{field}.dynamicMetadata"));
-    }
     for (list, entries) in [("set", &written.set), ("add", &written.add)] {
         for (index, Template { name, value }) in entries.iter().flatten().enumerate() {
             let entry = format!("{field}.{list}[{index}]");
@@ -72,7 +96,7 @@ fn transform(field: &str, written: Option<&Transform>, reading: &mut Reading<'_,
                 break;
             }
             let value = value.as_deref().unwrap_or_default();
-            if TEMPLATES.iter().any(|template| value.contains(template)) {
+            if is_template(value) {
                 reading.unsupported(format!("{entry}.value"));
                 continue;
             }
@@ -92,9 +116,8 @@ fn put(edits: &mut HeaderEdits, list: &str, field: &str, name: &str, value: &str
         return reading.invalid(format!("{field}.value"), fault);
     }
     let formatted = value.contains('%');
-    if formatted && let Some(word) = strange_command(value) {
-        let message = format!("%{word}% is nothing that Envoy fills in; write %% for a percent sign");
-        return reading.invalid(format!("{field}.value"), message);
+    if let Err(fault) = check::format::check(value) {
+        return reading.invalid(format!("{field}.value"), fault);
     }
     let entry = (name, Arc::from(value));
     match (list, formatted) {
@@ -103,23 +126,6 @@ fn put(edits: &mut HeaderEdits, list: &str, field: &str, name: &str, value: &str
         (_, false) => edits.add.push(entry),
         (_, true) => edits.add_formatted.push(entry),
     }
-}
-
-/// The first thing between percent signs that Envoy does not know.
-fn strange_command(value: &str) -> Option<String> {
-    let mut rest = value;
-    while let Some((_, after)) = rest.split_once('%') {
-        if let Some(tail) = after.strip_prefix('%') {
-            rest = tail;
-            continue;
-        }
-        match after.split_once('%') {
-            Some((word, tail)) if is_command(word) => rest = tail,
-            Some((word, _)) => return Some(word.chars().take(64).collect()),
-            None => return Some(after.chars().take(64).collect()),
-        }
-    }
-    None
 }
 
 fn remove(edits: &mut HeaderEdits, field: &str, names: Option<&[Arc<str>]>, reading: &mut Reading<'_, '_>) {
@@ -131,21 +137,6 @@ fn remove(edits: &mut HeaderEdits, field: &str, names: Option<&[Arc<str>]>, read
         match check::header::modifiable_name(name) {
             Ok(name) => edits.remove.push(name.into()),
             Err(fault) => reading.invalid(format!("spec.{field}.remove[{index}]"), fault),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_what_envoy_fills_in_may_stand_between_percent_signs() {
-        for fine in ["plain", "100%%", "%REQ(x-a)%", "a %HOSTNAME% %% b", "%%%PROTOCOL%%%"] {
-            assert_eq!(strange_command(fine), None, "{fine}");
-        }
-        for (value, word) in [("100%", ""), ("%REQ(x", "REQ(x"), ("%NOBODY%", "NOBODY"), ("%%%", "")] {
-            assert_eq!(strange_command(value).as_deref(), Some(word), "{value}");
         }
     }
 }

@@ -3,32 +3,39 @@
 //! On plain ports listeners share a route configuration, and each has hosts of its own in it; a listener with TLS has a
 //! route configuration of its own.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use holdfast_graph::{ObjectKey, Origins, Role};
+use holdfast_graph::{ObjectKey, Origins};
 
 use super::super::listener::{ListenerPlan, Standing};
+use super::super::overlay::Overlay;
 use super::super::reader::Reader;
 use super::super::rule::NOT_ENFORCED;
 use super::super::table::TableName;
 use super::connections::{self, Connections};
+use super::holding::Holding;
 use super::{PolicyPlan, Unenforceable};
 use crate::fault::{Class, Fault};
+use crate::features::chain::ChainFilter;
 use crate::features::filters::Filters;
+use crate::features::guards::Guards;
+use crate::features::remote::Remote;
+use crate::model::ServicePort;
 use crate::policies::action::ActionSettings;
-use crate::policies::attachment::Section;
 use crate::policies::merge::{Merged, merge};
 use crate::policies::settings::{EXT_PROC, Field, OAUTH2};
 
-/// Fields that need filters of their own in the chain, which routes ask for.
-const ASKING: [Field; 5] = ["extAuth", "jwtAuth", "rateLimit.global", EXT_PROC, OAUTH2];
+/// Fields that are served for routes only.
+const OF_ROUTES: [Field; 2] = [EXT_PROC, OAUTH2];
 
 /// What policies say to a route configuration or to the hosts of a listener.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Level {
     /// To filters.
     pub(crate) filters: Filters,
+    /// To those filters that must be in the chain for it.
+    pub(crate) guards: Guards,
     /// To each route, where it says nothing itself.
     pub(crate) action: ActionSettings,
     /// The first policy that cannot be enforced, and why: everything is closed.
@@ -47,6 +54,34 @@ impl Level {
     }
 }
 
+/// Where a level stands.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Scope {
+    /// In a route configuration.
+    Table(TableName),
+    /// In the hosts of a plain listener.
+    Listener(Arc<str>),
+}
+
+impl Scope {
+    /// The unit of the Gateway that is closed where what is said there is refused.
+    pub(crate) fn section(&self) -> String {
+        match self {
+            // A listener has TLS or not.
+            Scope::Table(TableName::Listener(name)) | Scope::Listener(name) => format!("{UNIT}{name}]"),
+            Scope::Table(TableName::Port(port)) => format!("{UNIT}:{port}]"),
+        }
+    }
+}
+
+/// How the units of levels begin.
+const UNIT: &str = "policies[";
+
+/// Is it the unit of a level?
+pub(crate) fn is_level(section: &str) -> bool {
+    section.starts_with(UNIT)
+}
+
 /// What policies say to a Gateway.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct LevelPlan {
@@ -56,32 +91,67 @@ pub(crate) struct LevelPlan {
     pub(crate) listeners: BTreeMap<Arc<str>, Arc<Level>>,
     /// To connection managers and sockets.
     pub(crate) connections: Connections,
+    /// What each policy is attached to: the Gateway, or a ListenerSet that joined it.
+    pub(crate) owners: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
     /// What is told of closed listeners.
     pub(crate) faults: Vec<Fault>,
+}
+
+impl LevelPlan {
+    /// Every level, and where it stands.
+    pub(crate) fn each(&self) -> impl Iterator<Item = (Scope, &Arc<Level>)> {
+        let tables = self.tables.iter().map(|(name, level)| (Scope::Table(name.clone()), level));
+        tables.chain(self.listeners.iter().map(|(name, level)| (Scope::Listener(name.clone()), level)))
+    }
+
+    /// The level at a place.
+    pub(crate) fn at(&self, scope: &Scope) -> Option<&Arc<Level>> {
+        match scope {
+            Scope::Table(name) => self.tables.get(name),
+            Scope::Listener(name) => self.listeners.get(name),
+        }
+    }
+
+    /// Whom the filters ask that it needs, and whom its listeners tell of requests.
+    pub(crate) fn remotes(&self) -> BTreeSet<Remote> {
+        let filters: Vec<ChainFilter> = self.each().flat_map(|(_, level)| level.guards.filters()).collect();
+        let told = self.connections.remotes().into_iter().map(|(remote, _)| remote);
+        filters.iter().flat_map(ChainFilter::remotes).cloned().chain(told).collect()
+    }
+
+    /// The ports of Services whose endpoints it needs.
+    pub(crate) fn services(&self) -> BTreeSet<ServicePort> {
+        self.remotes().iter().flat_map(Remote::services).cloned().collect()
+    }
+
+    /// The certificates that those are shown.
+    pub(crate) fn shown(&self) -> BTreeSet<ObjectKey> {
+        let remotes = self.remotes();
+        let backends = remotes.iter().filter_map(|remote| match remote {
+            Remote::Backend(backend) => backend.client(),
+            Remote::Group(_) | Remote::Host(_) => None,
+        });
+        backends.cloned().collect()
+    }
+
+    /// The levels that an overlay closes.
+    pub(crate) fn closed_by(&self, gateway: &ObjectKey, overlay: &Overlay) -> BTreeSet<Scope> {
+        let Some(units) = overlay.closed.get(gateway) else { return BTreeSet::new() };
+        let scopes = self.each().map(|(scope, _)| scope);
+        scopes.filter(|scope| units.contains_key(scope.section().as_str())).collect()
+    }
 }
 
 /// Works out what policies say to a Gateway.
 pub(in crate::translate) fn plan(key: &ObjectKey, reader: &mut Reader<'_>) -> LevelPlan {
     let mut levels = LevelPlan::default();
     let Some(gateway) = reader.plan(key) else { return levels };
-    let Some(object) = reader.object(key) else { return levels };
-    let attached = reader.policies_at(key, &object.metadata.labels);
-    if attached.is_empty() {
+    let Some(holding) = Holding::read(key, gateway, reader).filter(|holding| !holding.is_empty()) else {
         return levels;
-    }
-    for (policy, _, section) in &attached {
-        let from = match section {
-            Section::Whole => String::new(),
-            Section::Named(name) => format!("listeners[{name}]"),
-        };
-        reader.edge(key, from, policy, Role::Modifies);
-    }
-    let at = |wanted: Section| {
-        attached.iter().filter(move |(_, _, section)| *section == wanted).map(|(key, plan, _)| (key, *plan))
     };
-    let whole = || at(Section::Whole);
+    let whole = || holding.whole();
     for listener in gateway.listeners.iter().filter(|listener| listener.standing != Standing::Out) {
-        let own = || at(Section::Named(listener.name.clone()));
+        let own = || holding.of(listener);
         let port = listener.declared_port;
         if listener.https {
             levels.tables.insert(listener.table(), Arc::new(level(own().chain(whole()), port)));
@@ -90,8 +160,13 @@ pub(in crate::translate) fn plan(key: &ObjectKey, reader: &mut Reader<'_>) -> Le
             levels.listeners.insert(listener.name.clone(), Arc::new(level(own(), port)));
         }
     }
-    let own = |listener: &ListenerPlan| at(Section::Named(listener.name.clone())).collect();
-    connections::plan(key, gateway, own, &whole().collect(), &mut levels);
+    connections::plan(
+        key,
+        gateway,
+        |listener: &ListenerPlan| holding.of(listener).collect(),
+        &whole().collect(),
+        &mut levels,
+    );
     for listener in gateway.listeners.iter().filter(|listener| listener.standing != Standing::Out) {
         let of_table = levels.tables.get(&listener.table());
         let own = levels.listeners.get(&listener.name);
@@ -99,8 +174,10 @@ pub(in crate::translate) fn plan(key: &ObjectKey, reader: &mut Reader<'_>) -> Le
             continue;
         };
         let message = format!("{} {}: {}", policy.kind, policy.namespaced_name(), why.message);
-        levels.faults.push(Fault::new(key, why.class, &listener.field, NOT_ENFORCED, message));
+        let owner = listener.owner(key);
+        levels.faults.push(Fault::new(owner, why.class, &listener.field, NOT_ENFORCED, message));
     }
+    levels.owners = holding.owners(key);
     levels.tables.retain(|_, level| level.says_something());
     levels.listeners.retain(|_, level| level.says_something());
     levels
@@ -118,15 +195,14 @@ fn level<'p>(policies: impl Iterator<Item = (&'p ObjectKey, &'p Arc<PolicyPlan>)
     let enforceable = all.iter().filter(|(_, plan)| plan.unenforceable.is_none());
     let merged = merge(enforceable.map(|(key, plan)| (*key, &**plan.settings_at(port))));
     let closed = closed.or_else(|| {
-        let asks =
-            |(_, plan): &&(&ObjectKey, &Arc<PolicyPlan>)| plan.settings.keys().any(|field| ASKING.contains(field));
-        let (key, plan) = all.iter().find(asks)?;
-        let field = plan.settings.keys().find(|field| ASKING.contains(field))?;
+        let mut said = all.iter().flat_map(|(key, plan)| plan.settings.keys().map(move |field| (key, field)));
+        let (key, field) = said.find(|(_, field)| OF_ROUTES.contains(field))?;
         let message = format!("spec.{field}: can be served for routes only by this version of Holdfast");
         Some(((*key).clone(), Unenforceable { class: Class::Invalid, message: message.into() }))
     });
     let secrets = all.iter().flat_map(|(_, plan)| plan.secrets.iter().cloned());
     let origins = secrets.chain(all.iter().map(|(key, _)| (*key).clone())).collect();
     let keys = all.iter().map(|(key, _)| (*key).clone()).collect();
-    Level { filters: merged.filters(), action: merged.action(), closed, origins, merged, keys }
+    let (filters, guards, action) = (merged.filters(), merged.guards(), merged.action());
+    Level { filters, guards, action, closed, origins, merged, keys }
 }

@@ -14,7 +14,7 @@ use crate::apis::kgateway::extension::{DenyRedirect, OAuth2 as Written, OAuth2Co
 use crate::apis::kgateway::traffic_policy::{ExtensionRef, TrafficSpec};
 use crate::apis::{Body, scheme};
 use crate::check;
-use crate::features::jwt::{Jwt, JwtFilter, Keys, Provider, Requirement};
+use crate::features::jwt::{Fetching, Jwt, JwtFilter, Keys, Provider, Requirement};
 use crate::features::oauth2::{
     ClientSecret, Cookies, ENTRIES_MAX, Login, OAuth2, SECRET_BYTES_MAX, SameSite, check_https,
 };
@@ -232,7 +232,8 @@ fn tokens(written: &Written, cookies: &Cookies, used: &mut Used<'_, '_, '_>) -> 
             None => ("oauth2.backendRef", written.backend_ref.as_ref()),
         };
         let remote = used.remote(below, asked, false)?;
-        let keys = Keys::Remote { uri: uri.clone(), remote, timeout: KEYS_TIMEOUT, kept: None };
+        let keys =
+            Keys::Remote { uri: uri.clone(), remote, timeout: KEYS_TIMEOUT, kept: None, fetching: Fetching::default() };
         tokens.push(verified(name, token, cookie, keys, used)?);
     }
     Some(tokens)

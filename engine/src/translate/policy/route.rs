@@ -9,6 +9,7 @@ use super::{PolicyPlan, Unenforceable};
 use crate::apis::Body;
 use crate::apis::kgateway::direct_response::DirectResponse;
 use crate::fault::{Class, Fault};
+use crate::features::body_format::BodyFormat;
 use crate::model::{Response, Route};
 use crate::object::Object;
 use crate::policies::action::ActionSettings;
@@ -160,5 +161,9 @@ fn answer(written: &DirectResponse) -> Result<Response, String> {
     }
     let status = u16::try_from(written.status).map_err(|fault| format!("spec.status: {fault}"))?;
     let body = written.body.clone().unwrap_or_default();
-    Ok(Response { status, body })
+    let format = written.body_format.as_ref().map(|written| {
+        let (text, json, content_type) = (written.text.as_ref(), written.json.as_ref(), written.content_type.as_ref());
+        Arc::new(BodyFormat::new(text, json, content_type))
+    });
+    Ok(Response { status, body, format })
 }

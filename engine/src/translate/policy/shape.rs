@@ -13,7 +13,7 @@ use crate::features::csrf::{Csrf, ORIGINS_MAX};
 use crate::features::fault_injection::{Abort, FaultInjection};
 use crate::features::filters::{Filter, Setting};
 use crate::features::percent::Percent;
-use crate::features::tracing::{ATTRIBUTES_MAX, Attribute, Tracing};
+use crate::features::tracing::{ATTRIBUTES_MAX, Attribute, MetadataOf, MetadataValue, PATH_STEPS_MAX, Tracing};
 use crate::model::{Like, Part, ValueMatch};
 use crate::policies::settings::Piece;
 use crate::translate::narrow;
@@ -192,10 +192,13 @@ pub(super) fn attributes(
             (None, None, Some(named), None) if check::header::name(&named.name).is_ok() => {
                 Attribute::Header(named.name.clone(), otherwise(named))
             }
-            (None, None, None, Some(_)) => {
-                reading.unsupported(format!("{field}.metadata"));
-                continue;
-            }
+            (None, None, None, Some(metadata)) => match attribute_of_metadata(metadata) {
+                Ok(value) => Attribute::Metadata(value),
+                Err((below, message)) => {
+                    reading.invalid(format!("spec.{field}.metadata.{below}"), message);
+                    continue;
+                }
+            },
             _ => {
                 reading.invalid(format!("spec.{field}"), "must have one source, with a name that can be one");
                 continue;
@@ -207,4 +210,21 @@ pub(super) fn attributes(
         attributes.push((attribute.name.clone(), from));
     }
     attributes
+}
+
+fn attribute_of_metadata(written: &written::MetadataAttribute) -> Result<MetadataValue, (&'static str, String)> {
+    let of = written.kind.as_deref().and_then(MetadataOf::read);
+    let of = of.ok_or_else(|| ("kind", "must be Request, Route, Cluster or Host".to_owned()))?;
+    let key = written.metadata_key.as_ref();
+    let path: Vec<Arc<str>> = key.iter().flat_map(|key| &key.path).map(|step| step.key.clone()).collect();
+    match key {
+        Some(key) if !key.key.is_empty() && !path.is_empty() && path.iter().all(|step| !step.is_empty()) => {
+            if path.len() > PATH_STEPS_MAX {
+                return Err(("metadataKey.path", format!("must have at most {PATH_STEPS_MAX} entries")));
+            }
+            let otherwise = written.default_value.clone().unwrap_or_default();
+            Ok(MetadataValue { of, namespace: key.key.clone(), path, otherwise })
+        }
+        _ => Err(("metadataKey", "must have a key, and a path with a key in each entry".to_owned())),
+    }
 }

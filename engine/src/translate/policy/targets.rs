@@ -7,6 +7,7 @@ use holdfast_graph::ObjectKey;
 use super::reading::Reading;
 use crate::apis::Body;
 use crate::apis::gateway::GROUP;
+use crate::apis::gateway::listener_set;
 use crate::apis::gateway::route::{Route, RuleEntry};
 use crate::apis::kgateway::policy::{TargetRef, Targets};
 use crate::fault::at;
@@ -23,7 +24,7 @@ pub(crate) struct Target {
 }
 
 /// Kinds that TrafficPolicies can be attached to.
-const OF_TRAFFIC: [&str; 3] = ["Gateway", "HTTPRoute", "GRPCRoute"];
+const OF_TRAFFIC: [&str; 4] = ["Gateway", listener_set::KIND, "HTTPRoute", "GRPCRoute"];
 
 /// Looks at the targets of a policy. One that does not exist is told: nobody may believe that the policy holds.
 pub(super) fn read(key: &ObjectKey, targets: &Targets, reading: &mut Reading<'_, '_>) -> Vec<Target> {
@@ -51,7 +52,7 @@ pub(super) fn read(key: &ObjectKey, targets: &Targets, reading: &mut Reading<'_,
 }
 
 /// Can policies of this kind be attached to objects of that one?
-fn may_target(key: &ObjectKey, group: &str, kind: &str) -> bool {
+pub(super) fn may_target(key: &ObjectKey, group: &str, kind: &str) -> bool {
     group == GROUP && (kind == "Gateway" || (&*key.kind == "TrafficPolicy" && OF_TRAFFIC.contains(&kind)))
 }
 
@@ -69,11 +70,12 @@ fn missing(key: &ObjectKey, target: &TargetRef, named: &ObjectKey, reading: &mut
     let section = target.section_name.as_ref()?;
     let has = match &object.body {
         Body::Gateway(gateway) => gateway.listeners.iter().any(|listener| listener.name == *section),
+        Body::ListenerSet(set) => set.listeners.iter().any(|listener| listener.name == *section),
         Body::HttpRoute(route) => has_rule(route, section, |rule| rule.name.as_deref()),
         Body::GrpcRoute(route) => has_rule(route, section, |rule| rule.name.as_deref()),
         _ => false,
     };
-    let part = if &*target.kind == "Gateway" { "listener" } else { "rule" };
+    let part = if matches!(&*target.kind, "Gateway" | listener_set::KIND) { "listener" } else { "rule" };
     (!has).then(|| format!("{} {} has no {part} {section:?}", named.kind, named.namespaced_name()))
 }
 

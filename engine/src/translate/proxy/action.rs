@@ -11,9 +11,9 @@ use super::{cookies, headers, limits, policy, service, upstream};
 use crate::apis::contour::route::{DirectResponsePolicy, RequestRedirectPolicy, Route};
 use crate::check;
 use crate::fault::Class;
-use crate::features::chain::Guards;
 use crate::features::cookies::CookieRewrite;
 use crate::features::cors::Cors;
+use crate::features::guards::Guards;
 use crate::features::headers::HeaderEdits;
 use crate::features::ip_filter::IpFilter;
 use crate::features::local_rate_limit::LocalRateLimit;
@@ -388,7 +388,7 @@ fn direct(context: &mut Context<'_, '_>, written: &DirectResponsePolicy) -> Resu
         check::number::body(body.as_bytes())?;
         Ok(status)
     });
-    checked.map(|status| Response { status, body }).map_err(|fault| {
+    checked.map(|status| Response::new(status, body)).map_err(|fault| {
         context.invalid("directResponsePolicy", "RouteError", "DirectResponsePolicyNotValid", fault.to_string())
     })
 }

@@ -13,7 +13,8 @@ use crate::apis::contour::policy::AuthorizationPolicy;
 use crate::apis::contour::virtual_host::VirtualHost;
 use crate::apis::scheme;
 use crate::fault::Class;
-use crate::features::ext_auth::{AuthServer, Body, ExtAuth, Spoken, TIMEOUT_DEFAULT};
+use crate::features::asking::Asking;
+use crate::features::ext_auth::{AuthServer, Body, ExtAuth, OverHttp, Spoken, TIMEOUT_DEFAULT};
 use crate::features::remote::Remote;
 use crate::model::{Like, Part};
 use crate::translate::reader::Reader;
@@ -59,7 +60,7 @@ impl HostAuth {
         let server = self.server.clone()?;
         let mut context = self.context.clone();
         context.extend(policy.and_then(|policy| policy.context.clone()).unwrap_or_default());
-        let auth = ExtAuth { server, context };
+        let auth = ExtAuth { server, context, body: None };
         match auth.check().into_iter().next() {
             Some(flaw) => Err(Wrong::new(
                 "context",
@@ -84,7 +85,7 @@ pub(super) fn of_host(key: &ObjectKey, host: &VirtualHost, reader: &mut Reader<'
                        that terminate TLS";
         Err(Wrong::new("authorization", "AuthNotPermitted", message))
     };
-    if !context.is_empty() && server.as_ref().is_ok_and(|server| matches!(server.spoken, Spoken::Http { .. })) {
+    if !context.is_empty() && server.as_ref().is_ok_and(|server| matches!(server.spoken, Spoken::Http(_))) {
         let message =
             "Spec.VirtualHost.Authorization.AuthPolicy.Context cannot be told to a server of service type http";
         server = Err(Wrong::new("authorization.authPolicy.context", "AuthContextForHTTP", message));
@@ -136,6 +137,7 @@ fn server(key: &ObjectKey, written: &AuthorizationServer, reader: &mut Reader<'_
         name: format!("ext_auth/{}/{}{open}", service.namespace, service.name).into(),
         owners: vec![key.clone(), service],
         remote: Remote::Group(group),
+        asking: Asking::default(),
         spoken,
         timeout,
         fail_open,
@@ -143,6 +145,7 @@ fn server(key: &ObjectKey, written: &AuthorizationServer, reader: &mut Reader<'_
         headers,
         may_reroute: true,
         status_on_error: None,
+        stat_prefix: None,
     };
     match server.check().into_iter().next() {
         None => Ok(Arc::new(server)),
@@ -185,7 +188,7 @@ fn spoken(written: &AuthorizationServer) -> Result<(Spoken, Vec<Like>), Wrong> {
             let told = list("allowedAuthorizationHeaders", settings.allowed_authorization_headers)?;
             let to_backend = list("allowedUpstreamHeaders", settings.allowed_upstream_headers)?;
             let path_prefix = settings.path_prefix.unwrap_or_else(|| "".into());
-            Ok((Spoken::Http { path_prefix, to_backend }, told))
+            Ok((Spoken::Http(OverHttp { path_prefix, to_backend, ..OverHttp::default() }), told))
         }
         other => {
             let message = format!("Spec.Virtualhost.Authorization: serviceType {other:?} is neither grpc nor http");

@@ -14,7 +14,7 @@ use crate::apis::scheme;
 use crate::check;
 use crate::fault::{Class, at};
 use crate::features::remote::{Group, Limits};
-use crate::features::upstream::{Balance, Upstream, UpstreamTls, Validation};
+use crate::features::upstream::{AltName, Balance, Upstream, UpstreamTls, Validation};
 use crate::model::{Protocol, ServicePort};
 use crate::proxies::finding::{Finding, Level};
 use crate::translate::reader::Reader;
@@ -97,7 +97,8 @@ pub(in crate::translate) fn read(key: &ObjectKey, reader: &mut Reader<'_>) -> Op
     }
     let whole = findings.iter().all(|finding| finding.level == Level::Warning) && !services.is_empty();
     let group = whole.then(|| {
-        let tls = tls.then(|| UpstreamTls { sni: sni(validation.as_ref()), h2: true, validation });
+        let tls =
+            tls.then(|| UpstreamTls { sni: sni(validation.as_ref()), h2: true, validation, ..UpstreamTls::default() });
         let upstream = Upstream { balance, tls, idle, ..Upstream::default() };
         Arc::new(Group { owner: key.clone(), services, protocol: spoken, upstream, limits })
     });
@@ -106,7 +107,10 @@ pub(in crate::translate) fn read(key: &ObjectKey, reader: &mut Reader<'_>) -> Op
 
 /// The name that is asked for: the one that the certificate must have.
 fn sni(validation: Option<&Validation>) -> Arc<str> {
-    validation.and_then(|validation| validation.names.first()).cloned().unwrap_or_else(|| "".into())
+    match validation.and_then(|validation| validation.names.first()) {
+        Some(AltName::Dns(name)) => name.clone(),
+        _ => "".into(),
+    }
 }
 
 fn limits(written: Option<&CircuitBreakers>) -> Result<Limits, String> {

@@ -128,7 +128,7 @@ fn filled(word: &str, known: &Known<'_>) -> Option<String> {
 }
 
 /// Is it something that Envoy fills in between percent signs?
-pub(in crate::translate) fn is_command(word: &str) -> bool {
+fn is_command(word: &str) -> bool {
     let header = word.strip_prefix("REQ(").and_then(|rest| rest.strip_suffix(')'));
     let is_name =
         |name: &str| !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'));

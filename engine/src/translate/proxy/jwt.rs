@@ -14,7 +14,9 @@ use crate::apis::contour::route::JwtVerificationPolicy;
 use crate::apis::contour::virtual_host::VirtualHost;
 use crate::check;
 use crate::fault::{Class, at};
-use crate::features::jwt::{Jwt, JwtFilter, Keys, PROVIDERS_MAX, Provider, Requirement, URI_BYTES_MAX, check_keys};
+use crate::features::jwt::{
+    Fetching, Jwt, JwtFilter, Keys, PROVIDERS_MAX, Provider, Requirement, URI_BYTES_MAX, check_keys,
+};
 use crate::features::remote::{DnsHost, Family, Remote};
 use crate::features::upstream::UpstreamTls;
 use crate::settings::Settings;
@@ -227,9 +229,9 @@ fn remote(key: &ObjectKey, written: &RemoteJwks, settings: &Settings, reader: &m
             return Err(wrong("dnsLookupFamily", "RemoteJWKSDNSLookupFamilyInvalid", message));
         }
     };
-    let tls = address.https.then(|| UpstreamTls { sni: address.host.clone(), h2: false, validation });
+    let tls = address.https.then(|| UpstreamTls { sni: address.host.clone(), validation, ..UpstreamTls::default() });
     let remote = Remote::Host(Arc::new(DnsHost { host: address.host, port: address.port, family, tls }));
-    Ok(Keys::Remote { uri, remote, timeout: timeout.unwrap_or(TIMEOUT_DEFAULT), kept })
+    Ok(Keys::Remote { uri, remote, timeout: timeout.unwrap_or(TIMEOUT_DEFAULT), kept, fetching: Fetching::default() })
 }
 
 /// Where keys are fetched.

@@ -8,6 +8,7 @@ use super::extension;
 use super::timeouts::Limit;
 use crate::apis::contour::guard::{GlobalRateLimitPolicy, RateLimitEntry};
 use crate::fault::Class;
+use crate::features::asking::Asking;
 use crate::features::rate_limit::{Descriptor, Entry, GlobalLimit, RateLimitService};
 use crate::features::remote::Remote;
 use crate::proxies::conditions;
@@ -93,6 +94,7 @@ fn service(
         name: FILTER.into(),
         owners: vec![set.service.clone()],
         remote: Remote::Group(group),
+        asking: Asking::default(),
         domain: set.domain.clone(),
         timeout,
         fail_open: set.fail_open,

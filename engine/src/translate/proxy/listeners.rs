@@ -4,6 +4,7 @@
 //! They are those of a Gateway, where one is set. Else they are served like a Gateway of this name, which nobody writes;
 //! any Gateway that wants one of their ports has it.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
@@ -62,6 +63,8 @@ pub(in crate::translate) fn plan(settings: &Settings, reader: &mut Reader<'_>) -
         name: key().namespaced_name().into(),
         address: settings.listen_address.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
         listeners,
+        sets: BTreeMap::new(),
+        says_whose_sets: false,
         proxies: Vec::new(),
         accepted: Condition::new("Accepted", true, "Accepted", "the listeners of HTTPProxies"),
         faults: Vec::new(),
@@ -185,6 +188,7 @@ fn listener(name: Arc<str>, https: bool, port: u16, seen_port: u16, hostname: Op
     ListenerPlan {
         field: String::new(),
         name,
+        set: None,
         port,
         seen_port,
         declared_port: port.into(),

@@ -148,7 +148,8 @@ fn listener<'a>(
     reader: &mut Reader<'_>,
 ) -> Result<&'a ListenerPlan, (Class, String)> {
     let protocol = if https { "HTTPS" } else { "HTTP" };
-    let all = || plan.listeners.iter().filter(|l| l.https == https && l.standing != Standing::Out);
+    // What others add to the Gateway is theirs: it changes nothing but that their hosts are taken.
+    let all = || plan.own().filter(|l| l.https == https && l.standing != Standing::Out);
     let Some(first) = all().next() else {
         return Err((Class::Referential, format!("no {protocol} listener configured")));
     };
@@ -157,11 +158,16 @@ fn listener<'a>(
     }
     let name = &plan.name;
     let domain = host.domain();
-    let Some(nearest) = all().filter(|l| l.host().covers(host)).min_by_key(|l| l.host().specificity()) else {
+    let nearest = plan.on_port(first.port).filter(|l| l.https == https && l.host().covers(host));
+    let Some(nearest) = nearest.min_by_key(|l| l.host().specificity()) else {
         let message = format!("no {protocol} listener configured for {domain:?}: none of Gateway {name} has this host");
         return Err((Class::Referential, message));
     };
     let listener = &nearest.name;
+    if nearest.set.is_some() {
+        let message = format!("the host {domain:?} belongs to a listener that a ListenerSet adds to Gateway {name}");
+        return Err((Class::Conflict, message));
+    }
     if nearest.standing != Standing::Serving {
         let message = format!("listener {listener} of Gateway {name}, which has the host {domain:?}, is not served");
         return Err((Class::Referential, message));

@@ -17,7 +17,7 @@ use crate::fault::{Class, at};
 use crate::features::cookies::{CookieRewrite, together};
 use crate::features::mirror::{Mirror, Share};
 use crate::features::upstream::{Upstream, UpstreamTls};
-use crate::model::{Backend, Protocol, ServicePort, WeightedBackend};
+use crate::model::{Backend, Place, Protocol, ServicePort, WeightedBackend};
 use crate::object::Object;
 use crate::proxies::finding::Finding;
 use crate::translate::reader::Reader;
@@ -265,10 +265,10 @@ pub(super) fn backend(asked: &Asked<'_>, reader: &mut Reader<'_>) -> Result<(Bac
             return wrong("slowStartPolicy", "ServiceError", "SlowStartInvalid", format!("{why} on slow start"));
         }
     };
-    let tls = tls.then(|| UpstreamTls { sni: (*host).clone(), h2, validation });
+    let tls = tls.then(|| UpstreamTls { sni: (*host).clone(), h2, validation, ..UpstreamTls::default() });
     let upstream = Upstream { tls, slow_start, ..(*common).clone() };
     let backend = Backend {
-        service: ServicePort { key, port: number, health },
+        place: Place::Service(ServicePort { key, port: number, health }),
         protocol: if h2 { Protocol::H2c } else { Protocol::Http1 },
         tuned: upstream.tuned(),
     };

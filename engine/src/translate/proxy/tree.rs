@@ -14,8 +14,8 @@ use crate::apis::Body;
 use crate::apis::contour::http_proxy::{Entry, HttpProxy};
 use crate::encode::names;
 use crate::fault::Class;
-use crate::features::chain::Guards;
 use crate::features::filters::Filters;
+use crate::features::guards::Guards;
 use crate::features::headers::HeaderEdits;
 use crate::features::rewrite::PathRewrite;
 use crate::model::{Action, Match, NamedMatch, PathMatch, PathRank, Precedence, Response, Route, ValueMatch};
@@ -257,8 +257,7 @@ impl Host<'_> {
             class: Class::Invalid,
             message,
         });
-        let response =
-            Response { status: self.settings.closed_status, body: self.settings.missing_backend_body.clone() };
+        let response = Response::new(self.settings.closed_status, self.settings.missing_backend_body.clone());
         let name = names::proxy_route(self.key, HOST, 0, false);
         let route = self.bare(0, name, HOST, self.object, Match::any(), Action::Respond(response));
         plan.routes.push(Arc::new(Rendered::new(route)));
@@ -267,7 +266,7 @@ impl Host<'_> {
     /// A host that has connections only keeps its name: requests without TLS are not a wildcard's.
     fn keep(&self, plan: &mut RoutePlan) {
         let name = names::proxy_route(self.key, SECTION, 0, false);
-        let nothing = Action::Respond(Response { status: NOTHING_THERE, body: "".into() });
+        let nothing = Action::Respond(Response::new(NOTHING_THERE, "".into()));
         let route = self.bare(0, name, SECTION, self.object, Match::any(), nothing);
         plan.routes.push(Arc::new(Rendered::new(route)));
     }
@@ -333,11 +332,9 @@ impl Host<'_> {
 
     /// What is answered in the place of a route.
     fn answer(&self, trouble: &Trouble) -> (Class, Option<Response>, String) {
-        let fixed = |status| Some(Response { status, body: self.settings.missing_backend_body.clone() });
+        let fixed = |status| Some(Response::new(status, self.settings.missing_backend_body.clone()));
         let replaced = |replacement: &Option<Replacement>| {
-            replacement
-                .as_ref()
-                .map(|replacement| Response { status: replacement.code, body: replacement.body.clone() })
+            replacement.as_ref().map(|replacement| Response::new(replacement.code, replacement.body.clone()))
         };
         match trouble {
             Trouble::Include(message, class) => (*class, fixed(INCLUDE_MISSING), message.to_string()),

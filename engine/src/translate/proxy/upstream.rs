@@ -11,7 +11,7 @@ use crate::apis::contour::policy::HealthCheckPolicy;
 use crate::apis::contour::route::{SlowStartPolicy, UpstreamValidation};
 use crate::check;
 use crate::fault::Class;
-use crate::features::upstream::{Asked, HealthCheck, SlowStart, Validation};
+use crate::features::upstream::{AltName, Asked, HealthCheck, SlowStart, Trust, Validation};
 use crate::translate::reader::Reader;
 
 /// The host of health checks where none is set.
@@ -133,5 +133,6 @@ pub(super) fn validation(
     }
     check::certificate::check_ca_bundle(bundle)
         .map_err(|fault| invalid(format!("invalid CA Secret {name:?}: {fault}")))?;
-    Ok(Some(Validation { secret, authorities: bundle.as_ref().into(), names }))
+    let trust = Trust::Bundle { from: vec![secret], authorities: bundle.as_ref().into() };
+    Ok(Some(Validation { trust, names: names.into_iter().map(AltName::Dns).collect() }))
 }

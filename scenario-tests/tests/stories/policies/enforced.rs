@@ -18,6 +18,7 @@ pub(crate) fn stories() -> Vec<Story> {
             api_key,
             acl,
             acl_takes_the_narrowest_range,
+            rbac,
             csrf,
             buffer,
             cors,
@@ -47,7 +48,7 @@ pub(super) fn policy(name: &str, target: &str, spec: &str) -> String {
     )
 }
 
-fn set(world: &World, target: &str, spec: &str) -> Result<()> {
+pub(super) fn set(world: &World, target: &str, spec: &str) -> Result<()> {
     world.write("policy.yaml", policy("p", target, spec))
 }
 
@@ -90,6 +91,10 @@ async fn basic_auth(world: World) -> Result<()> {
 
 async fn api_key(world: World) -> Result<()> {
     holds(&world, &guards::api_key(), ask).await
+}
+
+async fn rbac(world: World) -> Result<()> {
+    holds(&world, &guards::rbac(), ask).await
 }
 
 async fn csrf(world: World) -> Result<()> {

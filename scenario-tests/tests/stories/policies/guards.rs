@@ -60,6 +60,22 @@ pub(crate) fn acl() -> Guard {
     }
 }
 
+pub(crate) fn rbac() -> Guard {
+    Guard {
+        spec: "rbac: {policy: {matchExpressions: [\"request.headers['role'] in ['admin', 'root']\", \
+               \"request.headers['x-friend'] == 'yes' && request.url_path.startsWith('/friends/')\"]}}",
+        besides: "",
+        passing: |ask| ask.header("role", "root"),
+        failing: |ask| ask.header("role", "guest").header("x-friend", "yes"),
+        status: 403,
+        broken: &[
+            "rbac: {policy: {matchExpressions: [\"request.headers['role'] ==\"]}}",
+            "rbac: {policy: {matchExpressions: [\"true\", \"nobody(request.path)\"]}}",
+            UNREADABLE,
+        ],
+    }
+}
+
 pub(crate) fn csrf() -> Guard {
     Guard {
         spec: "csrf: {percentageEnabled: 100, additionalOrigins: [{suffix: .friend.example}]}",

@@ -1,14 +1,21 @@
 //! Policies of kgateway's: what protects is enforced at every level, and closes what it cannot protect.
 
+mod asking;
+mod back_ends;
+mod conditions;
 mod connections;
 mod enforced;
-mod guards;
+mod extensions;
+pub(crate) mod guards;
 mod login;
 mod never;
 mod processing;
+mod values;
 
 use holdfast_scenario_tests::Story;
 
 pub(crate) fn stories() -> Vec<Story> {
-    [connections::stories(), enforced::stories(), login::stories(), never::stories(), processing::stories()].concat()
+    let of_fields = [conditions::stories(), values::stories(), processing::stories(), login::stories()].concat();
+    let of_others = [asking::stories(), back_ends::stories(), connections::stories(), extensions::stories()].concat();
+    [enforced::stories(), never::stories(), of_fields, of_others].concat()
 }

@@ -1,4 +1,4 @@
-//! Every sub-condition that the status of an HTTPProxy can have is shown by a golden pair.
+//! Every sub-condition that the status of an HTTPProxy or ExtensionService can have is shown by a golden pair.
 
 use std::fs;
 use std::path::Path;
@@ -18,7 +18,19 @@ const ROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("RootNamespaceError", &["RootProxyNotAllowedInNamespace"]),
-    ("SpecError", &["NothingDefined", "IgnoredField"]),
+    (
+        "SpecError",
+        &[
+            "NothingDefined",
+            "IgnoredField",
+            // Of ExtensionServices.
+            "TimeoutPolicyNotValid",
+            "UnsupportedProtocol",
+            "CircuitBreakerPolicyNotValid",
+            "TLSUpstreamValidation",
+            "InconsistentProtocol",
+        ],
+    ),
     ("ListenerError", &["ErrorIdentifyingListener"]),
     (
         "TLSError",
@@ -36,7 +48,43 @@ const ROWS: &[(&str, &[&str])] = &[
     ),
     ("CORSError", &["PolicyDidNotParse"]),
     ("IPFilterError", &["IncompatibleIPAddressFilters", "InvalidCIDR", "IPFilterPolicyNotValid"]),
-    ("JWTVerificationError", &["JWTProviderNotDefined"]),
+    (
+        "JWTVerificationError",
+        &[
+            "JWTProviderNotDefined",
+            "InvalidJWTVerificationPolicy",
+            "JWTVerificationNotPermitted",
+            "DuplicateProviderName",
+            "MultipleDefaultProvidersSpecified",
+            "ProviderInvalid",
+            "JWKSSourceConflict",
+            "JWKSSourceMissing",
+            "LocalJWKSInvalid",
+            "RemoteJWKSSchemeInvalid",
+            "RemoteJWKSPortInvalid",
+            "RemoteJWKSURIInvalid",
+            "RemoteJWKSUpstreamValidationInvalid",
+            "RemoteJWKSCACertificateNotDelegated",
+            "RemoteJWKSTimeoutInvalid",
+            "RemoteJWKSCacheDurationInvalid",
+            "RemoteJWKSDNSLookupFamilyInvalid",
+        ],
+    ),
+    (
+        "AuthError",
+        &[
+            "AuthNotPermitted",
+            "AuthBadResourceVersion",
+            "ExtensionServiceNotFound",
+            "AuthServiceTypeInvalid",
+            "AuthContextForHTTP",
+            "AuthResponseTimeoutInvalid",
+            "AuthBadPathPrefix",
+            "AuthBadAllowedHeader",
+            "AuthBadRequestBody",
+            "IgnoredField",
+        ],
+    ),
     (
         "IncludeError",
         &[
@@ -86,6 +134,7 @@ const ROWS: &[(&str, &[&str])] = &[
             "ServiceUnresolvedReference",
             "ServicePortInvalid",
             "UnsupportedProtocol",
+            "UnsupportedServiceType",
             "TLSUpstreamValidation",
             "RequestHeadersPolicyInvalid",
             "ResponseHeadersPolicyInvalid",

@@ -44,6 +44,7 @@ areas! {
     policies,
     proxies,
     replacement,
+    sets,
     tls,
     upstream,
 }

@@ -87,9 +87,9 @@ pub(super) fn compare(
             Some(_) => {}
         }
         for target in backends::of(route) {
-            let stranger = target.key.namespace != route.key.namespace;
+            let stranger = target.key().namespace != route.key.namespace;
             let why = match stranger {
-                true => Some(format!("Service {} is in another namespace", target.key.namespaced_name())),
+                true => Some(format!("Service {} is in another namespace", target.key().namespaced_name())),
                 false => backends::wrong(&route.key, target, overlay, today),
             };
             found.extend(why.map(|why| Objection::new(section(), About::BackEnd, why)));

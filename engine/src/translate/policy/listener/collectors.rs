@@ -11,7 +11,6 @@ use crate::apis::kgateway::records::GrpcService;
 use crate::check;
 use crate::features::connection::collector::{Collector, METADATA_MAX, Retry};
 use crate::features::remote::Remote;
-use crate::model::Protocol;
 
 /// A collector; `None` where it is not there.
 pub(super) fn read(field: &str, written: &GrpcService, reading: &mut Reading<'_, '_>) -> Option<Collector> {
@@ -79,11 +78,9 @@ fn remote(field: &str, written: &GrpcService, reading: &mut Reading<'_, '_>) -> 
         port: reference.port,
     };
     match backend::resolve(&referrer, &reference, reading.reader) {
-        Ok(mut backend) => {
-            backend.protocol = Protocol::H2c;
-            Some(Remote::Backend(backend))
-        }
-        Err(fault) => {
+        Ok(backend) => Some(Remote::Backend(backend.over_h2())),
+        Err(refused) => {
+            let fault = &refused.fault;
             reading.ignored(&fault.field, fault.reason, format!("{}; nothing is told to it", fault.message));
             None
         }

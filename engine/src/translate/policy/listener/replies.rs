@@ -65,7 +65,11 @@ fn mapper(field: &str, written: &LocalReplyMapper, reading: &mut Reading<'_, '_>
     if written.headers.as_ref().is_some_and(|headers| headers.remove.is_some()) {
         reading.invalid(format!("spec.{field}.headers.remove"), "is not for answers that Envoy itself gives");
     }
-    let headers = headers::edits(&format!("{field}.headers"), written.headers.as_ref(), reading);
+    let (headers, secret) = headers::edits(&format!("{field}.headers"), written.headers.as_ref(), reading);
+    if !secret.is_empty() {
+        // A listener is shown to people, with the headers that it sets.
+        reading.unsupported(format!("{field}.headers: secretRef"));
+    }
     let filter = filters::read(&format!("{field}.filter"), &written.filter, reading)?;
     Some(Mapper { filter, status, body: written.body.clone(), format, headers })
 }

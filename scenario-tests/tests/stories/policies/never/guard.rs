@@ -18,10 +18,11 @@ use hyper::Method;
 use super::level::Level;
 
 /// Every field that decides who may come in.
-pub(super) const FIELDS: [&str; 11] = [
+pub(super) const FIELDS: [&str; 12] = [
     "basicAuth",
     "apiKeyAuth",
     "acl",
+    "rbac",
     "csrf",
     "buffer",
     "rateLimit.local",
@@ -110,7 +111,7 @@ impl Guard {
 pub(super) fn levels(field: &str) -> &'static [Level] {
     match field {
         // Of listeners and Gateways they close everything by now.
-        "extAuth" | "jwtAuth" | "rateLimit.global" | "extProc" | "oauth2" => &Level::OF_ROUTES,
+        "extProc" | "oauth2" => &Level::OF_ROUTES,
         _ => &Level::ALL,
     }
 }
@@ -121,6 +122,7 @@ pub(super) async fn guard(field: &str, place: &str) -> Result<Guard> {
         "basicAuth" => basic_auth(),
         "apiKeyAuth" => api_key(place),
         "acl" => acl(),
+        "rbac" => rbac(),
         "csrf" => csrf(),
         "buffer" => buffer(),
         "rateLimit.local" => local_limit(),
@@ -160,6 +162,16 @@ const WELCOME: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 fn acl() -> Guard {
     let list = |range: &str| format!("acl: {{defaultAction: deny, rules: [{{cidrs: [{range}], action: allow}}]}}");
     Guard::new(&list("127.0.0.2"), 403, |ask| ask).passing(|ask| ask.coming_from(WELCOME)).bad(&list("127.0.0.2/8"))
+}
+
+fn rbac() -> Guard {
+    let of =
+        |more: &str| format!("rbac: {{policy: {{matchExpressions: [\"request.headers['role'] == 'admin'{more}\"]}}}}");
+    let guard = Guard::new(&of(""), 403, |ask| ask.header("role", "guest"));
+    // A regex is larger to Envoy, which reads UTF-8 here, than its text tells.
+    Guard { refused: of(" && request.path.matches('.{20}')"), ..guard }
+        .passing(|ask| ask.header("role", "admin"))
+        .bad(&of(" && nobody()"))
 }
 
 fn csrf() -> Guard {

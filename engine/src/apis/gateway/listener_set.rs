@@ -1,0 +1,71 @@
+//! ListenerSet: listeners that somebody else than its owner adds to a Gateway.
+//!
+//! Its listeners are written as those of Gateways are, and decoded one by one like them.
+//!
+//! <https://gateway-api.sigs.k8s.io/reference/api-types/listenerset/>
+
+use std::sync::Arc;
+
+use holdfast_graph::ObjectKey;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::GROUP;
+use super::gateway::{self, ListenerEntry};
+use crate::apis::Body;
+use crate::apis::decode::Found;
+
+/// The name of the kind.
+pub const KIND: &str = "ListenerSet";
+
+/// A ListenerSet.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ListenerSet {
+    /// `spec.parentRef`.
+    pub parent: SetParent,
+    /// `spec.listeners`.
+    pub listeners: Vec<ListenerEntry>,
+}
+
+/// Where a ListenerSet belongs.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub struct SetParent {
+    /// Group, `gateway.networking.k8s.io` where unset.
+    pub group: Option<Arc<str>>,
+    /// Kind, `Gateway` where unset.
+    pub kind: Option<Arc<str>>,
+    /// Namespace, the set's own where unset.
+    pub namespace: Option<Arc<str>>,
+    /// Name.
+    pub name: Arc<str>,
+}
+
+impl ListenerSet {
+    /// The Gateway that a set of this identity belongs to; `None` where its parent is something else.
+    pub fn gateway(&self, set: &ObjectKey) -> Option<ObjectKey> {
+        let SetParent { group, kind, namespace, name } = &self.parent;
+        let is_gateway =
+            group.as_deref().is_none_or(|group| group == GROUP) && kind.as_deref().is_none_or(|kind| kind == "Gateway");
+        let namespace = namespace.as_ref().unwrap_or(&set.namespace);
+        is_gateway.then(|| ObjectKey::new(GROUP, "Gateway", &**namespace, &**name))
+    }
+}
+
+/// The identity of a ListenerSet.
+pub fn key(namespace: &str, name: &str) -> ObjectKey {
+    ObjectKey::new(GROUP, KIND, namespace, name)
+}
+
+pub(in crate::apis) fn decode(mut document: Value, found: &mut Found) -> Option<Body> {
+    let mut spec = document.get_mut("spec").map(Value::take).unwrap_or_default();
+    let Some(fields) = spec.as_object_mut() else {
+        found.invalid("spec", "spec must be set to an object");
+        return None;
+    };
+    let parent = found.typed("spec.parentRef", &fields.remove("parentRef").unwrap_or_default())?;
+    let listeners = gateway::listeners(fields.remove("listeners"), found)?;
+    for unknown in fields.keys() {
+        found.unknown(format!("spec.{unknown}"));
+    }
+    Some(Body::ListenerSet(Arc::new(ListenerSet { parent, listeners })))
+}

@@ -1,0 +1,134 @@
+//! What of a condition Envoy would refuse, or never find true.
+
+use super::build::{AND, Flawed, NOT, OR};
+use super::fault::CelProblem;
+use super::known::{
+    ATTRIBUTES, CONDITIONS, FUNCTIONS, LATER, METHODS, REGEX_PROGRAM_MAX, REGEXES, TRUE_OR_FALSE, TYPES,
+};
+use super::tree::{Constant, Expr, Kind};
+use crate::check::Excerpt;
+use crate::check::re2;
+
+/// Says what is wrong with a condition.
+pub(super) fn judge(expr: &Expr) -> Flawed<()> {
+    known(expr)?;
+    condition(expr)
+}
+
+/// Is all that it uses known? Steps are as deep as trees may be.
+fn known(expr: &Expr) -> Flawed<()> {
+    match &expr.kind {
+        Kind::Constant(_) => Ok(()),
+        Kind::Name(name) => named(expr.at, name),
+        Kind::Field { of, name, .. } => {
+            known(of)?;
+            field(expr.at, of, name)
+        }
+        Kind::List(entries) => entries.iter().try_for_each(known),
+        Kind::Map(entries) => entries.iter().flat_map(|(key, value)| [key, value]).try_for_each(known),
+        Kind::Call { function, on, arguments } => {
+            arguments.iter().try_for_each(known)?;
+            // `re` is a part of the name of a function there.
+            let of_regexes = on.as_ref().is_some_and(|on| matches!(&on.kind, Kind::Name(name) if &**name == "re"));
+            match on {
+                Some(on) if !of_regexes => known(on)?,
+                _ => {}
+            }
+            call(expr.at, function, on.as_deref(), arguments, of_regexes)
+        }
+    }
+}
+
+fn named(at: usize, name: &str) -> Flawed<()> {
+    if LATER.contains(&name) {
+        return Err((at, CelProblem::Unserved("this is not there yet when a request is judged")));
+    }
+    if TYPES.contains(&name) || ATTRIBUTES.iter().any(|(attribute, _)| *attribute == name) {
+        return Ok(());
+    }
+    let names = ATTRIBUTES.map(|(attribute, _)| attribute).join(", ");
+    Err((at, CelProblem::Unknown { name: Excerpt::new(name), hint: format!("; there are {names}") }))
+}
+
+/// The attribute that something is, with its fields.
+fn attribute(expr: &Expr) -> Option<(&'static str, &'static [&'static str])> {
+    let Kind::Name(name) = &expr.kind else { return None };
+    ATTRIBUTES.into_iter().find(|(attribute, _)| *attribute == &**name)
+}
+
+fn field(at: usize, of: &Expr, name: &str) -> Flawed<()> {
+    match attribute(of) {
+        Some((attribute, fields)) if !fields.is_empty() && !fields.contains(&name) => {
+            let name = Excerpt::new(&format!("{attribute}.{name}"));
+            Err((at, CelProblem::Unknown { name, hint: format!("; there are {}", fields.join(", ")) }))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn call(at: usize, function: &str, on: Option<&Expr>, arguments: &[Expr], of_regexes: bool) -> Flawed<()> {
+    let given = arguments.len();
+    let is_operator = !function.starts_with(|c: char| c.is_ascii_alphabetic());
+    let fits = match on {
+        None if is_operator => true,
+        None => FUNCTIONS.contains(&(function, given)),
+        Some(_) if of_regexes => REGEXES.contains(&(function, given)),
+        Some(_) => METHODS.iter().any(|(known, takes)| *known == function && takes.contains(&given)),
+    };
+    if function == "string" && on.is_none() {
+        return Err((at, CelProblem::Unserved("Envoy makes no text of other values")));
+    }
+    if !fits {
+        let prefix = if of_regexes { "re." } else { "" };
+        let count = match given {
+            0 => "without arguments".to_owned(),
+            1 => "with 1 argument".to_owned(),
+            _ => format!("with {given} arguments"),
+        };
+        let form = if on.is_some() && !of_regexes { format!("that is called on a value {count}") } else { count };
+        return Err((at, CelProblem::Function { name: Excerpt::new(&format!("{prefix}{function}")), form }));
+    }
+    let joins = |part: &Expr| matches!(part.kind, Kind::Constant(Constant::Text(_) | Constant::Bytes(_)));
+    if function == "_+_" && arguments.iter().any(|part| joins(part) || matches!(part.kind, Kind::List(_))) {
+        return Err((at, CelProblem::Unserved("Envoy joins neither texts nor lists")));
+    }
+    match (function, arguments.last()) {
+        ("matches", Some(Expr { kind: Kind::Constant(Constant::Text(pattern)), at, .. })) => regex(*at, pattern),
+        _ => Ok(()),
+    }
+}
+
+/// Regexes are looked at where bytes and characters are the same; others are left to Envoy.
+fn regex(at: usize, pattern: &str) -> Flawed<()> {
+    let plain = pattern.is_ascii() && !["\\p", "\\P", "\\x{"].iter().any(|wide| pattern.contains(wide));
+    if !plain || pattern.is_empty() {
+        return Ok(());
+    }
+    let limits = re2::Limits { program_size: REGEX_PROGRAM_MAX };
+    re2::check(pattern, limits).map(|_| ()).map_err(|fault| (at, CelProblem::Regex(fault)))
+}
+
+/// May it be true or false? So must all be that it is made of by logic.
+fn condition(expr: &Expr) -> Flawed<()> {
+    match expr.operator() {
+        Some((OR | AND | NOT | "_?_:_", parts)) => parts.iter().try_for_each(condition),
+        _ if may_be_condition(expr) => Ok(()),
+        _ => Err((expr.at, CelProblem::NoCondition)),
+    }
+}
+
+fn may_be_condition(expr: &Expr) -> bool {
+    match &expr.kind {
+        Kind::Constant(constant) => matches!(constant, Constant::Bool(_)),
+        Kind::Name(_) | Kind::List(_) | Kind::Map(_) => false,
+        Kind::Field { only_test: true, .. } => true,
+        Kind::Field { of, name, .. } => match attribute(of) {
+            Some((attribute, fields)) if !fields.is_empty() => (attribute, &**name) == TRUE_OR_FALSE,
+            _ => true,
+        },
+        Kind::Call { function, .. } => match &**function {
+            "_+_" | "_-_" | "_*_" | "_/_" | "_%_" | "-_" => false,
+            name => !name.starts_with(|c: char| c.is_ascii_alphabetic()) || CONDITIONS.contains(&name),
+        },
+    }
+}

@@ -1,0 +1,346 @@
+//! The grammar of CEL.
+
+use std::sync::Arc;
+
+use super::NESTING_MAX;
+use super::build::{AND, Flawed, NOT, OR, joined, operator, step};
+use super::fault::CelProblem;
+use super::scan::{Token, Word, words};
+use super::tree::{Constant, Expr, Kind};
+use crate::check::Excerpt;
+
+/// Words that may not be names.
+const RESERVED: [&str; 16] = [
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "for",
+    "function",
+    "if",
+    "import",
+    "let",
+    "loop",
+    "package",
+    "namespace",
+    "return",
+    "var",
+    "void",
+];
+/// Macros that walk over lists.
+const WALKING: [&str; 5] = ["all", "exists", "exists_one", "filter", "map"];
+/// Operators that compare, and CEL's names of them.
+const RELATIONS: [(&str, &str); 6] =
+    [("<", "_<_"), ("<=", "_<=_"), (">", "_>_"), (">=", "_>=_"), ("==", "_==_"), ("!=", "_!=_")];
+const SUMS: [(&str, &str); 2] = [("+", "_+_"), ("-", "_-_")];
+const PRODUCTS: [(&str, &str); 3] = [("*", "_*_"), ("/", "_/_"), ("%", "_%_")];
+
+/// The tree of a text.
+pub(super) fn parse(text: &str) -> Flawed<Expr> {
+    let mut parser = Parser { tokens: words(text)?, next: 0, nesting: 0 };
+    if parser.word() == &Word::End {
+        return Err((0, CelProblem::Empty));
+    }
+    let read = parser.expression().and_then(|expr| match parser.word() {
+        Word::End => Ok(expr),
+        _ => Err(parser.expected("an operator or the end")),
+    });
+    read.map_err(|(at, problem)| (at, told(text, at, problem)))
+}
+
+/// What stands at a place is told by its own text.
+fn told(text: &str, at: usize, problem: CelProblem) -> CelProblem {
+    match problem {
+        CelProblem::Expected { wanted, .. } => {
+            let rest = text.get(at..).unwrap_or_default();
+            let end = rest.char_indices().skip(1).find(|(_, c)| !c.is_ascii_alphanumeric() && *c != '_');
+            let word = rest.get(..end.map_or(rest.len(), |(end, _)| end)).unwrap_or_default();
+            CelProblem::Expected { found: Excerpt::new(word), wanted }
+        }
+        other => other,
+    }
+}
+
+struct Parser {
+    tokens: Vec<Token>,
+    next: usize,
+    nesting: usize,
+}
+
+impl Parser {
+    fn word(&self) -> &Word {
+        self.tokens.get(self.next).map_or(&Word::End, |token| &token.word)
+    }
+
+    fn at(&self) -> usize {
+        self.tokens.get(self.next).or(self.tokens.last()).map_or(0, |token| token.at)
+    }
+
+    fn take_sign(&mut self, sign: &str) -> bool {
+        let found = matches!(self.word(), Word::Sign(found) if *found == sign);
+        self.next += usize::from(found);
+        found
+    }
+
+    fn need_sign(&mut self, sign: &str, wanted: &'static str) -> Flawed<()> {
+        if self.take_sign(sign) { Ok(()) } else { Err(self.expected(wanted)) }
+    }
+
+    fn expected(&self, wanted: &'static str) -> (usize, CelProblem) {
+        let problem = match self.word() {
+            Word::End => CelProblem::Ended { wanted },
+            _ => CelProblem::Expected { found: Excerpt::new(""), wanted },
+        };
+        (self.at(), problem)
+    }
+
+    fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Flawed<T>) -> Flawed<T> {
+        if self.nesting >= NESTING_MAX {
+            return Err((self.at(), CelProblem::Deep));
+        }
+        self.nesting += 1;
+        let read = read(self);
+        self.nesting -= 1;
+        read
+    }
+
+    fn expression(&mut self) -> Flawed<Expr> {
+        self.nested(|parser| {
+            let at = parser.at();
+            let condition = parser.either()?;
+            if !parser.take_sign("?") {
+                return Ok(condition);
+            }
+            let this = parser.either()?;
+            parser.need_sign(":", "the : of a choice")?;
+            let that = parser.expression()?;
+            operator(at, "_?_:_", vec![condition, this, that])
+        })
+    }
+
+    fn either(&mut self) -> Flawed<Expr> {
+        self.chain("||", OR, |parser| parser.chain("&&", AND, Self::relation))
+    }
+
+    /// Conditions joined by one operator.
+    fn chain(&mut self, sign: &str, function: &str, part: fn(&mut Self) -> Flawed<Expr>) -> Flawed<Expr> {
+        let at = self.at();
+        let mut parts = vec![part(self)?];
+        while self.take_sign(sign) {
+            parts.push(part(self)?);
+        }
+        let whole = joined(&Arc::from(function), parts).ok_or((at, CelProblem::Empty))?;
+        // The depth is looked at once it is one tree.
+        if whole.depth > super::DEPTH_MAX { Err((at, CelProblem::Deep)) } else { Ok(whole) }
+    }
+
+    fn relation(&mut self) -> Flawed<Expr> {
+        let mut left = self.sum()?;
+        loop {
+            let at = left.at;
+            if matches!(self.word(), Word::Name(name) if &**name == "in") {
+                self.next += 1;
+                let right = self.sum()?;
+                left = operator(at, "@in", vec![left, right])?;
+                continue;
+            }
+            let Some(function) = self.take_of(&RELATIONS) else { return Ok(left) };
+            let right = self.sum()?;
+            left = operator(at, function, vec![left, right])?;
+        }
+    }
+
+    fn sum(&mut self) -> Flawed<Expr> {
+        self.left_to_right(&SUMS, |parser| parser.left_to_right(&PRODUCTS, Self::unary))
+    }
+
+    fn left_to_right(
+        &mut self,
+        operators: &[(&str, &'static str)],
+        part: fn(&mut Self) -> Flawed<Expr>,
+    ) -> Flawed<Expr> {
+        let mut left = part(self)?;
+        while let Some(function) = self.take_of(operators) {
+            let right = part(self)?;
+            left = operator(left.at, function, vec![left, right])?;
+        }
+        Ok(left)
+    }
+
+    fn take_of(&mut self, operators: &[(&str, &'static str)]) -> Option<&'static str> {
+        let Word::Sign(found) = self.word() else { return None };
+        let (_, function) = operators.iter().find(|(sign, _)| sign == found)?;
+        self.next += 1;
+        Some(function)
+    }
+
+    fn unary(&mut self) -> Flawed<Expr> {
+        let at = self.at();
+        if self.take_sign("!") {
+            let inner = self.nested(Self::unary)?;
+            return operator(at, NOT, vec![inner]);
+        }
+        if self.take_sign("-") {
+            let negative = match self.word() {
+                Word::LeastInt => Some(Constant::Int(i64::MIN)),
+                Word::Literal(Constant::Int(number)) => Some(Constant::Int(number.saturating_neg())),
+                Word::Literal(Constant::Double(number)) => Some(Constant::Double(-number)),
+                _ => None,
+            };
+            if let Some(negative) = negative {
+                self.next += 1;
+                let constant = step(at, Kind::Constant(negative))?;
+                return self.members(constant);
+            }
+            let inner = self.nested(Self::unary)?;
+            return operator(at, "-_", vec![inner]);
+        }
+        let primary = self.primary()?;
+        self.members(primary)
+    }
+
+    /// Fields, calls and indexes behind something.
+    fn members(&mut self, mut expr: Expr) -> Flawed<Expr> {
+        loop {
+            let at = expr.at;
+            if self.take_sign(".") {
+                let (place, name) = (self.at(), self.word_name("the name of a field or function")?);
+                if !self.take_sign("(") {
+                    expr = step(at, Kind::Field { of: Box::new(expr), name, only_test: false })?;
+                    continue;
+                }
+                let arguments = self.list(")")?;
+                if let Some(name) = WALKING.into_iter().find(|known| **known == *name) {
+                    return Err((place, CelProblem::Macro { name }));
+                }
+                expr = step(at, Kind::Call { function: name, on: Some(Box::new(expr)), arguments })?;
+            } else if self.take_sign("[") {
+                let index = self.expression()?;
+                self.need_sign("]", "]")?;
+                expr = operator(at, "_[_]", vec![expr, index])?;
+            } else if matches!(self.word(), Word::Sign("{")) && matches!(expr.kind, Kind::Name(_) | Kind::Field { .. })
+            {
+                return Err((at, CelProblem::Unserved("messages cannot be made in a condition")));
+            } else {
+                return Ok(expr);
+            }
+        }
+    }
+
+    /// A name of something; some words may only be names of fields.
+    fn name(&mut self, wanted: &'static str) -> Flawed<Arc<str>> {
+        let at = self.at();
+        let name = self.word_name(wanted)?;
+        if RESERVED.contains(&&*name) {
+            return Err((at, CelProblem::Reserved { word: Excerpt::new(&name) }));
+        }
+        Ok(name)
+    }
+
+    fn word_name(&mut self, wanted: &'static str) -> Flawed<Arc<str>> {
+        let Word::Name(name) = self.word() else { return Err(self.expected(wanted)) };
+        let name = name.clone();
+        if matches!(&*name, "true" | "false" | "null" | "in") {
+            return Err((self.at(), CelProblem::Reserved { word: Excerpt::new(&name) }));
+        }
+        self.next += 1;
+        Ok(name)
+    }
+
+    fn primary(&mut self) -> Flawed<Expr> {
+        const WANTED: &str = "a value";
+        let at = self.at();
+        match self.word().clone() {
+            Word::Literal(constant) => {
+                self.next += 1;
+                step(at, Kind::Constant(constant))
+            }
+            Word::LeastInt => Err((at, CelProblem::Literal("this is no number, or too large"))),
+            Word::Name(word) => {
+                let constant = match &*word {
+                    "true" => Some(Constant::Bool(true)),
+                    "false" => Some(Constant::Bool(false)),
+                    "null" => Some(Constant::Null),
+                    _ => None,
+                };
+                match constant {
+                    Some(constant) => {
+                        self.next += 1;
+                        step(at, Kind::Constant(constant))
+                    }
+                    None => self.named(at),
+                }
+            }
+            Word::Sign("(") => {
+                self.next += 1;
+                let inner = self.expression()?;
+                self.need_sign(")", ")")?;
+                Ok(inner)
+            }
+            Word::Sign("[") => {
+                self.next += 1;
+                let entries = self.list("]")?;
+                step(at, Kind::List(entries))
+            }
+            Word::Sign("{") => {
+                self.next += 1;
+                self.map(at)
+            }
+            // Names are looked for from the outermost place on in any case.
+            Word::Sign(".") => {
+                self.next += 1;
+                self.named(at)
+            }
+            _ => Err(self.expected(WANTED)),
+        }
+    }
+
+    fn named(&mut self, at: usize) -> Flawed<Expr> {
+        let name = self.name("a name")?;
+        if !self.take_sign("(") {
+            return step(at, Kind::Name(name));
+        }
+        let mut arguments = self.list(")")?;
+        if &*name != "has" {
+            return step(at, Kind::Call { function: name, on: None, arguments });
+        }
+        match (arguments.pop().map(|only| only.kind), arguments.is_empty()) {
+            (Some(Kind::Field { of, name, only_test: false }), true) => {
+                step(at, Kind::Field { of, name, only_test: true })
+            }
+            _ => Err((at, CelProblem::Unserved("has() takes one field, as in has(request.headers.role)"))),
+        }
+    }
+
+    /// Values to the end of a list; a comma may stand at its end.
+    fn list(&mut self, end: &'static str) -> Flawed<Vec<Expr>> {
+        let mut entries = Vec::new();
+        while !self.take_sign(end) {
+            entries.push(self.expression()?);
+            if !self.take_sign(",") {
+                self.need_sign(end, if end == ")" { ") or ," } else { "] or ," })?;
+                break;
+            }
+            // Only lists may end with a comma.
+            if end == ")" && matches!(self.word(), Word::Sign(")")) {
+                return Err(self.expected("a value"));
+            }
+        }
+        Ok(entries)
+    }
+
+    fn map(&mut self, at: usize) -> Flawed<Expr> {
+        let mut entries = Vec::new();
+        while !self.take_sign("}") {
+            let key = self.expression()?;
+            self.need_sign(":", "the : between key and value")?;
+            entries.push((key, self.expression()?));
+            if !self.take_sign(",") {
+                self.need_sign("}", "} or ,")?;
+                break;
+            }
+        }
+        step(at, Kind::Map(entries))
+    }
+}

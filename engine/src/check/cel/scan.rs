@@ -1,0 +1,85 @@
+//! The words of a condition.
+
+use std::sync::Arc;
+
+use super::build::Flawed;
+use super::fault::CelProblem;
+use super::literal;
+use super::tree::Constant;
+use crate::check::Excerpt;
+
+/// A word, and the byte where it begins.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Token {
+    pub(super) at: usize,
+    pub(super) word: Word,
+}
+
+/// See [`Token`].
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Word {
+    /// A name, which may be a keyword.
+    Name(Arc<str>),
+    /// A literal.
+    Literal(Constant),
+    /// A whole number of 2^63, which is one only with a minus before it.
+    LeastInt,
+    /// A sign.
+    Sign(&'static str),
+    /// The end.
+    End,
+}
+
+/// Signs, longer ones first.
+const SIGNS: [&str; 26] = [
+    "==", "!=", "<=", ">=", "&&", "||", "<", ">", "(", ")", "[", "]", "{", "}", ".", ",", ":", "?", "!", "+", "-", "*",
+    "/", "%", "=", "|",
+];
+
+/// The words of a text, the end among them.
+pub(super) fn words(text: &str) -> Flawed<Vec<Token>> {
+    let mut tokens = Vec::new();
+    let mut at = 0;
+    while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
+        if let Some(space) = space(rest) {
+            at += space;
+            continue;
+        }
+        let (word, length) = word(rest).map_err(|(inside, problem)| (at + inside, problem))?;
+        tokens.push(Token { at, word });
+        at += length;
+    }
+    tokens.push(Token { at: text.trim_end().len(), word: Word::End });
+    Ok(tokens)
+}
+
+/// How much of a text is space or a comment; `None` where it begins with neither.
+fn space(rest: &str) -> Option<usize> {
+    if rest.starts_with("//") {
+        return Some(rest.find('\n').map_or(rest.len(), |end| end + 1));
+    }
+    let length = rest.len() - rest.trim_start_matches([' ', '\t', '\n', '\r', '\u{c}']).len();
+    (length > 0).then_some(length)
+}
+
+fn word(rest: &str) -> Flawed<(Word, usize)> {
+    if let Some((constant, length)) = literal::text(rest)? {
+        return Ok((Word::Literal(constant), length));
+    }
+    let first = rest.chars().next().unwrap_or_default();
+    let digit_follows = rest.get(1..).is_some_and(|after| after.starts_with(|c: char| c.is_ascii_digit()));
+    if first.is_ascii_digit() || (first == '.' && digit_follows) {
+        return literal::number(rest);
+    }
+    if first == '_' || first.is_ascii_alphabetic() {
+        let length = rest.find(|c: char| c != '_' && !c.is_ascii_alphanumeric()).unwrap_or(rest.len());
+        return Ok((Word::Name(rest.get(..length).unwrap_or_default().into()), length));
+    }
+    match SIGNS.into_iter().find(|sign| rest.starts_with(sign)) {
+        Some("=" | "|") | None => {
+            let mut buffer = [0; 4];
+            Err((0, CelProblem::Character { found: Excerpt::new(first.encode_utf8(&mut buffer)) }))
+        }
+        Some(sign) => Ok((Word::Sign(sign), sign.len())),
+    }
+}

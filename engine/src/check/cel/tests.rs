@@ -1,0 +1,281 @@
+//! Conditions that Envoy takes, and those that it does not; whatever is read, nothing panics.
+
+#![allow(clippy::unwrap_used)]
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// A tree as text with all parentheses.
+fn shown(expr: &Expr) -> String {
+    let all = |entries: &[Expr]| entries.iter().map(shown).collect::<Vec<_>>().join(" ");
+    match &expr.kind {
+        Kind::Name(name) => name.to_string(),
+        Kind::Constant(Constant::Text(text)) => format!("{text:?}"),
+        Kind::Constant(Constant::Bytes(bytes)) => format!("b{bytes:?}"),
+        Kind::Constant(Constant::Null) => "null".into(),
+        Kind::Constant(Constant::Bool(value)) => value.to_string(),
+        Kind::Constant(Constant::Int(value)) => value.to_string(),
+        Kind::Constant(Constant::Uint(value)) => format!("{value}u"),
+        Kind::Constant(Constant::Double(value)) => format!("{value:?}"),
+        Kind::Field { of, name, only_test } => format!("{}.{name}{}", shown(of), if *only_test { "?" } else { "" }),
+        Kind::Call { function, on: Some(on), arguments } => format!("({}).{function}({})", shown(on), all(arguments)),
+        Kind::Call { function, on: None, arguments } => format!("({function} {})", all(arguments)),
+        Kind::List(entries) => format!("[{}]", all(entries)),
+        Kind::Map(entries) => {
+            let entry = |(key, value): &(Expr, Expr)| format!("{}: {}", shown(key), shown(value));
+            format!("{{{}}}", entries.iter().map(entry).collect::<Vec<_>>().join(", "))
+        }
+    }
+}
+
+fn tree(text: &str) -> String {
+    match parse::parse(text) {
+        Ok(expr) => shown(&expr),
+        Err((at, problem)) => CelFault::new(text, at, problem).to_string(),
+    }
+}
+
+fn wrong(text: &str) -> String {
+    check(text).err().map(|fault| fault.to_string()).unwrap_or_default()
+}
+
+#[test]
+fn operators_bind_as_in_cel() {
+    let rows = [
+        ("a || b && c", "(_||_ a (_&&_ b c))"),
+        ("(a || b) && c", "(_&&_ (_||_ a b) c)"),
+        ("a || b || c || d", "(_||_ (_||_ a b) (_||_ c d))"),
+        ("!a == b", "(_==_ (!_ a) b)"),
+        ("a + b * c - d", "(_-_ (_+_ a (_*_ b c)) d)"),
+        ("a - b - c", "(_-_ (_-_ a b) c)"),
+        ("a % b / c", "(_/_ (_%_ a b) c)"),
+        ("a < b == c", "(_==_ (_<_ a b) c)"),
+        ("a in b || c in d", "(_||_ (@in a b) (@in c d))"),
+        ("a ? b : c ? d : e", "(_?_:_ a b (_?_:_ c d e))"),
+        ("-a.b[1].c(2, 3)", "(-_ ((_[_] a.b 1)).c(2 3))"),
+        ("!!a", "(!_ (!_ a))"),
+        ("- -1", "(-_ -1)"),
+        ("-1.size()", "(-1).size()"),
+        ("f()", "(f )"),
+        (".a.b", "a.b"),
+        ("has(a.b.c)", "a.b.c?"),
+        ("a.function", "a.function"),
+        ("[1, 2,] == {1: 'a', b: [],}", "(_==_ [1 2] {1: \"a\", b: []})"),
+        ("a // and that is all", "a"),
+        ("a\n  && // both\n b", "(_&&_ a b)"),
+    ];
+    for (text, expected) in rows {
+        assert_eq!(tree(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn literals_are_read_as_in_cel() {
+    let rows = [
+        ("0", "0"),
+        ("9223372036854775807", "9223372036854775807"),
+        ("-9223372036854775808", "-9223372036854775808"),
+        ("0x1F", "31"),
+        ("-0x1f", "-31"),
+        ("18446744073709551615u", "18446744073709551615u"),
+        ("0xFFU", "255u"),
+        ("1.5", "1.5"),
+        (".5", "0.5"),
+        ("1e3", "1000.0"),
+        ("-2.5E-1", "-0.25"),
+        ("'a\"b'", "\"a\\\"b\""),
+        ("\"a'b\"", "\"a'b\""),
+        ("'''a\n'b'''", "\"a\\n'b\""),
+        ("\"\"\"a\"b\"\"\"", "\"a\\\"b\""),
+        ("''", "\"\""),
+        (r"'\a\b\f\n\r\t\v\\\?\`\'\x41\u00e9\U0001F600\101'", "\"\\u{7}\\u{8}\\u{c}\\n\\r\\t\\u{b}\\\\?`'Aé😀A\""),
+        (r"r'\d+\'", r#""\\d+\\""#),
+        ("R\"a\"", "\"a\""),
+        (r"b'é\xff\377'", "b[195, 169, 255, 255]"),
+        ("bR'a'", "b[97]"),
+        ("rb'a'", "b[97]"),
+        ("'\\xff'", "\"ÿ\""),
+    ];
+    for (text, expected) in rows {
+        assert_eq!(tree(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn what_is_no_cel_is_told_with_its_column() {
+    let rows = [
+        ("", "column 1: the condition is empty"),
+        (" // nothing", "column 1: the condition is empty"),
+        ("a ==", "column 5: the condition ends where a value must be"),
+        ("a b", "column 3: \"b\" stands where an operator or the end must be"),
+        ("a = b", "column 3: \"=\" means nothing in CEL"),
+        ("a | b", "column 3: \"|\" means nothing in CEL"),
+        ("a & b", "column 3: \"&\" means nothing in CEL"),
+        ("ä && a", "column 1: \"ä\" means nothing in CEL"),
+        ("'é' + §", "column 7: \"§\" means nothing in CEL"),
+        ("(a", "column 3: the condition ends where ) must be"),
+        ("a)", "column 2: \")\" stands where an operator or the end must be"),
+        ("[1, 2", "column 6: the condition ends where ] or , must be"),
+        ("f(1,)", "column 5: \")\" stands where a value must be"),
+        ("{1}", "column 3: \"}\" stands where the : between key and value must be"),
+        ("a ? b", "column 6: the condition ends where the : of a choice must be"),
+        ("a.", "column 3: the condition ends where the name of a field or function must be"),
+        ("a.1", "column 2: \".1\" stands where an operator or the end must be"),
+        ("'a", "column 1: the text that begins here does not end"),
+        ("'a\nb'", "line 1, column 1: the text that begins here does not end on its line"),
+        ("a &&\n  b &&\n  ?", "line 3, column 3: \"?\" stands where a value must be"),
+        (r"'\q'", "column 2: this is no escape of CEL"),
+        (r"'\u12'", "column 2: this is no escape of CEL"),
+        (r"'\ud800'", "column 2: this is no escape of CEL"),
+        (r"b'\u0041'", "column 3: this is no escape of CEL"),
+        (r"'\9'", "column 2: this is no escape of CEL"),
+        (r"'\x+1'", "column 2: this is no escape of CEL"),
+        ("9223372036854775808", "column 1: this is no number, or too large"),
+        ("18446744073709551616u", "column 1: this is no number, or too large"),
+        ("1e999", "column 1: this is no number, or too large"),
+        ("0x", "column 1: this is no number, or too large"),
+        ("1a", "column 1: this is no number"),
+        ("for == 1", "column 1: \"for\" is a reserved word"),
+        ("a.in", "column 3: \"in\" is a reserved word"),
+        ("has(a)", "column 1: has() takes one field, as in has(request.headers.role)"),
+        ("has(a.b, c.d)", "column 1: has() takes one field, as in has(request.headers.role)"),
+        ("Point{x: 1}", "column 1: messages cannot be made in a condition"),
+        ("a.b{}", "column 1: messages cannot be made in a condition"),
+        (
+            "a.exists(x, x == 1)",
+            "column 3: Envoy does not walk over lists: write what exists says case by case, joined by || or &&",
+        ),
+    ];
+    for (text, expected) in rows {
+        let told = tree(text);
+        assert_eq!(told, expected, "{text}");
+    }
+}
+
+/// All of these were given to Envoy 1.40, which took them.
+#[test]
+fn what_envoy_evaluates_is_taken() {
+    let conditions = [
+        "request.path == '/a'",
+        "request.headers['role'] == 'admin'",
+        "request.headers.role == 'admin'",
+        "'role' in request.headers && request.headers['role'] in ['admin', 'root']",
+        "has(request.headers.role)",
+        "request.path.startsWith('/a') || startsWith(request.path, '/b')",
+        "request.url_path.matches('^/(users|teams)/[0-9]+$')",
+        "matches(request.path, r'^/\\d+$')",
+        "size(request.path) > 1 && request.path.size() < 100",
+        "request.time > timestamp('2020-01-01T00:00:00Z') && request.time.getHours('UTC') >= 8",
+        "duration('1s') == duration('1000ms')",
+        "source.address.startsWith('10.') && destination.port == 443",
+        "connection.mtls",
+        "connection.mtls ? connection.uri_san_peer_certificate == 'spiffe://a' : false",
+        "metadata.filter_metadata['envoy.filters.http.jwt_authn']['payload']['sub'] == 'alice'",
+        "filter_state['x'] == 'y'",
+        "{'admin': true}[request.headers['role']]",
+        "type(request.path) == string",
+        "re.extract(request.path, '/(.*)', r'\\1') == 'a'",
+        "int('1') + 1 == 2 && double(1) < 1.5 && uint(1) == 1u && bool('true') && bytes('a') == b'a'",
+        "xds.route_name == 'a'",
+        "dyn(true)",
+        "1 == 1.0",
+    ];
+    for condition in conditions {
+        assert_eq!(wrong(condition), "", "{condition}");
+    }
+}
+
+#[test]
+fn what_envoy_refuses_is_told() {
+    let rows = [
+        ("nobody(request.path)", "column 1: Envoy knows no function \"nobody\" with 1 argument"),
+        ("request.path.nobody()", "\"nobody\" that is called on a value without arguments"),
+        ("request.path.lowerAscii() == 'a'", "knows no function \"lowerAscii\""),
+        ("request.path.startsWith() || true", "knows no function \"startsWith\" that is called"),
+        ("request.path.matches('a', 'b')", "with 2 arguments"),
+        ("re.nobody('a')", "knows no function \"re.nobody\" with 1 argument"),
+        ("string(1) == '1'", "makes no text"),
+        ("[1].exists(x, x == 1)", "does not walk over lists: write what exists says"),
+        ("[1].all(x, x == 1)", "what all says"),
+        ("['a'].map(x, x) == ['a']", "what map says"),
+        ("true && request.path.matches('(')", "column 30: "),
+        ("request.path.matches('[a-z]{1,300}')", "100"),
+        ("request.path.matches(r'(abc|def|ghi|jkl|mno|pqr|stu|vwx|yz){5}')", "100"),
+    ];
+    for (text, expected) in rows {
+        let told = wrong(text);
+        assert!(told.contains(expected), "{text}: {told}");
+    }
+}
+
+#[test]
+fn what_would_never_hold_is_told() {
+    let rows = [
+        ("reqest.path == '/a'", "column 1: \"reqest\" is nothing that Envoy knows of a request; there are request, "),
+        ("request.header['a'] == 'b'", "\"request.header\" is nothing"),
+        ("has(request.nosuch)", "\"request.nosuch\""),
+        ("response.code == 200", "not there yet"),
+        ("true || upstream.address == 'a'", "column 9: this is not there yet"),
+        ("'a'", "column 1: this is never true or false"),
+        ("1 + 1", "never true"),
+        ("true && request.path", "column 9: this is never"),
+        ("!request.headers", "column 2: this is never"),
+        ("connection.mtls ? 1 : true", "column 19: this is never"),
+        ("size(request.path)", "never"),
+        ("request", "never"),
+        ("request.path + '/' == '/a/'", "joins neither texts nor lists"),
+        ("[1] + [2] == [1, 2]", "joins neither"),
+    ];
+    for (text, expected) in rows {
+        let told = wrong(text);
+        assert!(told.contains(expected), "{text}: {told}");
+    }
+    // A regex that is larger to Envoy than it looks is left to Envoy.
+    assert_eq!(wrong("request.path.matches('.{20}')"), "");
+    assert_eq!(wrong(r"request.path.matches('\\x{100}')"), "");
+}
+
+#[test]
+fn nothing_is_too_deep_or_too_long() {
+    let deep = |text: String| wrong(&text).contains("nested too deeply");
+    for count in [100, 900] {
+        let open = |open: &str, close: &str| format!("{}true{}", open.repeat(count), close.repeat(count));
+        assert!(deep(open("(", ")")));
+        assert!(deep(open("[", "]")));
+        assert!(deep(open("!", "")));
+        assert!(deep(open("- ", "")));
+        assert!(deep(open("true ? true : ", "")));
+        assert!(deep(format!("{}1{} == 1", "{1: ".repeat(count), "}".repeat(count))));
+        assert!(deep(format!("request.headers{} == 1", ".a".repeat(count))));
+        assert!(deep(format!("request.headers{} == 1", "[0]".repeat(count))));
+        assert!(deep(format!("1{} == 1", " + 1".repeat(count))));
+        assert!(deep(format!("1{}", " == 1".repeat(count))));
+        // What is joined by logic stays flat.
+        assert_eq!(wrong(&open("", " && true || false").replacen("truetrue", "true", 1)), "");
+    }
+    assert!(wrong(&format!("{}true", "!".repeat(30))).is_empty());
+    assert!(wrong(&" ".repeat(TEXT_BYTES_MAX + 1)).contains("16385 bytes"));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn any_text_is_read_or_told(text in any::<String>()) {
+        let _ = check(&text);
+    }
+
+    /// Words of CEL in any order: what is taken has a tree, and that is no deeper than allowed.
+    #[test]
+    fn any_words_are_read_or_told(words in prop::collection::vec(prop::sample::select(vec![
+        "request", ".", "path", "headers", "[", "]", "(", ")", "{", "}", "'a'", "b'a'", "r'\\d'", "1", "1u", "1.5",
+        "==", "!=", "in", "&&", "||", "!", "-", "+", "?", ":", ",", "has", "matches", "size", "true", "null", "\n",
+        "// x\n", "'", "\\", "0x", "9223372036854775808", "connection.mtls", "re", "é",
+    ]), 0..40), spaced in any::<bool>()) {
+        let text = words.join(if spaced { " " } else { "" });
+        if let Ok(expr) = check(&text) {
+            prop_assert!(expr.depth <= DEPTH_MAX && expr.steps >= 1);
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Which endpoint gets a request, where a policy says so, and what of a request is hashed for that.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use envoy_types::pb::envoy::config::cluster::v3 as envoy;
+use envoy_types::pb::envoy::config::cluster::v3::cluster::common_lb_config::ConsistentHashingLbConfig;
+use envoy_types::pb::envoy::config::cluster::v3::cluster::{
+    CommonLbConfig, LbConfig, LbPolicy, LeastRequestLbConfig, MaglevLbConfig, RingHashLbConfig, RoundRobinLbConfig,
+};
+use envoy_types::pb::envoy::config::route::v3::route_action::HashPolicy;
+use envoy_types::pb::envoy::config::route::v3::route_action::hash_policy::{
+    ConnectionProperties, Cookie as EnvoyCookie, CookieAttribute, Header, PolicySpecifier,
+};
+use envoy_types::pb::envoy::r#type::v3::Percent;
+use envoy_types::pb::google::protobuf::{UInt32Value, UInt64Value};
+
+use super::SlowStart;
+use crate::encode::duration;
+
+/// How endpoints are chosen.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LoadBalancer {
+    /// Which one.
+    pub choice: Choice,
+    /// The share of healthy endpoints (percent) below which health is not looked at.
+    pub panic: Option<u32>,
+    /// How long changes of endpoints are gathered.
+    pub gathered: Option<Duration>,
+    /// Are connections closed when endpoints come or go?
+    pub close: bool,
+}
+
+/// Which endpoint is chosen.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Choice {
+    /// One after the other.
+    RoundRobin(Option<SlowStart>),
+    /// The least busy of so many.
+    LeastRequest(u32, Option<SlowStart>),
+    /// Any.
+    Random,
+    /// The one that the hash of the request says, from a ring.
+    RingHash {
+        /// Its smallest and largest size.
+        sizes: (Option<u64>, Option<u64>),
+        /// Are endpoints hashed by their names?
+        by_name: bool,
+        /// What of a request is hashed.
+        hashed: Vec<HashedBy>,
+    },
+    /// The one that the hash of the request says, from a table.
+    Maglev {
+        /// Are endpoints hashed by their names?
+        by_name: bool,
+        /// What of a request is hashed.
+        hashed: Vec<HashedBy>,
+    },
+}
+
+/// A part of a request that is hashed.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HashedBy {
+    /// Is nothing after it looked at where it gives a hash?
+    pub terminal: bool,
+    /// What is hashed.
+    pub part: HashedPart,
+}
+
+/// What is hashed.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum HashedPart {
+    /// A header.
+    Header(Arc<str>),
+    /// The client's address.
+    Address,
+    /// A cookie.
+    Cookie(Cookie),
+}
+
+/// A cookie that is hashed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Cookie {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its path.
+    pub path: Arc<str>,
+    /// How long it lasts; clients are given none where unset.
+    pub ttl: Option<Duration>,
+    /// Is it sent over TLS only?
+    pub secure: bool,
+    /// Is it hidden from scripts?
+    pub http_only: bool,
+    /// `Strict`, `Lax` or `None`.
+    pub same_site: Option<Arc<str>>,
+}
+
+impl LoadBalancer {
+    pub(super) fn apply(&self, cluster: &mut envoy::Cluster) {
+        let (policy, config) = match &self.choice {
+            Choice::RoundRobin(slow_start) => {
+                let config =
+                    slow_start.as_ref().map(|slow| RoundRobinLbConfig { slow_start_config: Some(slow.encode()) });
+                (LbPolicy::RoundRobin, config.map(LbConfig::RoundRobinLbConfig))
+            }
+            Choice::LeastRequest(count, slow_start) => {
+                let config = LeastRequestLbConfig {
+                    choice_count: Some(UInt32Value { value: *count }),
+                    slow_start_config: slow_start.as_ref().map(SlowStart::encode),
+                    ..Default::default()
+                };
+                (LbPolicy::LeastRequest, Some(LbConfig::LeastRequestLbConfig(config)))
+            }
+            Choice::Random => (LbPolicy::Random, None),
+            Choice::RingHash { sizes, .. } => {
+                let size = |size: Option<u64>| size.map(|value| UInt64Value { value });
+                let config = RingHashLbConfig {
+                    minimum_ring_size: size(sizes.0),
+                    maximum_ring_size: size(sizes.1),
+                    ..Default::default()
+                };
+                (LbPolicy::RingHash, Some(LbConfig::RingHashLbConfig(config)))
+            }
+            Choice::Maglev { .. } => (LbPolicy::Maglev, Some(LbConfig::MaglevLbConfig(MaglevLbConfig::default()))),
+        };
+        cluster.lb_policy = policy.into();
+        cluster.lb_config = config;
+        let by_name = match &self.choice {
+            Choice::RingHash { by_name, .. } | Choice::Maglev { by_name, .. } => *by_name,
+            Choice::RoundRobin(_) | Choice::LeastRequest(..) | Choice::Random => false,
+        };
+        let common = CommonLbConfig {
+            healthy_panic_threshold: self.panic.map(|percent| Percent { value: f64::from(percent) }),
+            update_merge_window: self.gathered.map(duration),
+            close_connections_on_host_set_change: self.close,
+            consistent_hashing_lb_config: by_name
+                .then(|| ConsistentHashingLbConfig { use_hostname_for_hashing: true, ..Default::default() }),
+            ..Default::default()
+        };
+        cluster.common_lb_config = (common != CommonLbConfig::default()).then_some(common);
+    }
+
+    /// What of a request is hashed.
+    pub(super) fn hashed(&self) -> Vec<HashPolicy> {
+        match &self.choice {
+            Choice::RingHash { hashed, .. } | Choice::Maglev { hashed, .. } => {
+                hashed.iter().map(HashedBy::encode).collect()
+            }
+            Choice::RoundRobin(_) | Choice::LeastRequest(..) | Choice::Random => Vec::new(),
+        }
+    }
+}
+
+impl HashedBy {
+    fn encode(&self) -> HashPolicy {
+        let part = match &self.part {
+            HashedPart::Header(name) => {
+                PolicySpecifier::Header(Header { header_name: name.to_string(), ..Default::default() })
+            }
+            HashedPart::Address => PolicySpecifier::ConnectionProperties(ConnectionProperties { source_ip: true }),
+            HashedPart::Cookie(cookie) => PolicySpecifier::Cookie(cookie.encode()),
+        };
+        HashPolicy { terminal: self.terminal, policy_specifier: Some(part) }
+    }
+}
+
+impl Cookie {
+    fn encode(&self) -> EnvoyCookie {
+        let flag =
+            |is_set: bool, name: &str| is_set.then(|| CookieAttribute { name: name.into(), ..Default::default() });
+        let same_site = self.same_site.as_ref();
+        let same_site = same_site.map(|value| CookieAttribute { name: "SameSite".into(), value: value.to_string() });
+        let attributes = [flag(self.secure, "Secure"), flag(self.http_only, "HttpOnly"), same_site];
+        EnvoyCookie {
+            name: self.name.to_string(),
+            ttl: self.ttl.map(duration),
+            path: self.path.to_string(),
+            attributes: attributes.into_iter().flatten().collect(),
+        }
+    }
+}

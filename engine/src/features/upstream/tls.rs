@@ -1,0 +1,174 @@
+//! TLS towards a back end: what is asked for, whom it must prove to be, and what it is shown.
+
+use std::sync::Arc;
+
+use envoy_types::pb::envoy::config::core::v3::transport_socket::ConfigType as SocketConfig;
+use envoy_types::pb::envoy::config::core::v3::{DataSource, TransportSocket, data_source::Specifier};
+use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::common_tls_context::ValidationContextType;
+use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::subject_alt_name_matcher::SanType;
+use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::{
+    CertificateValidationContext, CommonTlsContext, SdsSecretConfig, SubjectAltNameMatcher, TlsParameters,
+    UpstreamTlsContext, tls_parameters::TlsProtocol,
+};
+use envoy_types::pb::envoy::r#type::matcher::v3::{StringMatcher, string_matcher::MatchPattern};
+use holdfast_graph::ObjectKey;
+
+use crate::encode::{any, cluster, names};
+
+/// Where Envoy's images have the authorities of their system.
+const SYSTEM_AUTHORITIES: &str = "/etc/ssl/certs/ca-certificates.crt";
+
+/// TLS towards a back end.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct UpstreamTls {
+    /// The name that is asked for; none where empty.
+    pub sni: Arc<str>,
+    /// Is HTTP/2 agreed on?
+    pub h2: bool,
+    /// What the certificate must be; any will do where unset.
+    pub validation: Option<Validation>,
+    /// What is agreed on instead of what follows from the protocol.
+    pub alpn: Vec<Arc<str>>,
+    /// The Secret with the certificate that the back end is shown.
+    pub client: Option<ObjectKey>,
+    /// Versions and algorithms, where they are not the usual ones.
+    pub parameters: Option<Parameters>,
+    /// May the back end ask for a new handshake?
+    pub renegotiation: bool,
+}
+
+/// What a back end's certificate must be.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Validation {
+    /// Who must have signed it.
+    pub trust: Trust,
+    /// The names of which one must be in it; any name will do where there are none.
+    pub names: Vec<AltName>,
+}
+
+/// Authorities.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Trust {
+    /// Those of objects.
+    Bundle {
+        /// The objects.
+        from: Vec<ObjectKey>,
+        /// The authorities, as PEM.
+        authorities: Arc<[u8]>,
+    },
+    /// Those that the proxy's system knows.
+    System,
+}
+
+/// A name in a certificate.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum AltName {
+    /// Of a host.
+    Dns(Arc<str>),
+    /// A URI, as SPIFFE has them.
+    Uri(Arc<str>),
+    /// An address.
+    Address(Arc<str>),
+}
+
+/// Versions and algorithms of TLS.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Parameters {
+    /// The lowest and highest version: 10 to 13, or the usual one.
+    pub versions: (Option<u8>, Option<u8>),
+    /// Cipher suites up to TLS 1.2.
+    pub ciphers: Vec<Arc<str>>,
+    /// Curves.
+    pub curves: Vec<Arc<str>>,
+    /// Algorithms of signatures.
+    pub signatures: Vec<Arc<str>>,
+}
+
+impl AltName {
+    fn encode(&self) -> SubjectAltNameMatcher {
+        let (kind, name) = match self {
+            Self::Dns(name) => (SanType::Dns, name),
+            Self::Uri(name) => (SanType::Uri, name),
+            Self::Address(name) => (SanType::IpAddress, name),
+        };
+        SubjectAltNameMatcher {
+            san_type: kind.into(),
+            matcher: Some(StringMatcher {
+                match_pattern: Some(MatchPattern::Exact(name.to_string())),
+                ..Default::default()
+            }),
+            ..Default::default()
+        }
+    }
+}
+
+impl Validation {
+    fn encode(&self) -> CertificateValidationContext {
+        let authorities = match &self.trust {
+            Trust::Bundle { authorities, .. } => Specifier::InlineBytes(authorities.to_vec()),
+            Trust::System => Specifier::Filename(SYSTEM_AUTHORITIES.into()),
+        };
+        CertificateValidationContext {
+            trusted_ca: Some(DataSource { specifier: Some(authorities), ..Default::default() }),
+            match_typed_subject_alt_names: self.names.iter().map(AltName::encode).collect(),
+            ..Default::default()
+        }
+    }
+}
+
+impl Parameters {
+    fn encode(&self) -> TlsParameters {
+        let version = |version: Option<u8>, usual: TlsProtocol| match version {
+            Some(10) => TlsProtocol::TlSv10,
+            Some(11) => TlsProtocol::TlSv11,
+            Some(12) => TlsProtocol::TlSv12,
+            Some(13) => TlsProtocol::TlSv13,
+            _ => usual,
+        };
+        let texts = |texts: &[Arc<str>]| texts.iter().map(ToString::to_string).collect();
+        TlsParameters {
+            tls_minimum_protocol_version: version(self.versions.0, TlsProtocol::TlSv12).into(),
+            tls_maximum_protocol_version: version(self.versions.1, TlsProtocol::TlSv13).into(),
+            cipher_suites: texts(&self.ciphers),
+            ecdh_curves: texts(&self.curves),
+            signature_algorithms: texts(&self.signatures),
+            ..Default::default()
+        }
+    }
+}
+
+impl UpstreamTls {
+    /// The objects that it comes from.
+    pub fn origins(&self) -> impl Iterator<Item = &ObjectKey> {
+        let bundle = self.validation.iter().filter_map(|validation| match &validation.trust {
+            Trust::Bundle { from, .. } => Some(from),
+            Trust::System => None,
+        });
+        bundle.flatten().chain(&self.client)
+    }
+
+    pub(super) fn encode(&self) -> TransportSocket {
+        let validation = self.validation.as_ref().map(Validation::encode);
+        let alpn = match self.alpn.is_empty() {
+            true if self.h2 => vec!["h2".into()],
+            _ => self.alpn.iter().map(ToString::to_string).collect(),
+        };
+        let client = |key| SdsSecretConfig { name: names::secret(key), sds_config: Some(cluster::ads()) };
+        let context = UpstreamTlsContext {
+            common_tls_context: Some(CommonTlsContext {
+                tls_params: Some(self.parameters.clone().unwrap_or_default().encode()),
+                alpn_protocols: alpn,
+                validation_context_type: validation.map(ValidationContextType::ValidationContext),
+                tls_certificate_sds_secret_configs: self.client.iter().map(client).collect(),
+                ..Default::default()
+            }),
+            sni: self.sni.to_string(),
+            allow_renegotiation: self.renegotiation,
+            ..Default::default()
+        };
+        TransportSocket {
+            name: "envoy.transport_sockets.tls".into(),
+            config_type: Some(SocketConfig::TypedConfig(any(&context))),
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Statuses of listeners, and of the ListenerSets that add some to a Gateway.
+
+use std::collections::BTreeMap;
+
+use holdfast_graph::ObjectKey;
+use serde_json::{Value, json};
+
+use super::{attached_at, listener_programmed, programmed_of};
+use crate::apis::gateway::GROUP;
+use crate::engine::Engine;
+use crate::fallback::conditions;
+use crate::fallback::view::FallbackReport;
+use crate::status::Condition;
+use crate::translate::claims::ListenerId;
+use crate::translate::gateway::GatewayPlan;
+use crate::translate::sets::join::SetPlan;
+
+impl Engine {
+    /// The statuses of the listeners that are written in a Gateway, or in a ListenerSet that joined it.
+    pub(super) fn listener_statuses(
+        &self,
+        gateway: &ObjectKey,
+        plan: &GatewayPlan,
+        set: Option<&ObjectKey>,
+        attached: &BTreeMap<ListenerId, i32>,
+        generation: i64,
+    ) -> Vec<Value> {
+        let (holds, refused) = (self.holds(&plan.name), self.refused_listeners(gateway, &plan.name));
+        let status = plan.of(set).map(|listener| {
+            let conditions = [
+                self.listener_closed(gateway, listener).unwrap_or_else(|| listener.accepted.clone()),
+                listener.conflicted.clone(),
+                listener_programmed(listener, &holds, &refused),
+                listener.resolved_refs.clone(),
+            ];
+            let kinds = listener.kinds.iter().map(|kind| json!({"group": GROUP, "kind": kind}));
+            json!({
+                "name": listener.section(),
+                "attachedRoutes": attached_at(attached, gateway, listener),
+                "supportedKinds": kinds.collect::<Vec<_>>(),
+                "conditions": conditions.map(|condition| condition.of_generation(generation)),
+            })
+        });
+        status.collect()
+    }
+
+    /// How many ListenerSets have joined a Gateway.
+    pub(super) fn attached_sets(&self, gateway: &ObjectKey, plan: &GatewayPlan) -> usize {
+        let accepted =
+            |(set, known): &(&ObjectKey, &SetPlan)| self.set_accepted(gateway, plan, set, known).status == "True";
+        plan.sets.iter().filter(accepted).count()
+    }
+
+    fn set_accepted(&self, gateway: &ObjectKey, plan: &GatewayPlan, set: &ObjectKey, known: &SetPlan) -> Condition {
+        let closed = self.all_closed(gateway, plan, Some(set)).filter(|_| known.accepted.status == "True");
+        closed.unwrap_or_else(|| known.accepted.clone())
+    }
+
+    /// The status of a ListenerSet; none where its Gateway is not one of ours.
+    pub(super) fn set_status(
+        &self,
+        report: &FallbackReport,
+        key: &ObjectKey,
+        attached: &BTreeMap<ListenerId, i32>,
+        generation: i64,
+    ) -> Option<Value> {
+        let gateway = self.translator.set(key)?.gateway.as_ref()?;
+        let plan = self.translator.gateway(gateway)?;
+        let known = plan.sets.get(key)?;
+        let accepted = self.set_accepted(gateway, plan, key, known);
+        let programmed = match &*accepted.reason {
+            "ParentNotAccepted" => Condition::new("Programmed", false, "ParentNotProgrammed", &accepted.message),
+            _ if accepted.status == "True" => {
+                let (holds, refused) = (self.holds(&plan.name), self.refused_listeners(gateway, &plan.name));
+                programmed_of(plan.of(Some(key)), &holds, &refused)
+            }
+            reason => Condition::new("Programmed", false, reason, &accepted.message),
+        };
+        let fallback = conditions::condition(report, key, &plan.name);
+        let conditions = [accepted, programmed].into_iter().chain(fallback);
+        Some(json!({
+            "conditions": conditions.map(|condition| condition.of_generation(generation)).collect::<Vec<_>>(),
+            "listeners": self.listener_statuses(gateway, plan, Some(key), attached, generation),
+        }))
+    }
+}

@@ -1,0 +1,170 @@
+//! Policies of back ends: BackendTLSPolicy and BackendConfigPolicy.
+//!
+//! What they say is read where a back end is used, so that the version of a policy that is read is that of everything
+//! else there. One that cannot be enforced closes the back end; nobody gets there in a way that a policy does not want.
+//! Each is also looked at on its own, see `plan.rs`: for what is told of it, and for nothing else.
+
+mod authorities;
+mod backend_tls;
+mod balance;
+mod config;
+mod health;
+mod hosts;
+mod http;
+mod notes;
+pub(crate) mod plan;
+pub(crate) mod standing;
+mod tls;
+mod today;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use holdfast_graph::{ObjectKey, Role};
+
+use super::backend::Referrer;
+use super::reader::Reader;
+use crate::apis::Body;
+use crate::apis::gateway::GROUP as GATEWAY_GROUP;
+use crate::apis::kgateway::GROUP;
+use crate::features::upstream::{Configured, Upstream, UpstreamTls};
+use crate::model::Protocol;
+use crate::object::{Age, Object};
+use crate::policies::attachment::Section;
+use crate::policies::rank;
+
+pub(super) use hosts::hosts;
+use notes::Notes;
+
+/// What a policy is attached to.
+pub(super) struct Target<'t> {
+    /// The Service or Backend.
+    pub(super) key: &'t ObjectKey,
+    /// Its labels.
+    pub(super) labels: &'t BTreeMap<String, String>,
+    /// The name of the port.
+    pub(super) port: Option<&'t str>,
+}
+
+/// On whose behalf a policy is read.
+#[derive(Clone, Copy)]
+struct Behalf<'b> {
+    key: &'b ObjectKey,
+    section: &'b str,
+    role: Role,
+}
+
+/// What a policy says.
+#[derive(Debug, Default)]
+struct Said {
+    configured: Configured,
+    tls: Option<UpstreamTls>,
+}
+
+/// Is it a policy of back ends?
+pub(super) fn is_policy(key: &ObjectKey) -> bool {
+    is_config(key) || is_tls(key)
+}
+
+fn is_config(key: &ObjectKey) -> bool {
+    &*key.group == GROUP && &*key.kind == "BackendConfigPolicy"
+}
+
+fn is_tls(key: &ObjectKey) -> bool {
+    &*key.group == GATEWAY_GROUP && &*key.kind == "BackendTLSPolicy"
+}
+
+/// A policy that cannot be enforced, and a sentence about it.
+pub(super) type Unenforced = (ObjectKey, String);
+
+/// What policies say of a back end, unless one of them cannot be enforced.
+pub(super) fn of(
+    target: &Target<'_>,
+    protocol: Protocol,
+    referrer: &Referrer<'_>,
+    reader: &mut Reader<'_>,
+) -> Result<Upstream, Unenforced> {
+    let found = find(target, reader)?;
+    let behalf = Behalf { key: referrer.route, section: referrer.section, role: referrer.role };
+    let (mut configured, mut tls) = (Configured::default(), None);
+    for object in found.tls.iter().chain(&found.configs) {
+        reader.edge(behalf.key, behalf.section, &object.key, behalf.role);
+        let mut notes = Notes::default();
+        let said = read(object, behalf, reader, &mut notes);
+        let Some(said) = said else { return Err(refused(&object.key, target.key, &notes.sentence())) };
+        configured.fill(said.configured);
+        tls = tls.or(said.tls);
+    }
+    if configured.origins.is_empty() {
+        return Ok(Upstream::default());
+    }
+    let upstream = Upstream { tls, configured: Some(Box::new(configured)), ..Upstream::default() };
+    Ok(if protocol == Protocol::H2c { upstream.over_h2() } else { upstream })
+}
+
+fn refused(policy: &ObjectKey, target: &ObjectKey, why: &str) -> Unenforced {
+    let (kind, name) = (&policy.kind, policy.namespaced_name());
+    let message = format!("{kind} {name} for {} {} cannot be enforced: {why}", target.kind, target.namespaced_name());
+    (policy.clone(), message)
+}
+
+/// The policies that count for a back end, those that come first before the others.
+struct Found<'a> {
+    tls: Option<&'a Arc<Object>>,
+    configs: Vec<&'a Arc<Object>>,
+}
+
+fn find<'a>(target: &Target<'_>, reader: &mut Reader<'a>) -> Result<Found<'a>, Unenforced> {
+    let mut tls: Vec<(bool, Age, &Arc<Object>)> = Vec::new();
+    let mut configs = Vec::new();
+    for (key, sections) in reader.attached(target.key, target.labels) {
+        let is_whole = match is_tls(&key) {
+            true => match target.port.is_some_and(|port| sections.contains(&Section::Named(port.into()))) {
+                true => false,
+                false if sections.contains(&Section::Whole) => true,
+                false => continue,
+            },
+            false if is_config(&key) => true,
+            false => continue,
+        };
+        // What is not there to be read is still attached.
+        let Some(object) = reader.object(&key) else { return Err(refused(&key, target.key, "it cannot be read")) };
+        match is_tls(&key) {
+            true => tls.push((is_whole, object.age(), object)),
+            false => configs.push((rank::rank(object).0, object)),
+        }
+    }
+    tls.sort_by(|(whole, age, _), (other_whole, other_age, _)| (whole, age).cmp(&(other_whole, other_age)));
+    configs.sort_by(|(rank, _), (other, _)| rank.cmp(other));
+    let tls = tls.into_iter().map(|(_, _, object)| object).next();
+    Ok(Found { tls, configs: configs.into_iter().map(|(_, object)| object).collect() })
+}
+
+/// Reads a policy; `None` where it cannot be enforced.
+fn read(object: &Object, behalf: Behalf<'_>, reader: &mut Reader<'_>, notes: &mut Notes) -> Option<Said> {
+    match &object.body {
+        Body::BackendTlsPolicy(policy) => {
+            notes.unread(&policy.unread);
+            let spec = policy.spec.as_ref().filter(|_| policy.unread.is_empty())?;
+            let tls = backend_tls::read(&object.key, spec, behalf, reader, notes)?;
+            let configured = Configured { origins: vec![object.key.clone()], ..Configured::default() };
+            Some(Said { configured, tls: Some(tls) })
+        }
+        Body::BackendConfigPolicy(policy) => {
+            notes.unread(&policy.unread);
+            let (_, wrong) = rank::rank(object);
+            if let Some(wrong) = wrong {
+                notes.invalid(format!("metadata.annotations[{}]", rank::WEIGHT_ANNOTATION), wrong);
+            }
+            let spec = policy.spec.as_ref()?;
+            config::targets(&policy.targets, notes);
+            let mut said = config::read(spec, notes);
+            said.tls = spec.tls.as_ref().and_then(|tls| tls::read(&object.key, tls, behalf, reader, notes));
+            if spec.set().next().is_some() {
+                said.configured.origins.push(object.key.clone());
+            }
+            notes.is_empty().then_some(said)
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,131 @@
+//! Notes taken while a policy of back ends is read, and the values that such policies are made of.
+
+use std::fmt::Display;
+use std::sync::Arc;
+use std::time::Duration;
+
+use holdfast_graph::ObjectKey;
+
+use crate::apis::kgateway::policy::Unread;
+use crate::check;
+use crate::fault::{Class, Fault};
+
+/// The shortest time that means something.
+const SHORTEST: Duration = Duration::from_millis(1);
+
+/// Something that is wrong with a policy.
+#[derive(Clone, Debug)]
+pub(super) struct Wrong {
+    pub(super) class: Class,
+    pub(super) field: String,
+    pub(super) reason: &'static str,
+    pub(super) message: String,
+    /// Was it told when the object was decoded?
+    told: bool,
+}
+
+/// Everything that is wrong with a policy.
+#[derive(Debug, Default)]
+pub(super) struct Notes(Vec<Wrong>);
+
+impl Notes {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Wrong> {
+        self.0.iter()
+    }
+
+    /// All of it in a sentence.
+    pub(super) fn sentence(&self) -> String {
+        let all = self.0.iter().map(|wrong| match wrong.field.is_empty() {
+            true => wrong.message.clone(),
+            false => format!("{}: {}", wrong.field, wrong.message),
+        });
+        all.collect::<Vec<_>>().join("; ")
+    }
+
+    /// As faults, but for those that were told before.
+    pub(super) fn faults(&self, key: &ObjectKey) -> Vec<Fault> {
+        let own = self.0.iter().filter(|wrong| !wrong.told);
+        own.map(|wrong| Fault::new(key, wrong.class, &wrong.field, wrong.reason, &wrong.message)).collect()
+    }
+
+    fn note(&mut self, class: Class, field: impl Into<String>, reason: &'static str, message: impl Display) {
+        let (field, message) = (field.into(), message.to_string());
+        self.0.push(Wrong { class, field, reason, message, told: false });
+    }
+
+    /// What decoding could not read.
+    pub(super) fn unread(&mut self, unread: &[Unread]) {
+        self.0.extend(unread.iter().map(|unread| Wrong {
+            class: Class::Invalid,
+            field: unread.field.clone(),
+            reason: "Invalid",
+            message: unread.message.clone(),
+            told: true,
+        }));
+    }
+
+    /// The content of a field cannot be used.
+    pub(super) fn invalid(&mut self, field: impl Into<String>, message: impl Display) {
+        self.note(Class::Invalid, field, "Invalid", message);
+    }
+
+    /// A field cannot be served.
+    pub(super) fn unsupported(&mut self, field: impl Into<String>, why: impl Display) {
+        self.note(Class::Invalid, field, "Unsupported", format!("this cannot be served: {why}"));
+    }
+
+    /// Something that is named is not there, or cannot be used.
+    pub(super) fn missing(&mut self, field: impl Into<String>, reason: &'static str, message: impl Display) {
+        self.note(Class::Referential, field, reason, message);
+    }
+
+    pub(super) fn duration(&mut self, field: &str, text: Option<&str>) -> Option<Duration> {
+        match check::duration::duration(text?) {
+            Ok(duration) => Some(duration),
+            Err(fault) => {
+                self.invalid(field, fault);
+                None
+            }
+        }
+    }
+
+    /// A duration that must not be zero.
+    pub(super) fn positive(&mut self, field: &str, text: Option<&str>) -> Option<Duration> {
+        let duration = self.duration(field, text)?;
+        if duration < SHORTEST {
+            self.invalid(field, "must be 1ms or longer");
+        }
+        Some(duration)
+    }
+
+    /// Whole seconds, at least one.
+    pub(super) fn seconds(&mut self, field: &str, text: Option<&str>) -> Option<u32> {
+        let seconds = self.duration(field, text)?.as_secs();
+        if seconds == 0 {
+            self.invalid(field, "must be 1s or longer");
+        }
+        Some(u32::try_from(seconds).unwrap_or(u32::MAX))
+    }
+
+    pub(super) fn number(&mut self, field: &str, value: Option<i64>, from: u32, to: u32) -> Option<u32> {
+        let value = value?;
+        let number = u32::try_from(value).ok().filter(|number| (from..=to).contains(number));
+        if number.is_none() {
+            self.invalid(field, format!("{value} is out of range: it goes from {from} to {to}"));
+        }
+        number
+    }
+
+    /// Text that can be the value of a header.
+    pub(super) fn text(&mut self, field: &str, text: Option<&Arc<str>>) -> Arc<str> {
+        let Some(text) = text else { return "".into() };
+        if let Err(fault) = check::header::value(text) {
+            self.invalid(field, fault);
+        }
+        text.clone()
+    }
+}

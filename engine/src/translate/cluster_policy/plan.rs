@@ -1,0 +1,170 @@
+//! What is told of a policy of back ends, or of a Backend: looked at on its own, whether or not anybody uses it.
+
+use std::sync::Arc;
+
+use holdfast_graph::{ObjectKey, Role};
+
+use super::backend_tls::{INVALID_KIND, INVALID_REFERENCE};
+use super::notes::{Notes, Wrong};
+use super::{Behalf, hosts, is_tls, read};
+use crate::apis::Body;
+use crate::apis::kgateway::GROUP;
+use crate::apis::kgateway::policy::{TargetRef, Targets};
+use crate::fault::{Class, Fault, at};
+use crate::policies::attachment::{self, Section};
+use crate::settings::Settings;
+use crate::translate::guard;
+use crate::translate::policy::Target;
+use crate::translate::reader::Reader;
+
+/// What became of a policy of back ends, or of a Backend.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct BackEndPlan {
+    /// What is wrong with it.
+    pub(crate) faults: Vec<Fault>,
+    /// Why nothing of it can be served; unset where it can.
+    pub(crate) unenforceable: Option<Arc<str>>,
+    /// References that were not resolved: the reason, and all that is wrong with them.
+    pub(crate) unresolved: Option<(&'static str, Arc<str>)>,
+    /// Is it its references alone that keep it from being served?
+    pub(crate) lacks_authorities: bool,
+    /// The policy that comes before it at one of its targets, and at which.
+    pub(crate) conflicted: Option<Arc<str>>,
+    /// What it is attached to.
+    pub(crate) targets: Vec<Target>,
+}
+
+/// Looks at such an object; `None` where it is gone.
+pub(in crate::translate) fn plan(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'_>) -> Option<BackEndPlan> {
+    let object = reader.object(key)?;
+    let mut notes = Notes::default();
+    let mut plan = BackEndPlan::default();
+    let is_served = match &object.body {
+        Body::Backend(backend) => {
+            let read = hosts::read(key, backend, settings.allow_loopback_backends, &mut notes);
+            read.is_some() && notes.is_empty()
+        }
+        _ => read(object, Behalf { key, section: "", role: Role::Requires }, reader, &mut notes).is_some(),
+    };
+    plan.unenforceable = (!is_served).then(|| notes.sentence().into());
+    let is_reference = |wrong: &&Wrong| [INVALID_REFERENCE, INVALID_KIND].contains(&wrong.reason);
+    let mut references = notes.iter().filter(is_reference);
+    if let Some(first) = references.next() {
+        let all = std::iter::once(first).chain(references);
+        let all = all.map(|wrong| format!("{}: {}", wrong.field, wrong.message)).collect::<Vec<_>>().join("; ");
+        plan.unresolved = Some((first.reason, all.into()));
+        plan.lacks_authorities = notes.iter().all(|wrong| is_reference(&wrong));
+    }
+    plan.faults = notes.faults(key);
+    let targets = match &object.body {
+        Body::BackendTlsPolicy(policy) => Some(&policy.targets),
+        Body::BackendConfigPolicy(policy) => Some(&policy.targets),
+        _ => None,
+    };
+    if let Some(targets) = targets {
+        attach(key, targets, &mut plan, reader);
+        if is_tls(key) {
+            plan.conflicted = conflicted(key, targets, &mut plan.faults, reader);
+        }
+    }
+    Some(plan)
+}
+
+/// One on which translation failed.
+pub(in crate::translate) fn failed(key: &ObjectKey) -> BackEndPlan {
+    let fault = guard::fault(key);
+    let unenforceable = Some(Arc::from(fault.message.as_str()));
+    BackEndPlan { faults: vec![fault], unenforceable, ..BackEndPlan::default() }
+}
+
+/// Looks at the targets. One that does not exist is told: nobody may believe that the policy holds.
+fn attach(key: &ObjectKey, targets: &Targets, plan: &mut BackEndPlan, reader: &mut Reader<'_>) {
+    let mut tell = |field: String, message: &str| {
+        plan.faults.push(Fault::new(key, Class::Ignored, field, "TargetNotFound", message));
+    };
+    for (index, target) in &targets.references {
+        let named = named(key, target);
+        let missing = missing(key, target, &named, reader);
+        if let Some(message) = &missing {
+            tell(at("spec.targetRefs", *index), message);
+        }
+        let section = target.section_name.clone();
+        plan.targets.push(Target { key: named, section, missing: missing.map(Arc::from) });
+    }
+    for (index, target) in &targets.selectors {
+        let field = at("spec.targetSelectors", *index);
+        if target.match_labels.is_empty() {
+            tell(field, "matchLabels is empty and selects nothing");
+        } else if !may_target(&target.group, &target.kind) {
+            tell(field, &strange(key, &target.group, &target.kind));
+        }
+    }
+}
+
+fn named(key: &ObjectKey, target: &TargetRef) -> ObjectKey {
+    ObjectKey::new(&*target.group, &*target.kind, &*key.namespace, &*target.name)
+}
+
+fn may_target(group: &str, kind: &str) -> bool {
+    matches!((group, kind), ("", "Service") | (GROUP, "Backend"))
+}
+
+fn strange(key: &ObjectKey, group: &str, kind: &str) -> String {
+    format!("a {} cannot be attached to objects of kind {group}/{kind}, so that it holds nowhere", key.kind)
+}
+
+fn missing(key: &ObjectKey, target: &TargetRef, named: &ObjectKey, reader: &mut Reader<'_>) -> Option<String> {
+    if !may_target(&target.group, &target.kind) {
+        return Some(strange(key, &target.group, &target.kind));
+    }
+    let Some(object) = reader.object(named) else {
+        return Some(format!("{} {} does not exist", named.kind, named.namespaced_name()));
+    };
+    // Of policies that hold for all ports a section is an error of its own.
+    let section = target.section_name.as_ref().filter(|_| is_tls(key))?;
+    let has = match &object.body {
+        Body::Service(service) => service.ports.iter().any(|port| port.name == *section),
+        _ => false,
+    };
+    (!has).then(|| format!("{} {} has no port {section:?}", named.kind, named.namespaced_name()))
+}
+
+/// The policy that comes before this one at a target.
+fn conflicted(
+    key: &ObjectKey,
+    targets: &Targets,
+    faults: &mut Vec<Fault>,
+    reader: &mut Reader<'_>,
+) -> Option<Arc<str>> {
+    let own = reader.object(key)?.age();
+    let mut conflicted = None;
+    for (index, target) in &targets.references {
+        let named = named(key, target);
+        let Some(object) = reader.object(&named) else { continue };
+        let section = target.section_name.clone().map_or(Section::Whole, Section::Named);
+        for (other, sections) in reader.attached(&named, &object.metadata.labels) {
+            if !is_tls(&other) || other == *key || !sections.contains(&section) {
+                continue;
+            }
+            if reader.object(&other).is_some_and(|object| object.age() < own) {
+                let message = format!(
+                    "{} {} comes before it at {} {}",
+                    other.kind,
+                    other.namespaced_name(),
+                    named.kind,
+                    named.namespaced_name()
+                );
+                let field = at("spec.targetRefs", *index);
+                faults.push(Fault::new(key, Class::Conflict, field, "Conflicted", &message));
+                conflicted.get_or_insert(Arc::from(message));
+                break;
+            }
+        }
+    }
+    conflicted
+}
+
+/// Do these targets name an object, of whatever section?
+pub(super) fn names(targets: &Targets, policy: &ObjectKey, object: &crate::object::Object) -> bool {
+    !attachment::sections(targets, &policy.namespace, &object.key, &object.metadata.labels).is_empty()
+}

@@ -1,0 +1,101 @@
+//! Where policies of back ends say something, and how much of it counts. Read only when it is asked for.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use holdfast_graph::ObjectKey;
+
+use super::{is_config, is_tls, plan};
+use crate::apis::Body;
+use crate::policies::rank;
+use crate::snapshot::ObjectSnapshot;
+use crate::translate::reader::Input;
+use crate::translate::{Translator, Unit};
+
+/// How much of a policy counts at a Gateway.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Standing {
+    /// Do others come before it in some fields?
+    pub(crate) merged: bool,
+    /// Do others come before it in all of them?
+    pub(crate) overridden: bool,
+    /// Does a BackendTLSPolicy come before what it says of TLS?
+    pub(crate) tls_overridden: bool,
+}
+
+impl Translator {
+    /// What became of a policy of back ends, or of a Backend.
+    pub(crate) fn back_end(&self, key: &ObjectKey) -> Option<&plan::BackEndPlan> {
+        self.back_ends.get(key).map(|plan| &**plan)
+    }
+
+    /// Is it a policy of back ends that routes use?
+    pub(in crate::translate) fn guards_back_ends(&self, key: &ObjectKey) -> bool {
+        super::is_policy(key) && !self.routes_using(key).is_empty()
+    }
+
+    /// The routes that use a back end at which a policy stands, also by way of other policies.
+    fn routes_using(&self, policy: &ObjectKey) -> BTreeSet<ObjectKey> {
+        let mut routes = self.routes_reading(policy);
+        let readers = self.readers.get(&Input::Object(policy.clone()));
+        for unit in readers.into_iter().flatten() {
+            if let Unit::Policy(other) = unit {
+                routes.extend(self.governed_by(other).0);
+            }
+        }
+        routes
+    }
+
+    /// The Gateways at which a policy of back ends says something, and how much of it counts.
+    pub(crate) fn standings(&self, policy: &ObjectKey, objects: &ObjectSnapshot) -> BTreeMap<ObjectKey, Standing> {
+        let mut standings: BTreeMap<ObjectKey, Standing> = BTreeMap::new();
+        for route in self.routes_using(policy) {
+            let Some(plan) = self.routes.get(&route) else { continue };
+            let remotes = plan.remotes();
+            let asked = remotes.iter().flat_map(|remote| remote.origins()).cloned();
+            let own = plan.backends.iter().map(|backend| backend.place.key().clone());
+            let places: BTreeSet<ObjectKey> = own.chain(asked).collect();
+            let all = places.iter().filter_map(|place| self.standing_at(policy, place, objects));
+            let worst = all.fold(Standing::default(), |one, other| Standing {
+                merged: one.merged || other.merged,
+                overridden: one.overridden || other.overridden,
+                tls_overridden: one.tls_overridden || other.tls_overridden,
+            });
+            let gateways = plan.parents.iter().map(|parent| &parent.gateway).chain(plan.gateways());
+            for gateway in gateways.collect::<BTreeSet<_>>() {
+                let known = standings.entry(gateway.clone()).or_default();
+                known.merged |= worst.merged;
+                known.overridden |= worst.overridden;
+                known.tls_overridden |= worst.tls_overridden;
+            }
+        }
+        standings
+    }
+
+    /// How much of it counts at a back end; `None` where it is not attached to it.
+    fn standing_at(&self, policy: &ObjectKey, place: &ObjectKey, objects: &ObjectSnapshot) -> Option<Standing> {
+        let (own, place) = (objects.get(policy)?, objects.get(place)?);
+        let Body::BackendConfigPolicy(written) = &own.body else { return None };
+        if !plan::names(&written.targets, policy, place) {
+            return None;
+        }
+        let mut reader = self.reader(None, objects);
+        let attached = reader.attached(&place.key, &place.metadata.labels);
+        let own_fields: BTreeSet<&str> = written.spec.iter().flat_map(|spec| spec.set()).collect();
+        let own_rank = rank::rank(own).0;
+        let mut taken: BTreeSet<&str> = BTreeSet::new();
+        let mut tls_overridden = false;
+        for (key, _) in attached.iter().filter(|(key, _)| *key != policy) {
+            if is_tls(key) && own_fields.contains("tls") {
+                tls_overridden = true;
+                taken.insert("tls");
+            }
+            let Some(other) = objects.get(key).filter(|_| is_config(key)) else { continue };
+            let Body::BackendConfigPolicy(written) = &other.body else { continue };
+            if rank::rank(other).0 < own_rank {
+                taken.extend(written.spec.iter().flat_map(|spec| spec.set()).filter(|name| own_fields.contains(name)));
+            }
+        }
+        let overridden = !own_fields.is_empty() && taken.len() == own_fields.len();
+        Some(Standing { merged: !taken.is_empty() && !overridden, overridden, tls_overridden })
+    }
+}

@@ -1,0 +1,52 @@
+//! How a back end must be spoken to today, for those who look at clusters that were made before.
+
+use envoy_types::pb::envoy::config::cluster::v3::Cluster;
+use envoy_types::pb::envoy::config::core::v3::TransportSocket;
+use holdfast_graph::{ObjectKey, Role};
+
+use super::{Target, is_config, is_tls};
+use crate::apis::Body;
+use crate::model::Protocol;
+use crate::snapshot::ObjectSnapshot;
+use crate::translate::Translator;
+use crate::translate::backend::Referrer;
+
+impl Translator {
+    /// The ways in which a Service's port, or a Backend, may be spoken to where policies of today ask for TLS: none where
+    /// it must not be spoken to at all. `None` where nobody asks for TLS.
+    pub(crate) fn secured(
+        &self,
+        place: &ObjectKey,
+        port: Option<u16>,
+        objects: &ObjectSnapshot,
+    ) -> Option<Vec<TransportSocket>> {
+        let object = objects.get(place)?;
+        let port = match &object.body {
+            Body::Service(service) => service.port(port?).map(|port| &*port.name),
+            _ => None,
+        };
+        let mut reader = self.reader(None, objects);
+        let asks = |key: &ObjectKey| match objects.get(key).map(|object| &object.body) {
+            Some(Body::BackendConfigPolicy(policy)) => {
+                is_config(key)
+                    && (!policy.unread.is_empty() || policy.spec.as_ref().is_none_or(|spec| spec.tls.is_some()))
+            }
+            _ => is_tls(key),
+        };
+        if !reader.attached(place, &object.metadata.labels).keys().any(asks) {
+            return None;
+        }
+        let target = Target { key: place, labels: &object.metadata.labels, port };
+        let referrer = Referrer { route: place, section: "", field: "", role: Role::Mentions };
+        let mut sockets = Vec::new();
+        for protocol in [Protocol::Http1, Protocol::H2c] {
+            let Ok(upstream) = super::of(&target, protocol, &referrer, &mut reader) else { return Some(Vec::new()) };
+            // Of a Service with several ports a policy may be for another one.
+            upstream.tls.as_ref()?;
+            let mut cluster = Cluster::default();
+            upstream.apply(&mut cluster);
+            sockets.extend(cluster.transport_socket);
+        }
+        Some(sockets)
+    }
+}

@@ -1,0 +1,67 @@
+//! What a parentRef means: a Gateway, or a ListenerSet of one.
+
+use holdfast_graph::{ObjectKey, Role};
+
+use super::gateway::{self, Owner};
+use super::reader::Reader;
+use crate::apis::Body;
+use crate::apis::gateway::references::ParentRef;
+use crate::apis::gateway::{GROUP, listener_set};
+use crate::fault::Class;
+use crate::settings::Settings;
+
+/// A place where routes stand: the Gateway, and the ListenerSet whose listeners are meant.
+pub(super) type Place = (ObjectKey, Option<ObjectKey>);
+
+/// Why a reference leads to no Gateway of ours.
+pub(super) enum Missing {
+    /// It is another controller's business.
+    Anothers,
+    /// Something is wrong with it: class, reason and message.
+    Told(Class, &'static str, String),
+}
+
+/// Follows a reference of a route to one of our Gateways.
+pub(super) fn of(
+    key: &ObjectKey,
+    reference: &ParentRef,
+    settings: &Settings,
+    reader: &mut Reader<'_>,
+) -> Result<Place, Missing> {
+    let kind = reference.kind.as_deref().unwrap_or("Gateway");
+    let is_known = matches!(kind, "Gateway" | listener_set::KIND);
+    if reference.group.as_deref().unwrap_or(GROUP) != GROUP || !is_known {
+        return Err(Missing::Told(Class::Ignored, "NotServed", format!("parents of kind {kind} are not served")));
+    }
+    let namespace = reference.namespace.as_deref().unwrap_or(&key.namespace);
+    let named = ObjectKey::new(GROUP, kind, namespace, reference.name.clone());
+    reader.edge(key, "", &named, Role::Attaches);
+    let (gateway, set) = match kind {
+        listener_set::KIND => (of_set(&named, reader)?, Some(named)),
+        _ => (named, None),
+    };
+    if reader.plan(&gateway).is_some() {
+        return Ok((gateway, set));
+    }
+    let why = match gateway::whose(&gateway, settings, reader) {
+        Some(Owner::Another | Owner::Us) => return Err(Missing::Anothers),
+        Some(Owner::Nobody) => "has a class that does not exist",
+        None => "does not exist",
+    };
+    Err(missing(format!("Gateway {} {why}", gateway.namespaced_name())))
+}
+
+fn of_set(set: &ObjectKey, reader: &mut Reader<'_>) -> Result<ObjectKey, Missing> {
+    let Some(object) = reader.object(set) else {
+        return Err(missing(format!("ListenerSet {} does not exist", set.namespaced_name())));
+    };
+    let gateway = match &object.body {
+        Body::ListenerSet(written) => written.gateway(set),
+        _ => None,
+    };
+    gateway.ok_or_else(|| missing(format!("the parent of ListenerSet {} is no Gateway", set.namespaced_name())))
+}
+
+fn missing(message: String) -> Missing {
+    Missing::Told(Class::Referential, "NoMatchingParent", message)
+}

@@ -1,0 +1,66 @@
+//! Fields that ask somebody else, each by a GatewayExtension: one file for each sort of extension.
+
+mod ext_auth;
+mod jwt;
+mod rate_limit;
+mod used;
+
+use std::sync::Arc;
+
+use holdfast_graph::{ObjectKey, Role};
+
+use super::reading::Reading;
+use crate::apis::Body;
+use crate::apis::kgateway::GROUP;
+use crate::apis::kgateway::extension::GatewayExtension;
+use crate::apis::kgateway::traffic_policy::{ExtensionRef, TrafficSpec};
+
+pub(super) use used::Used;
+
+pub(super) fn read(spec: &TrafficSpec, reading: &mut Reading<'_, '_>) {
+    ext_auth::read(spec, reading);
+    jwt::read(spec, reading);
+    rate_limit::read(spec, reading);
+}
+
+/// The GatewayExtension that a field names.
+pub(super) fn extension<'a>(
+    field: &str,
+    reference: &ExtensionRef,
+    reading: &mut Reading<'_, 'a>,
+) -> Option<(ObjectKey, &'a GatewayExtension)> {
+    let namespace = reference.namespace.as_deref().unwrap_or(&reading.key.namespace);
+    let key = ObjectKey::new(GROUP, "GatewayExtension", namespace, &*reference.name);
+    let field = format!("spec.{field}.extensionRef");
+    reading.reader.edge(reading.key, "", &key, Role::Requires);
+    if !reading.reader.granted((GROUP, &reading.key.kind, &reading.key.namespace), &key) {
+        let message = format!(
+            "GatewayExtension {} is in another namespace, and no ReferenceGrant there allows it to be used",
+            key.namespaced_name()
+        );
+        reading.missing(field, "RefNotPermitted", message);
+        return None;
+    }
+    match reading.reader.object(&key).map(|object| &object.body) {
+        Some(Body::GatewayExtension(extension)) => {
+            reading.read_from(&key);
+            for unread in &extension.unread {
+                let message =
+                    format!("GatewayExtension {}: {}: {}", key.namespaced_name(), unread.field, unread.message);
+                reading.invalid(&field, message);
+            }
+            extension.unread.is_empty().then_some((key, &**extension))
+        }
+        _ => {
+            let message = format!("GatewayExtension {} does not exist, or cannot be read", key.namespaced_name());
+            reading.missing(field, "ExtensionNotFound", message);
+            None
+        }
+    }
+}
+
+/// What a filter is called. One that lets requests pass without an answer must not be taken for one that does not.
+pub(super) fn name(filter: &str, key: &ObjectKey, fail_open: bool) -> Arc<str> {
+    let open = if fail_open { "/open" } else { "" };
+    format!("{filter}/extension/{}/{}{open}", key.namespace, key.name).into()
+}

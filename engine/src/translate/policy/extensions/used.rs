@@ -1,0 +1,134 @@
+//! A GatewayExtension while a field of a policy uses it: what is wrong with it is told of the policy.
+
+use std::time::Duration;
+
+use holdfast_graph::{ObjectKey, Role};
+
+use super::super::super::backend::{self, Reference, Referrer};
+use super::super::reading::Reading;
+use crate::apis::gateway::references::BackendRef;
+use crate::apis::kgateway::extension::{Backoff, GrpcService, RetryPolicy};
+use crate::check;
+use crate::features::asking::{ATTEMPTS_MAX, Again, Asking};
+use crate::features::remote::Remote;
+
+/// A GatewayExtension that a field uses, while it is read.
+pub(in super::super) struct Used<'u, 'r, 'a> {
+    /// The extension.
+    pub(in super::super) key: &'u ObjectKey,
+    /// The field of the policy.
+    pub(in super::super) field: &'u str,
+    /// The notes on the policy.
+    pub(in super::super) reading: &'u mut Reading<'r, 'a>,
+}
+
+impl Used<'_, '_, '_> {
+    pub(in super::super) fn wrong(&mut self, below: &str, message: impl std::fmt::Display) {
+        let message = format!("GatewayExtension {}: spec.{below}: {message}", self.key.namespaced_name());
+        self.reading.invalid(format!("spec.{}.extensionRef", self.field), message);
+    }
+
+    /// Something that it names is not there.
+    pub(in super::super) fn missing(&mut self, below: &str, reason: &'static str, message: impl std::fmt::Display) {
+        let message = format!("GatewayExtension {}: spec.{below}: {message}", self.key.namespaced_name());
+        self.reading.missing(format!("spec.{}.extensionRef", self.field), reason, message);
+    }
+
+    pub(in super::super) fn duration(&mut self, below: &str, text: Option<&str>) -> Option<Duration> {
+        match text.map(check::duration::duration)? {
+            Ok(duration) => Some(duration),
+            Err(fault) => {
+                self.wrong(below, fault);
+                None
+            }
+        }
+    }
+
+    /// Whom it asks.
+    pub(in super::super) fn remote(&mut self, below: &str, written: Option<&BackendRef>, grpc: bool) -> Option<Remote> {
+        let Some(written) = written else {
+            self.wrong(below, "backendRef must be set");
+            return None;
+        };
+        let field = format!("spec.{below}");
+        let referrer = Referrer { route: self.key, section: "", field: &field, role: Role::Requires };
+        let reference = Reference {
+            group: written.group.as_deref(),
+            kind: written.kind.as_deref(),
+            namespace: written.namespace.as_deref(),
+            name: &written.name,
+            port: written.port,
+        };
+        match backend::resolve(&referrer, &reference, self.reading.reader) {
+            Ok(backend) => Some(Remote::Backend(if grpc { backend.over_h2() } else { backend })),
+            Err(refused) => {
+                let fault = refused.fault;
+                let message =
+                    format!("GatewayExtension {}: {}: {}", self.key.namespaced_name(), fault.field, fault.message);
+                self.reading.missing(format!("spec.{}.extensionRef", self.field), fault.reason, message);
+                None
+            }
+        }
+    }
+
+    /// The same of a service of gRPC, with how it is asked.
+    pub(in super::super) fn grpc(&mut self, below: &str, service: &GrpcService) -> Option<(Remote, Asking)> {
+        let authority = match &service.authority {
+            Some(authority) if authority.is_empty() || check::header::value(authority).is_err() => {
+                self.wrong(&format!("{below}.authority"), "this cannot be the host of a request");
+                return None;
+            }
+            authority => authority.clone(),
+        };
+        let again = self.again(&format!("{below}.retry"), service.retry.as_ref())?;
+        let remote = self.remote(&format!("{below}.backendRef"), service.backend_ref.as_ref(), true)?;
+        Some((remote, Asking { authority, again }))
+    }
+
+    /// When a service is asked again, if ever; nothing where that cannot be told.
+    pub(super) fn again(&mut self, below: &str, written: Option<&RetryPolicy>) -> Option<Option<Again>> {
+        let Some(RetryPolicy { attempts, backoff }) = written else { return Some(None) };
+        self.times(below, ("attempts", *attempts, 0), ("backoff", backoff.as_ref())).map(Some)
+    }
+
+    /// How often, and with which pauses. The names of the fields differ.
+    pub(super) fn times(
+        &mut self,
+        below: &str,
+        (attempts, count, least): (&str, Option<i64>, u32),
+        (backoff, pauses): (&str, Option<&Backoff>),
+    ) -> Option<Again> {
+        let count = count.unwrap_or(1);
+        let Some(count) = u32::try_from(count).ok().filter(|count| (least..=ATTEMPTS_MAX).contains(count)) else {
+            self.wrong(&format!("{below}.{attempts}"), format!("{count} does not go from {least} to {ATTEMPTS_MAX}"));
+            return None;
+        };
+        let Some(Backoff { base_interval, max_interval }) = pauses else { return Some(Again { count, pauses: None }) };
+        let pause = |text: Option<&str>| match text.map(check::duration::duration) {
+            None => Ok(None),
+            Some(Ok(pause)) if !pause.is_zero() => Ok(Some(pause)),
+            Some(Ok(_)) => Err("must be at least 1ms".to_owned()),
+            Some(Err(fault)) => Err(fault.to_string()),
+        };
+        let (first, longest) = match (pause(base_interval.as_deref()), pause(max_interval.as_deref())) {
+            (Ok(first), Ok(longest)) => (first, longest),
+            (first, longest) => {
+                for (name, wrong) in [("baseInterval", first.err()), ("maxInterval", longest.err())] {
+                    if let Some(wrong) = wrong {
+                        self.wrong(&format!("{below}.{backoff}.{name}"), wrong);
+                    }
+                }
+                return None;
+            }
+        };
+        let Some(first) = first else {
+            self.wrong(&format!("{below}.{backoff}.baseInterval"), "must be set");
+            return None;
+        };
+        if longest.is_some_and(|longest| longest < first) {
+            self.wrong(&format!("{below}.{backoff}.maxInterval"), "must not be shorter than baseInterval");
+            return None;
+        }
+        Some(Again { count, pauses: Some((first, longest)) })
+    }
+}

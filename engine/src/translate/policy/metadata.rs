@@ -1,0 +1,50 @@
+//! Metadata of transformations: a text, or a header of the request.
+
+use super::headers::is_template;
+use super::reading::Reading;
+use crate::apis::kgateway::headers::MetadataTransform;
+use crate::check;
+use crate::features::metadata::{ENTRIES_MAX, Entry, Source};
+
+/// The longest name of a namespace or key, as in the CRD.
+const NAME_CHARS_MAX: usize = 256;
+
+/// Reads the entries of one direction. `asked` says whether it is that of requests.
+pub(super) fn read(
+    field: &str,
+    written: &[MetadataTransform],
+    asked: bool,
+    reading: &mut Reading<'_, '_>,
+) -> Vec<Entry> {
+    let mut entries = Vec::new();
+    if written.len() > ENTRIES_MAX {
+        reading.invalid(format!("spec.{field}"), format!("must have at most {ENTRIES_MAX} entries"));
+    }
+    for (index, transform) in written.iter().enumerate().take(ENTRIES_MAX) {
+        let field = format!("{field}[{index}]");
+        let namespace = transform.namespace.clone().unwrap_or_default();
+        for (below, name) in [("namespace", &namespace), ("key", &transform.key)] {
+            if name.is_empty() || name.chars().count() > NAME_CHARS_MAX {
+                reading.invalid(format!("spec.{field}.{below}"), format!("has 1 to {NAME_CHARS_MAX} characters"));
+            }
+        }
+        let Some(value) = transform.value.as_ref().and_then(|value| value.string_value.as_ref()) else {
+            reading.invalid(format!("spec.{field}.value"), "stringValue must be set");
+            continue;
+        };
+        let value = if let Some(header) = check::format::single_header(value).filter(|_| asked) {
+            Source::Header(header.to_ascii_lowercase().into())
+        } else if value.is_empty() {
+            reading.invalid(format!("spec.{field}.value.stringValue"), "must not be empty");
+            continue;
+        } else if is_template(value) || value.replace("%%", "").contains('%') {
+            // Envoy's filter takes a header as it is, or a text.
+            reading.unsupported(format!("{field}.value.stringValue"));
+            continue;
+        } else {
+            Source::Text(value.replace("%%", "%").into())
+        };
+        entries.push(Entry { namespace, key: transform.key.clone(), value });
+    }
+    entries
+}

@@ -1,0 +1,144 @@
+//! How ListenerSets join the listeners of their Gateway.
+//!
+//! The Gateway's own listeners come first, then sets by age. A listener of a set that claims what an earlier one has
+//! takes no part: whose the port and host are is settled, and nobody has to give them up.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use holdfast_graph::{ObjectKey, Role};
+
+use super::{SetClaim, claim, namespaces};
+use crate::apis::gateway::gateway::Gateway;
+use crate::fault::{Class, Fault};
+use crate::settings::Settings;
+use crate::status::Condition;
+use crate::translate::claims;
+use crate::translate::gateway::GatewayPlan;
+use crate::translate::listener::{ListenerPlan, Standing};
+use crate::translate::reader::Reader;
+
+pub(in crate::translate) use super::shared_host::beside;
+
+/// Listeners of all ListenerSets of one Gateway; those beyond take no part.
+pub(crate) const SET_LISTENERS_MAX: usize = 2048;
+
+/// What became of a ListenerSet at its Gateway.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct SetPlan {
+    /// `Accepted`.
+    pub(crate) accepted: Condition,
+    /// Do its listeners take part as far as they can?
+    pub(crate) joins: bool,
+}
+
+/// A set that asks to join a Gateway.
+pub(super) struct Asking {
+    pub(super) key: ObjectKey,
+    pub(super) claim: Arc<SetClaim>,
+    pub(super) allowed: bool,
+}
+
+/// The sets that ask to join a Gateway, in the order of precedence.
+pub(super) fn asking(
+    key: &ObjectKey,
+    gateway: &Gateway,
+    settings: &Settings,
+    reader: &mut Reader<'_>,
+    fault: &mut impl FnMut(String, Class, &'static str, String),
+) -> Vec<Asking> {
+    let namespaces = namespaces::read(gateway, fault);
+    let mut sets = Vec::new();
+    for set in reader.sets(key) {
+        // Secrets may be read in another version.
+        let asked = match reader.over {
+            None => reader.set(&set),
+            Some(_) => claim(&set, settings, reader).map(Arc::new),
+        };
+        let Some(claim) = asked.filter(|claim| claim.gateway.as_ref() == Some(key)) else { continue };
+        let allowed = claims::is_among(&namespaces, &key.namespace, &set.namespace, settings, reader);
+        sets.push(Asking { key: set, claim, allowed });
+    }
+    sets.sort_by(|one, other| one.claim.age.cmp(&other.claim.age));
+    sets
+}
+
+/// Adds the listeners of ListenerSets to those of the Gateway; says which sets there are.
+pub(in crate::translate) fn join(
+    key: &ObjectKey,
+    gateway: &Gateway,
+    listeners: &mut Vec<ListenerPlan>,
+    settings: &Settings,
+    reader: &mut Reader<'_>,
+    faults: &mut Vec<Fault>,
+) -> BTreeMap<ObjectKey, SetPlan> {
+    let mut fault = |field: String, class: Class, reason: &'static str, message: String| {
+        faults.push(Fault::new(key, class, field, reason, message));
+    };
+    let sets = asking(key, gateway, settings, reader, &mut fault);
+    let mut left = SET_LISTENERS_MAX;
+    let mut plans = BTreeMap::new();
+    for Asking { key: set, claim, allowed } in sets {
+        reader.edge(key, "", &set, Role::Mentions);
+        if !allowed {
+            let message = format!(
+                "Gateway {} lets in no ListenerSets of namespace {}: see its allowedListeners",
+                key.namespaced_name(),
+                set.namespace
+            );
+            faults.push(Fault::new(&set, Class::Referential, "spec.parentRef", "NotAllowed", &message));
+            let accepted = Condition::new("Accepted", false, "NotAllowed", message);
+            plans.insert(set, SetPlan { accepted, joins: false });
+            continue;
+        }
+        for (index, listener) in claim.listeners.iter().enumerate() {
+            let mut listener = listener.clone();
+            if index >= left {
+                let message = format!("ListenerSets add at most {SET_LISTENERS_MAX} listeners to a Gateway");
+                listener.reject(Standing::Out, "TooManyListeners", &message);
+                faults.push(Fault::new(&set, Class::Invalid, &listener.field, "TooManyListeners", message));
+            }
+            listeners.push(listener);
+        }
+        left = left.saturating_sub(claim.listeners.len());
+        // What comes of it is known when all listeners have met.
+        let accepted = Condition::unknown("Accepted", "Pending", "");
+        plans.insert(set, SetPlan { accepted, joins: true });
+    }
+    plans
+}
+
+/// What became of the sets, now that all listeners have met.
+pub(in crate::translate) fn settle(plan: &mut GatewayPlan, parent_is_served: bool) {
+    let mut names: BTreeMap<&ObjectKey, [Vec<&str>; 2]> = BTreeMap::new();
+    for listener in &plan.listeners {
+        let Some(set) = &listener.set else { continue };
+        let [good, bad] = names.entry(&set.key).or_default();
+        if listener.standing == Standing::Serving { good.push(&set.section) } else { bad.push(&set.section) }
+    }
+    for (key, set) in plan.sets.iter_mut().filter(|(_, set)| set.joins) {
+        let [good, bad] = names.remove(key).unwrap_or_default();
+        if !parent_is_served {
+            let message = format!("Gateway {} is not accepted, and serves nothing", plan.name);
+            plan.faults.push(Fault::new(key, Class::Referential, "spec.parentRef", "ParentNotAccepted", message));
+        }
+        set.accepted = match (good.is_empty(), bad.is_empty()) {
+            _ if !parent_is_served => {
+                let message = format!("Gateway {} is not accepted, and serves nothing", plan.name);
+                Condition::new("Accepted", false, "ParentNotAccepted", message)
+            }
+            (false, true) => Condition::new("Accepted", true, "Accepted", "the listeners are served"),
+            (true, true) => Condition::new("Accepted", false, "ListenersNotValid", "there is no listener"),
+            (true, false) => {
+                let message = format!("no listener is served, of: {}", bad.join(", "));
+                Condition::new("Accepted", false, "ListenersNotValid", message)
+            }
+            (false, false) => {
+                let (good, bad) = (good.join(", "), bad.join(", "));
+                let message = format!("these listeners are served: {good}; these are not: {bad}");
+                Condition::new("Accepted", true, "ListenersNotValid", message)
+            }
+        };
+    }
+    plan.faults.sort_unstable();
+}

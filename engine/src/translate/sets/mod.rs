@@ -1,0 +1,113 @@
+//! ListenerSets: what each asks for by itself. How it joins the listeners of its Gateway is in `join.rs`.
+//!
+//! A set is a unit of its own: what others write costs it nothing, and what is wrong with it closes nobody else.
+
+pub(crate) mod join;
+mod namespaces;
+mod shared_host;
+
+use std::sync::Arc;
+
+use holdfast_graph::{ObjectKey, Role};
+
+use super::gateway::{self, Owner};
+use super::listener::{self, ListenerPlan};
+use super::policy::holding;
+use super::reader::Reader;
+use super::{Translator, Unit, guard};
+use crate::apis::Body;
+use crate::apis::gateway::GROUP;
+use crate::fault::{Class, Fault, at};
+use crate::object::Age;
+use crate::policies::attachment::Section;
+use crate::settings::Settings;
+
+/// What a ListenerSet asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct SetClaim {
+    /// How old it is: the older comes first.
+    pub(crate) age: Age,
+    /// Its Gateway, where that is one of ours.
+    pub(crate) gateway: Option<ObjectKey>,
+    /// Its listeners, before they meet those of others.
+    pub(crate) listeners: Vec<ListenerPlan>,
+    /// What is wrong with it, as far as it knows.
+    pub(crate) faults: Vec<Fault>,
+}
+
+/// Reads what a ListenerSet asks for; `None` where it is gone.
+pub(super) fn claim(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'_>) -> Option<SetClaim> {
+    let object = reader.object(key)?;
+    let Body::ListenerSet(set) = &object.body else { return None };
+    let mut claim = SetClaim { age: object.age(), gateway: None, listeners: Vec::new(), faults: Vec::new() };
+    let fault = |class, reason, message: String| Fault::new(key, class, "spec.parentRef", reason, message);
+    let Some(gateway) = set.gateway(key) else {
+        let group = set.parent.group.as_deref().unwrap_or(GROUP);
+        let kind = set.parent.kind.as_deref().unwrap_or("Gateway");
+        claim.faults.push(fault(Class::Ignored, "NotServed", format!("parents of kind {group}/{kind} are not served")));
+        return Some(claim);
+    };
+    reader.edge(key, "", &gateway, Role::Attaches);
+    let why = match gateway::whose(&gateway, settings, reader) {
+        Some(Owner::Us) => None,
+        Some(Owner::Another) => return Some(claim),
+        Some(Owner::Nobody) => Some("has a class that does not exist"),
+        None => Some("does not exist"),
+    };
+    if let Some(why) = why {
+        let message = format!("Gateway {} {why}", gateway.namespaced_name());
+        claim.faults.push(fault(Class::Referential, "NoMatchingParent", message));
+        return Some(claim);
+    }
+    for (index, entry) in set.listeners.iter().enumerate() {
+        let field = at("spec.listeners", index);
+        let plan = listener::plan(key, &field, entry, settings, reader, &mut claim.faults);
+        claim.listeners.push(plan);
+    }
+    if set.listeners.is_empty() {
+        let message = "a ListenerSet needs a listener";
+        claim.faults.push(Fault::new(key, Class::Invalid, "spec.listeners", "NoListeners", message));
+    }
+    for (policy, _, section) in holding::of_set(key, &object.metadata.labels, reader) {
+        let from = match section {
+            Section::Whole => String::new(),
+            Section::Named(name) => listener::section(&name),
+        };
+        reader.edge(key, from, &policy, Role::Modifies);
+    }
+    claim.gateway = Some(gateway);
+    claim.faults.sort_unstable();
+    Some(claim)
+}
+
+/// A set on which translation failed asks for what it did before.
+pub(super) fn failed(object: &crate::object::Object, before: Option<&SetClaim>) -> SetClaim {
+    let nothing = || SetClaim { age: object.age(), gateway: None, listeners: Vec::new(), faults: Vec::new() };
+    let mut claim = before.cloned().unwrap_or_else(nothing);
+    claim.faults.push(guard::fault(&object.key));
+    claim.faults.sort_unstable();
+    claim.faults.dedup();
+    claim
+}
+
+impl Translator {
+    pub(super) fn set_set(&mut self, key: &ObjectKey, claim: Option<SetClaim>) {
+        if self.sets.get(key).map(|known| &**known) == claim.as_ref() {
+            return;
+        }
+        match claim {
+            Some(claim) => drop(self.sets.insert(key.clone(), Arc::new(claim))),
+            None => {
+                self.sets.remove(key);
+                self.lent.remove(key);
+                self.forget(&Unit::Set(key.clone()));
+            }
+        }
+        self.mark(&super::reader::Input::Set(key.clone()));
+    }
+
+    /// What ListenerSets ask for, each for itself.
+    pub(crate) fn set(&self, key: &ObjectKey) -> Option<&Arc<SetClaim>> {
+        self.sets.get(key)
+    }
+}

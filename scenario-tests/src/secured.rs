@@ -1,0 +1,109 @@
+//! A back end behind TLS that tells what was asked of it: names, certificates of clients, and whoever came without TLS.
+
+use std::collections::BTreeSet;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::{Result, anyhow};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::{RootCertStore, ServerConfig};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+use tokio_rustls::TlsAcceptor;
+
+use crate::tls::{Authority, Certificate};
+
+/// What begins every connection with TLS.
+const HANDSHAKE: u8 = 0x16;
+
+/// Something at which TLS ends, in front of a back end.
+#[derive(Debug)]
+pub struct Secured {
+    /// Where it is.
+    pub address: SocketAddr,
+    seen: Arc<Seen>,
+    accepting: JoinHandle<()>,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    names: Mutex<BTreeSet<String>>,
+    plain: AtomicUsize,
+    shown: AtomicUsize,
+}
+
+impl Secured {
+    /// With this certificate; where there is an authority, clients must show a certificate of it.
+    pub async fn start(certificate: &Certificate, clients: Option<&Authority>, to: SocketAddr) -> Result<Self> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = ServerConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions()?;
+        let verifier: Option<Arc<dyn ClientCertVerifier>> = match clients {
+            None => None,
+            Some(authority) => {
+                let mut roots = RootCertStore::empty();
+                let root = CertificateDer::from_pem_slice(authority.pem.as_bytes()).map_err(|why| anyhow!("{why}"))?;
+                roots.add(root)?;
+                Some(WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build()?)
+            }
+        };
+        let builder = match verifier {
+            Some(verifier) => builder.with_client_cert_verifier(verifier),
+            None => builder.with_no_client_auth(),
+        };
+        let config = builder.with_single_cert(vec![certificate.der.clone()], certificate.key()?)?;
+        let (acceptor, seen) = (TlsAcceptor::from(Arc::new(config)), Arc::new(Seen::default()));
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let address = listener.local_addr()?;
+        let all = seen.clone();
+        let accepting = tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(answer(stream, acceptor.clone(), all.clone(), to));
+            }
+        });
+        Ok(Self { address, seen, accepting })
+    }
+
+    /// The names that clients asked for; an empty one where they asked for none.
+    pub fn names(&self) -> BTreeSet<String> {
+        self.seen.names.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// How many connections came without TLS.
+    pub fn plain(&self) -> usize {
+        self.seen.plain.load(Ordering::Relaxed)
+    }
+
+    /// How many connections came with a certificate.
+    pub fn shown(&self) -> usize {
+        self.seen.shown.load(Ordering::Relaxed)
+    }
+}
+
+async fn answer(stream: TcpStream, acceptor: TlsAcceptor, seen: Arc<Seen>, to: SocketAddr) -> Result<()> {
+    let mut first = [0];
+    if stream.peek(&mut first).await? > 0 && first != [HANDSHAKE] {
+        seen.plain.fetch_add(1, Ordering::Relaxed);
+        return Ok(());
+    }
+    let mut stream = acceptor.accept(stream).await?;
+    let (_, connection) = stream.get_ref();
+    let name = connection.server_name().unwrap_or_default().to_owned();
+    if connection.peer_certificates().is_some() {
+        seen.shown.fetch_add(1, Ordering::Relaxed);
+    }
+    seen.names.lock().unwrap_or_else(PoisonError::into_inner).insert(name);
+    let mut behind = TcpStream::connect(to).await?;
+    tokio::io::copy_bidirectional(&mut stream, &mut behind).await?;
+    Ok(())
+}
+
+/// Nobody is let in any more.
+impl Drop for Secured {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}

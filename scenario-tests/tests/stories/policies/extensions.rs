@@ -1,0 +1,179 @@
+//! Fields of GatewayExtensions, each seen by the counterpart that it is about.
+
+use std::net::SocketAddr;
+
+use anyhow::{Result, ensure};
+use holdfast_scenario_tests::ask::{Ask, ask};
+use holdfast_scenario_tests::asked::auth::{Authorizer, REFUSED, USER, WHY_HEADER, WORD};
+use holdfast_scenario_tests::asked::tokens::TokenMaker;
+use holdfast_scenario_tests::manifests::{documents, service};
+use holdfast_scenario_tests::{Story, World, stories, until};
+use hyper::Method;
+
+use super::enforced::policy;
+
+pub(crate) fn stories() -> Vec<Story> {
+    stories!(
+        "policies::extensions",
+        true,
+        [headers_of_answers, bodies, asked_again, keys_of_a_config_map, fetched_ahead]
+    )
+}
+
+const GATEWAY: &str = "{group: gateway.networking.k8s.io, kind: Gateway, name: public}";
+
+fn extension(name: &str, address: SocketAddr, spec: &str) -> String {
+    documents(&[
+        service("default", name, None, &[address]),
+        format!(
+            "apiVersion: gateway.kgateway.dev/v1alpha1\nkind: GatewayExtension\n\
+             metadata: {{name: {name}, namespace: default}}\nspec:\n  {spec}\n"
+        ),
+    ])
+}
+
+fn route(world: &World) -> Result<()> {
+    world.route("r", "rules:\n- name: one\n  backendRefs: [{name: echo, port: 8080}]")
+}
+
+fn word(ask: Ask) -> Ask {
+    ask.header("authorization", WORD)
+}
+
+/// What a server is told besides, and what of its answers clients and back ends are told.
+async fn headers_of_answers(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let port = world.gateway()?;
+    route(&world)?;
+    let server = Authorizer::http().await?;
+    let spec = "extAuth: {httpService: {backendRef: {name: auth, port: 8080}, requestTimeout: 5s, \
+                authorizationRequest: {headersToAdd: {x-from: \"%REQ(x-client)% of shop\"}}, \
+                authorizationResponse: {headersToBackend: [x-user], headersToClient: [x-why], \
+                headersToClientOnSuccess: [x-why]}}, statPrefix: shop}";
+    world.write("auth.yaml", extension("auth", server.address(), spec))?;
+    world.write("policy.yaml", policy("p", GATEWAY, "extAuth: {extensionRef: {name: auth}}"))?;
+    let _holdfast = world.run().await?;
+    let asked = ask(port).header("x-client", "me").header("x-from", "somebody else");
+    let reply = word(asked.clone()).comes_to_reach("echo").await?;
+    ensure!(reply.echo()?.header("x-user") == [USER], "{reply:?}");
+    ensure!(reply.header(WHY_HEADER) == "said the word", "{reply:?}");
+    let denied = asked.answers(REFUSED).await?;
+    ensure!(denied.header(WHY_HEADER) == "did not say the word", "{denied:?}");
+    let told = server.checks();
+    let told = told.last().map(|check| check.headers.get("x-from").cloned().unwrap_or_default()).unwrap_or_default();
+    ensure!(told == "me of shop", "{told:?}");
+    Ok(())
+}
+
+/// A policy says how much of the body the server is told, whatever the extension says.
+async fn bodies(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let port = world.gateway()?;
+    route(&world)?;
+    let server = Authorizer::grpc().await?;
+    let spec =
+        "extAuth: {grpcService: {backendRef: {name: auth, port: 8080}, requestTimeout: 5s, authority: auth.shop}}";
+    world.write("auth.yaml", extension("auth", server.address(), spec))?;
+    let tells = |bytes: u32| {
+        let body = format!("withRequestBody: {{maxRequestBytes: {bytes}, allowPartialMessage: true}}");
+        world.write("policy.yaml", policy("p", GATEWAY, &format!("extAuth: {{extensionRef: {{name: auth}}, {body}}}")))
+    };
+    tells(4)?;
+    let _holdfast = world.run().await?;
+    let post = word(ask(port)).method(Method::POST).body("a long story");
+    for (bytes, told) in [(4, "a lo"), (6, "a long")] {
+        tells(bytes)?;
+        until("the server is told so much", || async {
+            post.comes_to_reach("echo").await?;
+            let checks = server.checks();
+            ensure!(checks.last().is_some_and(|check| check.body == told), "{:?}", checks.last());
+            Ok(())
+        })
+        .await?;
+    }
+    Ok(())
+}
+
+/// A server that stumbles is asked again where that is said, and else requests are refused.
+async fn asked_again(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let port = world.gateway()?;
+    route(&world)?;
+    let server = Authorizer::stumbling(2).await?;
+    let with = |retry: &str| {
+        let spec =
+            format!("extAuth: {{grpcService: {{backendRef: {{name: auth, port: 8080}}, requestTimeout: 5s{retry}}}}}");
+        world.write("auth.yaml", extension("auth", server.address(), &spec))
+    };
+    with(", retry: {attempts: 5, backoff: {baseInterval: 1ms, maxInterval: 2ms}}")?;
+    world.write("policy.yaml", policy("p", GATEWAY, "extAuth: {extensionRef: {name: auth}}"))?;
+    let _holdfast = world.run().await?;
+    word(ask(port)).comes_to_reach("echo").await?;
+    for _ in 0..5 {
+        word(ask(port)).reaches("echo").await?;
+    }
+    with(", retry: {attempts: 0}")?;
+    word(ask(port)).comes_to_answer(403).await?;
+    Ok(())
+}
+
+/// Keys are those of a ConfigMap, as it is now.
+async fn keys_of_a_config_map(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let port = world.gateway()?;
+    route(&world)?;
+    let (maker, other) = (TokenMaker::start("maker").await?, TokenMaker::start("maker").await?);
+    let map = |entry: &str, keys: &str| {
+        let text = format!(
+            "{{apiVersion: v1, kind: ConfigMap, metadata: {{name: keys, namespace: default}}, data: {{{entry}: '{keys}'}}}}"
+        );
+        world.write("map.yaml", text)
+    };
+    let spec = "jwt: {providers: [{name: own, issuer: maker, jwks: {local: {configMapRef: {name: keys}}}}]}";
+    world.write("tokens.yaml", extension("tokens", maker.address(), spec))?;
+    world.write("policy.yaml", policy("p", GATEWAY, "jwtAuth: {extensionRef: {name: tokens}}"))?;
+    map("jwks", &maker.keys()?)?;
+    let _holdfast = world.run().await?;
+    let with = |maker: &TokenMaker| -> Result<Ask> { Ok(ask(port).header("authorization", &maker.bearer("shop")?)) };
+    let (own, others) = (with(&maker)?, with(&other)?);
+    own.comes_to_reach("echo").await?;
+    others.answers(401).await?;
+    map("jwks", &other.keys()?)?;
+    others.comes_to_reach("echo").await?;
+    own.comes_to_answer(401).await?;
+    for (entry, keys) in [("other", other.keys()?), ("jwks", "{}".to_owned())] {
+        map(entry, &keys)?;
+        others.comes_to_answer(500).await?;
+        map("jwks", &other.keys()?)?;
+        others.comes_to_reach("echo").await?;
+    }
+    world.delete("map.yaml")?;
+    others.comes_to_answer(500).await?;
+    map("jwks", &other.keys()?)?;
+    others.comes_to_reach("echo").await?;
+    Ok(())
+}
+
+/// Keys are fetched before the first request.
+async fn fetched_ahead(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let port = world.gateway()?;
+    route(&world)?;
+    let maker = TokenMaker::start("maker").await?;
+    let spec = format!(
+        "jwt: {{providers: [{{name: own, issuer: maker, jwks: {{remote: {{url: \"{}\", backendRef: {{name: tokens, port: 8080}}, \
+         asyncFetch: {{failedRefetchDuration: 100ms}}, retryPolicy: {{numRetries: 2, backOff: {{baseInterval: 10ms}}}}}}}}}}]}}",
+        maker.uri()
+    );
+    world.write("tokens.yaml", extension("tokens", maker.address(), &spec))?;
+    world.write("policy.yaml", policy("p", GATEWAY, "jwtAuth: {extensionRef: {name: tokens}}"))?;
+    let _holdfast = world.run().await?;
+    until("the keys are fetched", || async {
+        ensure!(maker.asked() > 0, "nobody asked for them");
+        Ok(())
+    })
+    .await?;
+    ask(port).header("authorization", &maker.bearer("shop")?).comes_to_reach("echo").await?;
+    ask(port).answers(401).await?;
+    Ok(())
+}
