@@ -11,7 +11,7 @@ use crate::due::Held;
 use crate::flight::{Flight, Item};
 use crate::limits::{RESPONSE_BYTES_MAX, UNANSWERED_MAX};
 use crate::response::{Form, Response};
-use crate::{Resource, Version};
+use crate::{Resource, ResourceType, Version};
 
 /// Asks for everything there is of a type.
 pub(crate) const WILDCARD: &str = "*";
@@ -35,20 +35,24 @@ pub(crate) fn ask(cursor: &mut Cursor, request: &DeltaDiscoveryRequest, now: u64
     let is_legacy_wildcard = is_first && cursor.has_wildcard() && subscribe.is_empty() && unsubscribe.is_empty();
     for name in subscribe.iter().filter(|name| *name != WILDCARD) {
         let held = request.initial_resource_versions.get(name).filter(|_| is_first);
-        cursor.subscribe(name, held.map_or(Held::Nothing, |version| claimed(version)), now);
+        let held = held.map_or(Held::Nothing, |version| claimed(cursor.kind, version));
+        cursor.subscribe(name, held, now);
     }
     if is_legacy_wildcard || subscribe.iter().any(|name| name == WILDCARD) {
         let initial = request.initial_resource_versions.iter().filter(|_| is_first);
         let held: Vec<(Arc<str>, Held)> =
-            initial.map(|(name, version)| (cursor.intern(name), claimed(version))).collect();
+            initial.map(|(name, version)| (cursor.intern(name), claimed(cursor.kind, version))).collect();
         // One that comes with resources has started before, and waits for nothing.
         cursor.owed |= !cursor.wildcard && held.is_empty();
         cursor.subscribe_all(held, now);
     }
 }
 
-fn claimed(version: &str) -> Held {
-    Held::Has { version: Version::parse(version), resource: None }
+/// What a client says that it has. Of Secrets that is not believed, so that they are sent once more: whoever waits for an
+/// answer would wait for ever.
+fn claimed(kind: ResourceType, version: &str) -> Held {
+    let version = Version::parse(version).filter(|_| kind != ResourceType::Secret);
+    Held::Has { version, resource: None }
 }
 
 /// The next response with additions and changes; of listeners with removals too, which come first in Envoy: a new

@@ -41,7 +41,7 @@ pub struct ProcessingService {
     pub owners: Vec<ObjectKey>,
     /// Whom it asks.
     pub remote: Remote,
-    /// By which name, and how often.
+    /// How, beside what stands here.
     pub asking: Asking,
     /// How long the whole exchange about a request may take; no limit where unset.
     pub timeout: Option<Duration>,

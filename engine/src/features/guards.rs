@@ -28,7 +28,7 @@ pub enum Kind {
     Jwt,
     /// Limits that all Envoys share.
     RateLimit,
-    /// Somebody sees requests and responses on their way.
+    /// Somebody sees requests on their way.
     ExtProc,
     /// Users log in elsewhere.
     OAuth2,
@@ -66,12 +66,8 @@ impl Guards {
     /// Is nothing said?
     pub fn is_empty(&self) -> bool {
         let Self { ext_auth, jwt, rate_limit, ext_proc, oauth2, off, above: _ } = self;
-        ext_auth.is_none()
-            && jwt.is_none()
-            && rate_limit.is_none()
-            && ext_proc.is_none()
-            && oauth2.is_none()
-            && off.is_empty()
+        let nobody = ext_auth.is_none() && ext_proc.is_none() && oauth2.is_none();
+        nobody && jwt.is_none() && rate_limit.is_none() && off.is_empty()
     }
 
     /// The filters that must be in the chain for it.
@@ -136,7 +132,9 @@ impl Guards {
         let limit = limit.map(|limit| (Kind::RateLimit, ChainFilter::RateLimit(limit.service.clone())));
         let shown = self.ext_proc.iter();
         let shown = shown.map(|shown| (Kind::ExtProc, ChainFilter::ExtProc(shown.service.clone())));
-        let login = self.oauth2.iter().map(|oauth2| (Kind::OAuth2, ChainFilter::OAuth2(oauth2.login.clone())));
+        let login = self.oauth2.iter();
+        let login = login.map(|oauth2| (Kind::OAuth2, ChainFilter::OAuth2(oauth2.login.clone())));
+        // Whoever has another login has its tokens too.
         let tokens = self.tokens().map(|token| (Kind::OAuth2, ChainFilter::Jwt(token.filter.clone())));
         ext_auth.chain(login).chain(tokens).chain(jwt).chain(limit).chain(shown).collect()
     }

@@ -702,8 +702,10 @@ impl Play {
             // Who has nothing, and says so, is told once more that there is nothing; of the state of the world a list
             // that shrank has another version.
             let is_nothing = response.resources.is_empty() && self.envoy[&response.kind].has.is_empty();
+            // Of Secrets nobody is believed.
+            let is_secret = response.kind == ResourceType::Secret;
             assert!(
-                is_nothing || self.protocol == Protocol::Sotw || is_answer_about_nothing(&response),
+                is_nothing || is_secret || self.protocol == Protocol::Sotw || is_answer_about_nothing(&response),
                 "{response:?}"
             );
         }

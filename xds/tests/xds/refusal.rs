@@ -77,12 +77,15 @@ fn the_last_good_content_is_sent_again_after_a_refusal() {
     delta(
         "! SDS s=1
          > SDS add=s init=s:1
+         < 1 SDS +s=1
+         > SDS n=1
+         = ACK SDS s=1
          ! SDS s=2
-         < 1 SDS +s=2
-         > SDS n=1 err=bad
+         < 2 SDS +s=2
+         > SDS n=2 err=bad
          = NACK SDS s=2 : bad
          ! SDS s=1
-         < 2 SDS +s=1",
+         < 3 SDS +s=1",
     );
 }
 

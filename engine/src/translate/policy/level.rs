@@ -16,7 +16,7 @@ use super::super::table::TableName;
 use super::connections::{self, Connections};
 use super::holding::Holding;
 use super::{PolicyPlan, Unenforceable};
-use crate::fault::{Class, Fault};
+use crate::fault::Fault;
 use crate::features::chain::ChainFilter;
 use crate::features::filters::Filters;
 use crate::features::guards::Guards;
@@ -24,10 +24,6 @@ use crate::features::remote::Remote;
 use crate::model::ServicePort;
 use crate::policies::action::ActionSettings;
 use crate::policies::merge::{Merged, merge};
-use crate::policies::settings::{EXT_PROC, Field, OAUTH2};
-
-/// Fields that are served for routes only.
-const OF_ROUTES: [Field; 2] = [EXT_PROC, OAUTH2];
 
 /// What policies say to a route configuration or to the hosts of a listener.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -194,12 +190,6 @@ fn level<'p>(policies: impl Iterator<Item = (&'p ObjectKey, &'p Arc<PolicyPlan>)
     let closed = all.iter().find_map(|(key, plan)| Some(((*key).clone(), plan.unenforceable.clone()?)));
     let enforceable = all.iter().filter(|(_, plan)| plan.unenforceable.is_none());
     let merged = merge(enforceable.map(|(key, plan)| (*key, &**plan.settings_at(port))));
-    let closed = closed.or_else(|| {
-        let mut said = all.iter().flat_map(|(key, plan)| plan.settings.keys().map(move |field| (key, field)));
-        let (key, field) = said.find(|(_, field)| OF_ROUTES.contains(field))?;
-        let message = format!("spec.{field}: can be served for routes only by this version of Holdfast");
-        Some(((*key).clone(), Unenforceable { class: Class::Invalid, message: message.into() }))
-    });
     let secrets = all.iter().flat_map(|(_, plan)| plan.secrets.iter().cloned());
     let origins = secrets.chain(all.iter().map(|(key, _)| (*key).clone())).collect();
     let keys = all.iter().map(|(key, _)| (*key).clone()).collect();

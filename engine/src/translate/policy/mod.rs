@@ -18,6 +18,8 @@ pub(super) mod route;
 mod secret_headers;
 mod shape;
 mod targets;
+#[cfg(test)]
+mod tests;
 mod traffic;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -123,9 +123,7 @@ fn secret(name: &str, used: &mut Used<'_, '_, '_>) -> Option<ClientSecret> {
         Ok(content) => content.clone(),
         Err(reason) => {
             let lacking = if reason == "SecretNotFound" { "does not exist" } else { "has no entry client-secret" };
-            let message = format!("spec.{field}: Secret {} {lacking}", key.namespaced_name());
-            let message = format!("GatewayExtension {}: {message}", used.key.namespaced_name());
-            used.reading.missing(format!("spec.{}.extensionRef", used.field), reason, message);
+            used.missing(field, reason, format!("Secret {} {lacking}", key.namespaced_name()));
             return None;
         }
     };

@@ -7,9 +7,11 @@ mod connections;
 mod enforced;
 mod extensions;
 pub(crate) mod guards;
+mod higher;
 mod login;
 mod never;
 mod processing;
+mod replaced;
 mod values;
 
 use holdfast_scenario_tests::Story;
@@ -17,5 +19,6 @@ use holdfast_scenario_tests::Story;
 pub(crate) fn stories() -> Vec<Story> {
     let of_fields = [conditions::stories(), values::stories(), processing::stories(), login::stories()].concat();
     let of_others = [asking::stories(), back_ends::stories(), connections::stories(), extensions::stories()].concat();
-    [enforced::stories(), never::stories(), of_fields, of_others].concat()
+    let of_levels = [enforced::stories(), higher::stories(), replaced::stories(), never::stories()].concat();
+    [of_levels, of_fields, of_others].concat()
 }

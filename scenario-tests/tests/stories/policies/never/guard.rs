@@ -34,7 +34,7 @@ pub(super) const FIELDS: [&str; 12] = [
 ];
 
 /// An expression that translation takes, and that an Envoy with its own limit refuses.
-const LARGE: &str = "([a-z0-9]{1,40}-[a-z0-9]{1,40})";
+pub(super) const LARGE: &str = "([a-z0-9]{1,40}-[a-z0-9]{1,40})";
 
 type Change = Box<dyn Fn(Ask) -> Ask + Send + Sync>;
 
@@ -108,12 +108,8 @@ impl Guard {
 }
 
 /// Where a field can stand.
-pub(super) fn levels(field: &str) -> &'static [Level] {
-    match field {
-        // Of listeners and Gateways they close everything by now.
-        "extProc" | "oauth2" => &Level::OF_ROUTES,
-        _ => &Level::ALL,
-    }
+pub(super) fn levels(_field: &str) -> &'static [Level] {
+    &Level::ALL
 }
 
 /// A field at work; what it names is named after the place.

@@ -8,6 +8,7 @@ mod gates;
 mod guard;
 mod level;
 mod plan;
+mod revoked;
 mod round;
 
 use std::io::Write;
@@ -33,6 +34,9 @@ pub(crate) fn stories() -> Vec<Story> {
             through_unresolved_without_replacement,
             through_unresolved_alone,
             through_unresolved_alone_without_replacement,
+            revoked_while_held,
+            revoked_while_isolated,
+            revoked_with_last_valid_versions,
         ]
     ));
     all
@@ -102,4 +106,16 @@ async fn through_unresolved_alone(world: World) -> Result<()> {
 
 async fn through_unresolved_alone_without_replacement(world: World) -> Result<()> {
     through(world, 11).await
+}
+
+async fn revoked_while_held(world: World) -> Result<()> {
+    revoked::told(world, gates::ALL[0]).await
+}
+
+async fn revoked_while_isolated(world: World) -> Result<()> {
+    revoked::told(world, gates::ALL[3]).await
+}
+
+async fn revoked_with_last_valid_versions(world: World) -> Result<()> {
+    revoked::told(world, gates::ALL[4]).await
 }

@@ -1,0 +1,92 @@
+//! Somebody else's route is refused, and whatever the gates do about that, a password that is taken back is worth nothing
+//! from then on: at no level, and on no connection.
+
+use anyhow::{Context, Result, ensure};
+use holdfast_scenario_tests::ask::Ask;
+use holdfast_scenario_tests::fleet::FleetEnvoy;
+use holdfast_scenario_tests::manifests::{NAMESPACE, route};
+use holdfast_scenario_tests::{Hammer, HoldfastOptions, World, until};
+
+use super::gates::Gates;
+use super::guard::LARGE;
+use super::level::{Estate, Level};
+
+const ALICE: (&str, &str) = ("alice:{SHA}CEo1Ae3vaEXy8eQZjsOiuBz1xrw=", "Basic YWxpY2U6c2VzYW1l");
+/// The same password, of somebody else.
+const BOB: (&str, &str) = ("bob:{SHA}CEo1Ae3vaEXy8eQZjsOiuBz1xrw=", "Basic Ym9iOnNlc2FtZQ==");
+
+pub(super) async fn told(world: World, gates: Gates) -> Result<()> {
+    let _backends = (world.backend("echo").await?, world.backend("broad").await?);
+    let estate = Estate::write(&world)?;
+    let let_in = |(user, _): (&str, &str)| {
+        Level::ALL.into_iter().try_for_each(|level| estate.policy(level, &format!("basicAuth: {{users: ['{user}']}}")))
+    };
+    let of = |(_, word): (&str, &str)| -> Vec<Ask> {
+        Level::ALL.into_iter().map(|level| estate.ask(level).header("authorization", word)).collect()
+    };
+    let_in(ALICE)?;
+    let flags = gates.flags();
+    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    let options = HoldfastOptions::new(&world)?.without_envoy().args(&flags);
+    let holdfast = world.run_with(options.clone()).await?;
+    let mut envoys = Vec::new();
+    for gateway in Estate::GATEWAYS {
+        let envoy = FleetEnvoy { gateway, ..FleetEnvoy::secretly_small(&gateway.replace('/', "-")) };
+        envoys.push(envoy.start(&world, &options).await?);
+    }
+    for ask in of(ALICE) {
+        ask.comes_to_reach("echo").await?;
+    }
+    let refused = |name: &str| {
+        let path = format!("{{type: RegularExpression, value: '/refused/{LARGE}'}}");
+        let spec = format!("rules:\n- matches: [{{path: {path}}}]\n  backendRefs: [{{name: echo, port: 8080}}]");
+        route("HTTPRoute", NAMESPACE, &format!("refused-{name}"), &format!("- {{name: {name}}}\n"), &spec)
+    };
+    let names = ["public", "whole"];
+    for name in names {
+        world.write(&format!("refused-{name}.yaml"), refused(name))?;
+    }
+    until("both are in trouble", || async {
+        let report = holdfast.diagnostics("/debug/config/fallback").await?;
+        let gateways = report["gateways"].as_array().context("no Gateways")?;
+        ensure!(
+            gateways.iter().all(|gateway| gateway["state"] == "held" || gateway["state"] == "fallback"),
+            "{report}"
+        );
+        Ok(())
+    })
+    .await?;
+    // Connections of hers that are older than what follows.
+    let mut old = Vec::new();
+    for ask in of(ALICE) {
+        let mut connection = ask.connect().await?;
+        ask.send_on(&mut connection).await?.from_pod("echo")?;
+        old.push((ask, connection));
+    }
+    let_in(BOB)?;
+    for ask in of(ALICE) {
+        ask.comes_to("no back end answers", |reply| reply.pod().is_err()).await?;
+    }
+    for (ask, mut connection) in old {
+        if let Ok(reply) = ask.send_on(&mut connection).await {
+            ensure!(reply.pod().is_err(), "on an old connection {} passes: {reply:?}", ask.line());
+        }
+    }
+    let hammers = [Hammer::start(of(ALICE).into_iter().take(2)), Hammer::start_kept_in_turn(of(ALICE))];
+    for hammer in &hammers {
+        hammer.goes_on(60).await?;
+    }
+    for name in names {
+        world.delete(&format!("refused-{name}.yaml"))?;
+    }
+    for ask in of(BOB) {
+        ask.comes_to_reach("echo").await?;
+    }
+    for ask in of(ALICE) {
+        ask.answers(401).await?;
+    }
+    for hammer in hammers {
+        hammer.stop_expecting(|shot| !shot.passed()).await?;
+    }
+    Ok(())
+}
