@@ -28,14 +28,14 @@ use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::{
     CommonTlsContext, DownstreamTlsContext, SdsSecretConfig, TlsParameters, tls_parameters::TlsProtocol,
 };
 use envoy_types::pb::google::protobuf::{BoolValue, UInt32Value};
-use holdfast_graph::{Content, ObjectKey};
-use holdfast_xds::Version;
+use holdfast_graph::ObjectKey;
 use prost::{Message, Name};
 
 use super::cluster::{CONNECTION_BUFFER_BYTES, ads};
 use super::{any, endpoints, names, seconds};
 use crate::features::chain::{self, ChainFilter};
 use crate::features::client_certificate::{ClientCertificates, Told};
+use crate::features::connection::{ListenerSettings, guard, health_check};
 use crate::features::cookies;
 use crate::features::ext_proc::Place;
 use crate::features::filters::{ACCESS, BEFORE, CONTENT, Filter as Known};
@@ -61,6 +61,8 @@ pub(crate) struct Port {
     pub address: SocketAddr,
     /// What stands behind it.
     pub chains: Vec<Chain>,
+    /// What is said about its socket.
+    pub socket: Arc<ListenerSettings>,
 }
 
 /// A filter chain.
@@ -73,6 +75,8 @@ pub(crate) enum Chain {
         proxies: bool,
         /// The filters that its routes ask for.
         filters: Vec<ChainFilter>,
+        /// What is said about its connections.
+        settings: Arc<ListenerSettings>,
     },
     /// TLS for the hosts of one listener.
     Https {
@@ -86,6 +90,8 @@ pub(crate) enum Chain {
         proxies: bool,
         /// The filters that its routes ask for.
         filters: Vec<ChainFilter>,
+        /// What is said about its connections.
+        settings: Arc<ListenerSettings>,
     },
     /// TLS whose connections are passed on as they are.
     Stream {
@@ -132,35 +138,35 @@ pub(crate) fn encode(port: &Port) -> Bytes {
         config_type: Some(ListenerFilterConfig::TypedConfig(any(&TlsInspector::default()))),
         ..Default::default()
     };
-    Listener {
+    let mut listener = Listener {
         name: names::listener(port.address.port()),
         address: Some(endpoints::address(port.address)),
         listener_filters: if tls { vec![inspector] } else { vec![] },
         filter_chains: port.chains.iter().map(filter_chain).collect(),
         per_connection_buffer_limit_bytes: Some(UInt32Value { value: CONNECTION_BUFFER_BYTES }),
         ..Default::default()
-    }
-    .encode_to_vec()
-    .into()
+    };
+    port.socket.sockets().for_each(|socket| socket.apply_to_listener(&mut listener));
+    listener.encode_to_vec().into()
 }
 
 fn filter_chain(chain: &Chain) -> FilterChain {
     match chain {
-        Chain::Http { table, proxies, filters } => FilterChain {
+        Chain::Http { table, proxies, filters, settings } => FilterChain {
             name: names::route_configuration(table),
-            filters: vec![connection_manager(names::route_configuration(table), *proxies, filters, None)],
+            filters: vec![connection_manager(names::route_configuration(table), *proxies, filters, None, settings)],
             ..Default::default()
         },
-        Chain::Https { host, tls, table, proxies, filters } => {
+        Chain::Https { host, tls, table, proxies, filters, settings } => {
             let told = tls.clients.as_ref().and_then(|clients| clients.told);
-            #[cfg_attr(not(any(test, feature = "testing")), allow(unused_mut))]
             let mut chain = FilterChain {
                 name: names::route_configuration(table),
                 filter_chain_match: server_names(host.as_deref()),
-                filters: vec![connection_manager(names::route_configuration(table), *proxies, filters, told)],
+                filters: vec![connection_manager(names::route_configuration(table), *proxies, filters, told, settings)],
                 transport_socket: Some(tls.transport_socket(&HTTP)),
                 ..Default::default()
             };
+            settings.sockets().for_each(|socket| socket.apply_to_chain(&mut chain));
             #[cfg(any(test, feature = "testing"))]
             crate::testing::mistakes::spoil_chain(&mut chain);
             chain
@@ -250,7 +256,13 @@ pub(super) fn transport_socket(
 /// `proxies` are served with filters that routes of HTTPProxies have settings for, `own` are those that some of its routes
 /// ask for. Whoever is asked whether a request may pass may choose another route for it, so that all other checks come
 /// after. `told` is what back ends learn of certificates of clients, which is nothing where it is unset.
-pub(super) fn connection_manager(name: String, proxies: bool, own: &[ChainFilter], told: Option<Told>) -> Filter {
+pub(super) fn connection_manager(
+    name: String,
+    proxies: bool,
+    own: &[ChainFilter],
+    told: Option<Told>,
+    settings: &ListenerSettings,
+) -> Filter {
     let yes = || Some(BoolValue { value: true });
     let together = own.iter().filter(|filter| filter.place().is_none());
     let (counted, asked): (Vec<_>, Vec<_>) = together.partition(|filter| matches!(filter, ChainFilter::RateLimit(_)));
@@ -259,7 +271,13 @@ pub(super) fn connection_manager(name: String, proxies: bool, own: &[ChainFilter
     let mut manager = HttpConnectionManager {
         stat_prefix: name.replace('/', "_"),
         route_specifier: Some(RouteSpecifier::Rds(Rds { config_source: Some(ads()), route_config_name: name })),
-        http_filters: at(Place::First)
+        http_filters: settings
+            .label()
+            .map(|label| http_filter(guard::NAMES, &guard::naming(&label)))
+            .into_iter()
+            // Whoever comes in unguarded is shown to nobody.
+            .chain([of_policies(&Known::Connection)])
+            .chain(at(Place::First))
             .chain(BEFORE.iter().map(of_policies))
             .chain(at(Place::Unknown))
             .chain((!own.is_empty()).then(|| http_filter(chain::NAMES, &chain::naming(own))))
@@ -269,6 +287,8 @@ pub(super) fn connection_manager(name: String, proxies: bool, own: &[ChainFilter
             .chain(at(Place::Known))
             .chain(access(Phase::MayPass))
             .chain(at(Place::Allowed))
+            // Checks of health are not counted.
+            .chain(settings.health_check().map(|(_, check)| http_filter(health_check::FILTER, &check.encode())))
             .chain(access(Phase::HowOften))
             .chain(proxies.then(|| http_filter(ip_filter::FILTER, &Rbac::default())))
             .chain(counted.iter().map(|filter| own_filter(filter)))
@@ -302,7 +322,14 @@ pub(super) fn connection_manager(name: String, proxies: bool, own: &[ChainFilter
     if let Some(told) = told {
         told.apply(&mut manager);
     }
-    filter("envoy.filters.network.http_connection_manager", &manager)
+    settings.apply(&mut manager);
+    let mut manager = any(&manager);
+    // Of a field that comes after the others nothing is lost.
+    settings.texts().for_each(|(_, text)| manager.value.extend(text));
+    Filter {
+        name: "envoy.filters.network.http_connection_manager".into(),
+        config_type: Some(FilterConfig::TypedConfig(manager)),
+    }
 }
 
 /// What a filter of [`ACCESS`] finds out.
@@ -321,75 +348,6 @@ fn phase_of(filter: Known) -> Phase {
     }
 }
 
-/// What of a chain is its own, and the filters in it: each as a content that is proven or refused for itself.
-///
-/// A refusal is of the chain at this address; filters are the same wherever they stand.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ChainParts {
-    /// The name of the chain.
-    pub name: String,
-    /// The chain without its filters, anywhere.
-    pub own: Content,
-    /// The chain without its filters, at this address.
-    pub placed: Content,
-    /// Its filters.
-    pub filters: Vec<Content>,
-}
-
-/// The chains of a listener that is encoded.
-pub(crate) fn parts(body: &[u8]) -> Vec<ChainParts> {
-    let Ok(mut listener) = Listener::decode(body) else { return Vec::new() };
-    let chains = std::mem::take(&mut listener.filter_chains);
-    let place = listener.encode_to_vec();
-    let part = |mut chain: FilterChain| {
-        let filters = http_filters(&mut chain, |_| false);
-        let own = chain.encode_to_vec();
-        let placed = [place.as_slice(), &own].concat();
-        ChainParts { name: chain.name, own: content(&own), placed: content(&placed), filters }
-    };
-    chains.into_iter().map(part).collect()
-}
-
-/// A listener without some of its chains, by what is their own at this address, and without some of their filters.
-pub(crate) fn without(body: &Bytes, left_out: impl Fn(&Content) -> bool) -> Bytes {
-    let placed: Vec<Content> = parts(body).into_iter().map(|parts| parts.placed).collect();
-    let Ok(mut listener) = Listener::decode(body.clone()) else { return body.clone() };
-    let mut placed = placed.iter();
-    listener.filter_chains.retain(|_| placed.next().is_some_and(|content| !left_out(content)));
-    for chain in &mut listener.filter_chains {
-        http_filters(chain, |content| !left_out(content));
-    }
-    listener.encode_to_vec().into()
-}
-
-/// The content of a filter that routes ask for.
-pub(crate) fn filter_content(filter: &ChainFilter) -> Content {
-    content(&own_filter(filter).encode_to_vec())
-}
-
-/// The HTTP filters of a chain; only some stay in it.
-fn http_filters(chain: &mut FilterChain, stays: impl Fn(&Content) -> bool) -> Vec<Content> {
-    let mut all = Vec::new();
-    for filter in &mut chain.filters {
-        let Some(FilterConfig::TypedConfig(config)) = &mut filter.config_type else { continue };
-        if config.type_url != HttpConnectionManager::type_url() {
-            continue;
-        }
-        let Ok(mut manager) = HttpConnectionManager::decode(&*config.value) else { continue };
-        manager.http_filters.retain(|filter| {
-            let content = content(&filter.encode_to_vec());
-            all.push(content);
-            stays(&content)
-        });
-        *config = any(&manager);
-    }
-    all
-}
-
-fn content(bytes: &[u8]) -> Content {
-    Content(*Version::of(bytes).as_bytes())
-}
-
 /// A filter that policies have settings for, switched off where they have none.
 fn of_policies(filter: &Known) -> HttpFilter {
     HttpFilter {
@@ -400,7 +358,7 @@ fn of_policies(filter: &Known) -> HttpFilter {
     }
 }
 
-fn own_filter(filter: &ChainFilter) -> HttpFilter {
+pub(super) fn own_filter(filter: &ChainFilter) -> HttpFilter {
     #[cfg_attr(not(any(test, feature = "testing")), allow(unused_mut))]
     let (mut config, disabled) = filter.encode();
     #[cfg(any(test, feature = "testing"))]
@@ -413,7 +371,7 @@ fn own_filter(filter: &ChainFilter) -> HttpFilter {
     }
 }
 
-fn http_filter<M: Message + Name>(name: &str, config: &M) -> HttpFilter {
+pub(super) fn http_filter<M: Message + Name>(name: &str, config: &M) -> HttpFilter {
     HttpFilter {
         name: name.into(),
         config_type: Some(HttpFilterConfig::TypedConfig(any(config))),

@@ -3,6 +3,7 @@
 //! Equal input gives equal bytes. Envoy's messages have maps, whose order is not defined when there are several
 //! entries: what is encoded here never puts more than one entry into a map of one message.
 
+pub(crate) mod chain_parts;
 pub(crate) mod cluster;
 pub(crate) mod endpoints;
 pub(crate) mod listener;

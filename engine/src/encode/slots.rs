@@ -22,6 +22,7 @@ use prost::Message;
 
 use super::cluster::ads;
 use super::{any, endpoints, listener, seconds};
+use crate::features::connection::ListenerSettings;
 
 /// Ports of these listeners, which are never bound: no listener of anybody's has their address.
 const ROUTES_PORT: u16 = 1;
@@ -29,15 +30,18 @@ const CERTIFICATES_PORT: u16 = 2;
 
 /// The listener with a filter chain for each route configuration that it is given by name.
 pub(crate) fn routes(name: &str, slots: impl Iterator<Item = String>) -> Bytes {
-    let chain =
-        |slot| FilterChain { filters: vec![listener::connection_manager(slot, true, &[], None)], ..Default::default() };
+    let usual = ListenerSettings::default();
+    let chain = |slot| FilterChain {
+        filters: vec![listener::connection_manager(slot, true, &[], None, &usual)],
+        ..Default::default()
+    };
     unbound(name, ROUTES_PORT, slots.map(chain).collect())
 }
 
 /// The listener with a filter chain for each certificate that it is given by name.
 pub(crate) fn certificates(name: &str, slots: impl Iterator<Item = String>) -> Bytes {
     let chain = |slot: String| FilterChain {
-        filters: vec![listener::connection_manager(slot.clone(), true, &[], None)],
+        filters: vec![listener::connection_manager(slot.clone(), true, &[], None, &ListenerSettings::default())],
         transport_socket: Some(listener::transport_socket(
             std::iter::once(slot),
             listener::TlsVersions::default(),

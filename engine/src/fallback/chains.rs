@@ -1,5 +1,5 @@
 //! Who can be at fault for a refused listener: its filter chains, and the filters in them, that no Envoy of the build has
-//! acknowledged.
+//! acknowledged; and what ListenerPolicies say to a chain that Envoy alone can judge.
 //!
 //! A chain is one unit's: a listener of a Gateway, or the host of a root HTTPProxy. A filter that routes ask for is of the
 //! object that says what it does. What stands beside the chains, the address first of all, is nobody's: where that is
@@ -15,18 +15,18 @@ use holdfast_xds::{ResourceType, Version};
 use super::around::Around;
 use super::line::Line;
 use super::readmission::Subject;
-use crate::encode::listener;
+use crate::encode::chain_parts;
 
 /// What is proven by a listener that was taken.
 pub(super) fn proven(body: &[u8]) -> Vec<Content> {
-    listener::parts(body).into_iter().flat_map(|parts| parts.filters.into_iter().chain([parts.own])).collect()
+    chain_parts::parts(body).into_iter().flat_map(|parts| parts.filters.into_iter().chain([parts.own])).collect()
 }
 
 /// A listener with only some of those who can be at fault for it.
 pub(super) fn only(body: &Bytes, these: &[Subject], all: &[Subject]) -> Bytes {
     let is_of =
         |subjects: &[Subject], content: &Content| subjects.iter().any(|subject| subject.contents.contains_key(content));
-    listener::without(body, |content| is_of(all, content) && !is_of(these, content))
+    chain_parts::without(body, |content| is_of(all, content) && !is_of(these, content))
 }
 
 /// Is a chain, or a filter, desired as it is suspected?
@@ -43,7 +43,7 @@ impl Line {
         let units = around.translator.chain_units(&self.gateway);
         let mut suspects: BTreeMap<Node, BTreeMap<Content, Node>> = BTreeMap::new();
         let mut unproven = Vec::new();
-        for parts in listener::parts(&resource.body) {
+        for parts in chain_parts::parts(&resource.body) {
             if let Some(unit) = units.get(&parts.name).filter(|_| !self.proof.is_known_good(&parts.own)) {
                 suspects.entry(unit.clone()).or_default().insert(parts.placed, unit.clone());
             }

@@ -38,6 +38,8 @@ pub struct Trust {
     pub owner: ObjectKey,
     /// The authorities and where they come from.
     pub authorities: Option<(ObjectKey, Bytes)>,
+    /// Other objects that some of them come from.
+    pub besides: Vec<ObjectKey>,
     /// Lists of revoked certificates and where they come from.
     pub revoked: Option<(ObjectKey, Bytes)>,
     /// Are only clients' own certificates looked up there?
@@ -73,7 +75,7 @@ impl Trust {
         let name = self.name();
         let body = self.encode(&name);
         let secrets = [&self.authorities, &self.revoked].into_iter().flatten().map(|(key, _)| key.clone());
-        let origins: Origins = secrets.chain([self.owner.clone()]).collect();
+        let origins: Origins = secrets.chain(self.besides.iter().cloned()).chain([self.owner.clone()]).collect();
         Resource::new(name, Bytes::from(body), origins)
     }
 
@@ -127,6 +129,7 @@ mod tests {
         let plain = Trust {
             owner: key("one"),
             authorities: Some((key("ca"), Bytes::from_static(b"a"))),
+            besides: Vec::new(),
             revoked: None,
             leaf_only: false,
             unverified: false,

@@ -18,6 +18,7 @@ use super::api_key_auth::ApiKeyAuth;
 use super::basic_auth::BasicAuth;
 use super::buffer::Buffer;
 use super::compression::{self, Library};
+use super::connection::guard;
 use super::cors::Cors;
 use super::csrf::Csrf;
 use super::fault_injection::FaultInjection;
@@ -32,6 +33,8 @@ use crate::encode::any;
 /// A filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Filter {
+    /// Connections that are guarded by less than is asked for today.
+    Connection,
     /// Requests that are delayed or fail on purpose.
     Fault,
     /// Cross-origin requests.
@@ -92,6 +95,8 @@ pub enum Setting {
     Off,
     /// Nothing: it takes part.
     On,
+    /// See [`Filter::Connection`]: what chains must say.
+    Connection(String),
     /// See [`Filter::Fault`].
     Fault(FaultInjection),
     /// See [`Filter::Acl`].
@@ -125,6 +130,7 @@ impl Filter {
     /// Its name in the chain, under which routes have settings for it.
     pub(crate) fn name(self) -> &'static str {
         match self {
+            Filter::Connection => "holdfast.dev/connection",
             Filter::Fault => "envoy.filters.http.fault",
             Filter::Acl => "holdfast.dev/acl",
             Filter::Cors => crate::encode::route::CORS_FILTER,
@@ -150,7 +156,8 @@ impl Filter {
     /// Does it decide who may come in, or how much?
     pub(crate) fn guards(self) -> bool {
         match self {
-            Filter::Acl
+            Filter::Connection
+            | Filter::Acl
             | Filter::Cors
             | Filter::BasicAuth
             | Filter::ApiKeyAuth
@@ -171,7 +178,7 @@ impl Filter {
     pub(crate) fn in_chain(self) -> Any {
         match self {
             Filter::Fault => any(&FaultInjection::in_chain()),
-            Filter::Acl | Filter::Rbac => any(&Rbac::default()),
+            Filter::Connection | Filter::Acl | Filter::Rbac => any(&Rbac::default()),
             Filter::Cors => any(&envoy_types::pb::envoy::extensions::filters::http::cors::v3::Cors::default()),
             Filter::BasicAuth => any(&BasicAuth::in_chain()),
             Filter::ApiKeyAuth => any(&ApiKeyAuth::in_chain()),
@@ -192,6 +199,7 @@ impl Setting {
         match self {
             Setting::Off => any(&FilterConfig { disabled: true, ..Default::default() }),
             Setting::On => any(&FilterConfig { config: Some(Any::default()), ..Default::default() }),
+            Setting::Connection(label) => any(&guard::demand(label)),
             Setting::Fault(fault) => any(&fault.encode()),
             Setting::Acl(acl) => any(&acl.encode()),
             Setting::Cors(cors) => any(&cors.encode()),
@@ -230,7 +238,7 @@ mod tests {
 
     #[test]
     fn no_two_filters_share_a_name_and_the_order_is_that_of_the_chain() {
-        let all: Vec<Filter> = BEFORE.into_iter().chain(ACCESS).chain(CONTENT).collect();
+        let all: Vec<Filter> = [Filter::Connection].into_iter().chain(BEFORE).chain(ACCESS).chain(CONTENT).collect();
         let names: BTreeSet<_> = all.iter().map(|filter| filter.name()).collect();
         assert_eq!(names.len(), all.len());
         assert!(all.is_sorted());

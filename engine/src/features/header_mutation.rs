@@ -30,7 +30,8 @@ impl HeaderMutations {
     }
 }
 
-fn mutations(edits: &HeaderEdits) -> Vec<Mutation> {
+/// Envoy's form of changes to the headers of one direction.
+pub(super) fn mutations(edits: &HeaderEdits) -> Vec<Mutation> {
     let remove = edits.remove.iter().map(|name: &Arc<str>| Action::Remove(name.to_string()));
     let add = edits.to_add().into_iter().map(Action::Append);
     remove.chain(add).map(|action| Mutation { action: Some(action) }).collect()

@@ -12,6 +12,7 @@ pub mod buffer;
 pub mod chain;
 pub mod client_certificate;
 pub mod compression;
+pub mod connection;
 pub mod cookies;
 pub mod cors;
 pub mod csrf;

@@ -8,6 +8,7 @@ use holdfast_graph::ObjectKey;
 
 use super::action::ActionSettings;
 use super::settings::{ACL, Field, Piece, Settings};
+use crate::features::connection::Part;
 use crate::features::filters::{Filter, Filters, Setting};
 use crate::features::guards::{Guards, Kind};
 use crate::features::rewrite::PathRewrite;
@@ -80,13 +81,22 @@ impl Merged {
         guards
     }
 
+    /// What it says to the listener.
+    pub(crate) fn connection(&self) -> BTreeMap<Field, Part> {
+        let parts = self.pieces.iter().filter_map(|(field, piece)| match piece {
+            Piece::Connection(part) => Some((*field, part.clone())),
+            _ => None,
+        });
+        parts.collect()
+    }
+
     /// What it says about the way to the back end.
     pub(crate) fn action(&self) -> ActionSettings {
         let mut action = ActionSettings::default();
         for piece in self.pieces.values() {
             match piece {
                 Piece::Filters(_) | Piece::Acl(_) => {}
-                Piece::ExtAuth(_) | Piece::Jwt(_) | Piece::GlobalLimit(_) => {}
+                Piece::ExtAuth(_) | Piece::Jwt(_) | Piece::GlobalLimit(_) | Piece::Connection(_) => {}
                 Piece::ExtProc(_) | Piece::OAuth2(_) => {}
                 Piece::Timeouts(request, idle) => (action.request_timeout, action.idle_timeout) = (*request, *idle),
                 Piece::Retry(retry) => action.retry = Some(retry.clone()),

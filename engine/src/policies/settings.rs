@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::features::acl::Acl;
+use crate::features::connection::Part;
 use crate::features::ext_auth::ExtAuth;
 use crate::features::ext_proc::ExtProc;
 use crate::features::filters::{Filter, Setting};
@@ -60,6 +61,8 @@ pub(crate) enum Piece {
     ExtProc(Option<ExtProc>),
     /// Where users log in.
     OAuth2(Arc<OAuth2>),
+    /// To the listener.
+    Connection(Part),
 }
 
 /// What a policy says; each field at most once.

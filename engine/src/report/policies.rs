@@ -60,16 +60,19 @@ impl Engine {
             };
             let errors = plan.unenforceable.iter().map(|why| why.message.to_string()).chain(refused);
             let errors = errors.collect::<Vec<_>>().join("; ");
-            let accepted = match (&fallback, is_closed) {
-                (Some(_), _) => {
+            let conflict = self.translator.levels(&gateway).and_then(|levels| levels.connections.conflicts.get(key));
+            let conflict = conflict.filter(|_| plan.unenforceable.is_none());
+            let accepted = match (&fallback, is_closed, conflict) {
+                (Some(_), ..) => {
                     let message = format!("an earlier version of the policy is enforced: {errors}");
                     Condition::new("Accepted", false, "Invalid", message)
                 }
-                (None, true) => {
+                (None, true, _) => {
                     let message = format!("what the policy is attached to is closed: {errors}");
                     Condition::new("Accepted", false, "Invalid", message)
                 }
-                (None, false) => accepted.clone(),
+                (None, false, Some(message)) => Condition::new("Accepted", false, "Conflicted", &**message),
+                (None, false, None) => accepted.clone(),
             };
             let closed = is_closed.then(|| {
                 let message = "what the policy is attached to gets a fixed answer";
@@ -276,9 +279,10 @@ fn told(policy: &ObjectKey, why: &Unenforceable) -> String {
 }
 
 fn standing(key: &ObjectKey, plan: &PolicyPlan, origins: &crate::policies::merge::Origins) -> Standing {
-    let won = plan.settings.keys().filter(|field| origins.get(*field).is_some_and(|keys| keys.contains(key))).count();
+    let fields = plan.fields();
+    let won = fields.iter().filter(|field| origins.get(*field).is_some_and(|keys| keys.contains(key))).count();
     match won {
-        _ if won == plan.settings.len() => Standing::Whole,
+        _ if won == fields.len() => Standing::Whole,
         0 => Standing::Overridden,
         _ => Standing::Merged,
     }

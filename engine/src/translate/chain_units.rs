@@ -8,6 +8,7 @@ use holdfast_graph::{Content, Node, ObjectKey};
 use super::gateway::GatewayPlan;
 use super::listener::{ListenerPlan, Standing};
 use super::overlay::Overlay;
+use super::policy::connections::Connections;
 use super::{Translator, ports};
 use crate::encode;
 
@@ -46,8 +47,9 @@ impl Translator {
         let Some(plan) = self.plans.get(gateway) else { return Vec::new() };
         let mut chains = BTreeMap::new();
         // What is a chain's own has nothing to do with what routes ask for.
-        for (port, _) in ports::ports(gateway, plan, |_| Vec::new()) {
-            let parts = encode::listener::parts(&encode::listener::encode(&port));
+        let connections = self.connections(gateway);
+        for (port, _) in ports::ports(gateway, plan, &connections, |_| Vec::new()) {
+            let parts = encode::chain_parts::parts(&encode::listener::encode(&port));
             chains.extend(parts.into_iter().map(|parts| (parts.name, parts.placed)));
         }
         let serving = plan.all().filter(|listener| listener.standing == Standing::Serving);
@@ -57,6 +59,27 @@ impl Translator {
             Some((*content, self.unit_of(gateway, listener)?))
         });
         contents.collect()
+    }
+
+    /// What ListenerPolicies say to a Gateway.
+    fn connections(&self, gateway: &ObjectKey) -> Connections {
+        self.levels.get(gateway).map(|levels| levels.connections.clone()).unwrap_or_default()
+    }
+
+    /// What ListenerPolicies say to the listeners of a Gateway that Envoy alone can judge: as a content that is refused
+    /// for itself, whose it is, and the unit that is closed with it.
+    pub(crate) fn connection_texts(&self, gateway: &ObjectKey) -> Vec<(Content, ObjectKey, Node)> {
+        let (Some(plan), connections) = (self.plans.get(gateway), self.connections(gateway)) else { return Vec::new() };
+        let mut texts = Vec::new();
+        for listener in plan.listeners.iter().filter(|listener| listener.standing == Standing::Serving) {
+            let Some(connection) = connections.tables.get(&listener.table()) else { continue };
+            let Some(unit) = self.unit_of(gateway, listener) else { continue };
+            for (field, content) in encode::chain_parts::texts(&connection.settings) {
+                let owner = connection.owners.get(field).unwrap_or(gateway);
+                texts.push((content, owner.clone(), unit.clone()));
+            }
+        }
+        texts
     }
 
     /// The listeners that an overlay closes, by name, and why.

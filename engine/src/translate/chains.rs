@@ -7,18 +7,21 @@ use super::listener::ListenerPlan;
 use super::table::Host;
 use crate::encode::listener::{Chain, ChainTls};
 use crate::features::chain::ChainFilter;
+use crate::features::connection::ListenerSettings;
 
 /// The filter chain of a listener that is served; `filters` are those that its routes ask for.
-pub(super) fn chain(listener: &ListenerPlan, filters: Vec<ChainFilter>) -> Chain {
+pub(super) fn chain(listener: &ListenerPlan, filters: Vec<ChainFilter>, settings: Arc<ListenerSettings>) -> Chain {
     let host = listener.hostname.clone();
     let tls = (!listener.certificates.is_empty()).then(|| ChainTls {
         certificates: listener.certificates.clone(),
         versions: listener.tls_versions,
-        clients: listener.clients.clone(),
+        clients: listener.clients.clone().or_else(|| settings.clients().cloned()),
     });
     match (&listener.stream, tls) {
         (Some(to), tls) => Chain::Stream { host, name: listener.name.clone(), tls, to: to.clone() },
-        (None, Some(tls)) => Chain::Https { host, tls, table: listener.table(), proxies: listener.proxies, filters },
+        (None, Some(tls)) => {
+            Chain::Https { host, tls, table: listener.table(), proxies: listener.proxies, filters, settings }
+        }
         (None, None) => Chain::Refuse { host, name: listener.name.clone() },
     }
 }

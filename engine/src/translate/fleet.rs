@@ -1,6 +1,7 @@
 //! What the Envoys of one Gateway should have, kept up to date piece by piece: a change of one route costs that route,
 //! its hosts and the tables they stand in.
 
+mod connections;
 mod levels;
 mod remotes;
 
@@ -452,6 +453,7 @@ impl Fleet {
         let mut wanted: BTreeMap<_, _> =
             self.certificates().iter().filter_map(|key| self.certificate(key, secrets)).collect();
         wanted.extend(self.trusts.clone());
+        wanted.extend(self.levels.connections.trusts());
         if self.dirty_listeners {
             self.filter_secrets = self.secrets_of_filters();
         }
@@ -591,7 +593,7 @@ impl Fleet {
 
     fn finish_listeners(&mut self) {
         let plan = self.plan.clone();
-        let ports = ports::ports(&self.key, &plan, |table| self.filters(table));
+        let ports = ports::ports(&self.key, &plan, &self.levels.connections, |table| self.filters(table));
         let names: BTreeSet<String> = ports.iter().map(|(port, _)| names::listener(port.address.port())).collect();
         let gone: Vec<_> =
             self.snapshot.of(ResourceType::Listener).keys().filter(|name| !names.contains(&***name)).cloned().collect();

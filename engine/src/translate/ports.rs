@@ -1,11 +1,13 @@
 //! What stands behind each port of a Gateway: the filter chains of its listeners.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use holdfast_graph::{ObjectKey, Origins};
 
 use super::gateway::GatewayPlan;
 use super::listener::Standing;
+use super::policy::connections::{Connection, Connections};
 use super::table::TableName;
 use crate::encode::listener::{Chain, Port};
 use crate::features::chain::ChainFilter;
@@ -14,20 +16,28 @@ use crate::features::chain::ChainFilter;
 pub(super) fn ports(
     key: &ObjectKey,
     plan: &GatewayPlan,
+    connections: &Connections,
     filters: impl Fn(&TableName) -> Vec<ChainFilter>,
 ) -> Vec<(Port, Origins)> {
     let numbers: BTreeSet<u16> = plan.all().filter(|l| l.standing != Standing::Out).map(|l| l.port).collect();
-    numbers.into_iter().map(|number| port(key, number, plan, &filters)).collect()
+    numbers.into_iter().map(|number| port(key, number, plan, connections, &filters)).collect()
 }
 
 fn port(
     key: &ObjectKey,
     number: u16,
     plan: &GatewayPlan,
+    connections: &Connections,
     filters: impl Fn(&TableName) -> Vec<ChainFilter>,
 ) -> (Port, Origins) {
     let mut chains: Vec<Chain> = Vec::new();
     let mut origins = Origins::one(key.clone());
+    let said = |connection: Option<&Arc<Connection>>, origins: &mut Origins| {
+        let connection = connection.cloned().unwrap_or_default();
+        *origins = Origins::union([&*origins, &connection.origins]);
+        connection.settings.clone()
+    };
+    let socket = said(connections.sockets.get(&number), &mut origins);
     let listeners = plan.all().filter(|l| l.port == number && l.standing != Standing::Out);
     let filters = |table: &TableName, origins: &mut Origins| {
         let filters = filters(table);
@@ -50,18 +60,22 @@ fn port(
             (false, _) => {
                 let (table, proxies) = (listener.table(), listener.proxies);
                 let filters = filters(&table, &mut origins);
-                chains.push(Chain::Http { table, proxies, filters });
+                let settings = said(connections.tables.get(&table), &mut origins);
+                chains.push(Chain::Http { table, proxies, filters, settings });
             }
             (true, Standing::Serving) => {
                 let stream = listener.stream.iter().flat_map(|stream| &stream.origins);
                 let own: Origins = listener.certificates.iter().chain(stream).cloned().collect();
                 origins = Origins::union([&origins, &own]);
                 let filters = filters(&listener.table(), &mut origins);
-                chains.push(super::chains::chain(listener, filters));
+                // Hosts of HTTPProxies are nobody's listeners.
+                let connection = connections.tables.get(&listener.table()).filter(|_| !listener.proxies);
+                let settings = said(connection, &mut origins);
+                chains.push(super::chains::chain(listener, filters, settings));
             }
             (true, _) if super::chains::refuses(&chains, host.as_ref()) => {}
             (true, _) => chains.push(Chain::Refuse { host, name: listener.name.clone() }),
         }
     }
-    (Port { address: plan.socket(number), chains }, origins)
+    (Port { address: plan.socket(number), chains, socket }, origins)
 }

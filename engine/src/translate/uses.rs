@@ -37,7 +37,7 @@ impl Translator {
         let plans = self.routes.values().filter(|plan| plan.gateways().contains(gateway));
         let of_routes = plans.flat_map(|plan| filters_in(plan));
         let of_levels = self.level_filters(gateway).into_iter().map(|(filter, unit)| told(&filter, unit));
-        of_routes.chain(of_levels).collect()
+        of_routes.chain(of_levels).chain(self.connection_texts(gateway)).collect()
     }
 
     /// The filters that policies of a Gateway and its listeners ask for, each with the unit that does.
@@ -93,5 +93,5 @@ fn filters_in(plan: &RoutePlan) -> Vec<(Content, ObjectKey, Node)> {
 /// A filter as a content, who says what it does, and who asks for it.
 fn told(filter: &ChainFilter, unit: Node) -> (Content, ObjectKey, Node) {
     let owner = filter.owners().first().unwrap_or(&unit.key).clone();
-    (encode::listener::filter_content(filter), owner, unit)
+    (encode::chain_parts::filter_content(filter), owner, unit)
 }

@@ -11,7 +11,8 @@ use holdfast_engine::testing;
 use serde_json::{Value, json};
 
 /// Maps whose keys are the user's.
-const FREE: [&str; 7] = ["labels", "annotations", "matchLabels", "options", "data", "stringData", "context"];
+const FREE: [&str; 9] =
+    ["labels", "annotations", "matchLabels", "options", "data", "stringData", "context", "json", "jsonFormat"];
 /// Kinds of which a part is read on purpose: the rest is no business of a gateway.
 const PARTLY_READ: [&str; 3] = ["ConfigMap", "Namespace", "Secret"];
 /// What is put in.

@@ -1,11 +1,12 @@
-//! ListenerPolicy: how listeners speak to clients. Its fields are known by name; none is served yet.
+//! ListenerPolicy: how listeners speak to clients.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::policy::{self, Policy, Unread};
+use super::http_settings::HttpSettings;
+use super::policy::{self, Policy};
 use crate::apis::Body;
 use crate::apis::decode::Found;
 
@@ -14,8 +15,8 @@ use crate::apis::decode::Found;
 #[serde(rename_all = "camelCase")]
 pub struct ListenerSpec {
     /// For every port.
-    pub default: Option<ListenerConfig>,
-    /// For single ports.
+    pub default: Option<DefaultConfig>,
+    /// For single ports, in the place of what is said for every port.
     pub per_port: Option<Vec<PortConfig>>,
 }
 
@@ -32,58 +33,99 @@ pub struct PortConfig {
 /// How listeners speak to clients.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ListenerConfig {
-    /// Clients must show certificates.
-    pub client_certificate_validation: Option<Value>,
+pub struct DefaultConfig {
+    /// Clients must show certificates, whatever their port.
+    pub client_certificate_validation: Option<ClientCertificateValidation>,
     /// HTTP.
-    pub http_settings: Option<Value>,
+    pub http_settings: Option<HttpSettings>,
     /// How much is buffered for a connection.
-    pub per_connection_buffer_limit_bytes: Option<Value>,
+    pub per_connection_buffer_limit_bytes: Option<i64>,
     /// The PROXY protocol.
-    pub proxy_protocol: Option<Value>,
+    pub proxy_protocol: Option<ProxyProtocol>,
     /// How connections are kept open.
-    pub tcp_keepalive: Option<Value>,
+    pub tcp_keepalive: Option<TcpKeepalive>,
     /// How long a handshake may take.
-    pub transport_socket_connect_timeout: Option<Value>,
+    pub transport_socket_connect_timeout: Option<Arc<str>>,
+}
+
+/// The same for one port, but for the certificates of clients.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ListenerConfig {
+    /// HTTP.
+    pub http_settings: Option<HttpSettings>,
+    /// How much is buffered for a connection.
+    pub per_connection_buffer_limit_bytes: Option<i64>,
+    /// The PROXY protocol.
+    pub proxy_protocol: Option<ProxyProtocol>,
+    /// How connections are kept open.
+    pub tcp_keepalive: Option<TcpKeepalive>,
+    /// How long a handshake may take.
+    pub transport_socket_connect_timeout: Option<Arc<str>>,
+}
+
+/// Certificates that clients show.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClientCertificateValidation {
+    /// `Require` or `Optional`.
+    pub mode: Arc<str>,
+    /// Where the authorities are.
+    #[serde(default)]
+    pub ca_certificate_refs: Vec<ObjectReference>,
+}
+
+/// An object that is named.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ObjectReference {
+    /// Group.
+    #[serde(default)]
+    pub group: Arc<str>,
+    /// Kind.
+    pub kind: Arc<str>,
+    /// Name.
+    pub name: Arc<str>,
+    /// Namespace, the policy's own where unset.
+    pub namespace: Option<Arc<str>>,
+}
+
+/// The PROXY protocol.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ProxyProtocol {
+    /// Are connections taken that do not begin with it?
+    pub allow_requests_without_proxy_protocol: Option<bool>,
+}
+
+/// How connections are kept open.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TcpKeepalive {
+    /// The time between two probes.
+    pub keep_alive_interval: Option<Arc<str>>,
+    /// How many probes there are.
+    pub keep_alive_probes: Option<i64>,
+    /// The time before the first.
+    pub keep_alive_time: Option<Arc<str>>,
 }
 
 /// A ListenerPolicy.
 pub type ListenerPolicy = Policy<ListenerSpec>;
 
-impl ListenerConfig {
-    /// The fields that are set.
-    fn set(&self) -> impl Iterator<Item = &'static str> {
-        [
-            ("clientCertificateValidation", &self.client_certificate_validation),
-            ("httpSettings", &self.http_settings),
-            ("perConnectionBufferLimitBytes", &self.per_connection_buffer_limit_bytes),
-            ("proxyProtocol", &self.proxy_protocol),
-            ("tcpKeepalive", &self.tcp_keepalive),
-            ("transportSocketConnectTimeout", &self.transport_socket_connect_timeout),
-        ]
-        .into_iter()
-        .filter_map(|(name, value)| value.is_some().then_some(name))
-    }
-}
-
-impl ListenerSpec {
-    /// The fields that are set, below `spec`.
-    pub fn set(&self) -> Vec<String> {
-        let default = self.default.iter().flat_map(ListenerConfig::set).map(|name| format!("default.{name}"));
-        let ports = self.per_port.iter().flatten().enumerate();
-        let ports = ports
-            .flat_map(|(index, port)| port.listener.set().map(move |name| format!("perPort[{index}].listener.{name}")));
-        default.chain(ports).collect()
+impl DefaultConfig {
+    /// What can be said for a single port as well.
+    pub fn listener(&self) -> ListenerConfig {
+        ListenerConfig {
+            http_settings: self.http_settings.clone(),
+            per_connection_buffer_limit_bytes: self.per_connection_buffer_limit_bytes,
+            proxy_protocol: self.proxy_protocol.clone(),
+            tcp_keepalive: self.tcp_keepalive.clone(),
+            transport_socket_connect_timeout: self.transport_socket_connect_timeout.clone(),
+        }
     }
 }
 
 pub(in crate::apis) fn decode(mut document: Value, found: &mut Found) -> Option<Body> {
-    let mut policy: ListenerPolicy = policy::read(&mut document, found);
-    for field in policy.spec.iter().flat_map(ListenerSpec::set).collect::<Vec<_>>() {
-        let message = format!("{field} cannot be served by this version of Holdfast; what the policy is for is closed");
-        let field = format!("spec.{field}");
-        found.invalid(&field, &message);
-        policy.unread.push(Unread { field, message });
-    }
-    Some(Body::ListenerPolicy(Arc::new(policy)))
+    Some(Body::ListenerPolicy(Arc::new(policy::read(&mut document, found))))
 }

@@ -11,8 +11,12 @@ pub mod backend_http;
 pub mod direct_response;
 pub mod extension;
 pub mod headers;
+pub mod http_settings;
 pub mod listener_policy;
+pub mod log_filter;
 pub mod policy;
+pub mod records;
+pub mod tracer;
 pub mod traffic;
 pub mod traffic_policy;
 

@@ -84,7 +84,7 @@ mod tests {
     use crate::translate::table::TableName;
 
     fn listener(chains: Vec<Chain>) -> Bytes {
-        encode(&Port { address: ([127, 0, 0, 1], 8443).into(), chains })
+        encode(&Port { address: ([127, 0, 0, 1], 8443).into(), chains, socket: Arc::default() })
     }
 
     fn tls(clients: Option<(bool, &'static [u8])>) -> ChainTls {
@@ -93,6 +93,7 @@ mod tests {
             let trust = Trust {
                 owner: key("owner"),
                 authorities: Some((key("ca"), Bytes::from_static(authorities))),
+                besides: Vec::new(),
                 revoked: None,
                 leaf_only: false,
                 unverified: false,
@@ -104,7 +105,8 @@ mod tests {
 
     fn routes(host: &str, clients: Option<(bool, &'static [u8])>) -> Chain {
         let table = TableName::Listener(host.into());
-        Chain::Https { host: Some(host.into()), tls: tls(clients), table, proxies: true, filters: Vec::new() }
+        let (host, tls) = (Some(host.into()), tls(clients));
+        Chain::Https { host, tls, table, proxies: true, filters: Vec::new(), settings: Arc::default() }
     }
 
     fn stream(host: &str, from: Option<&str>) -> Chain {
@@ -161,7 +163,8 @@ mod tests {
 
     #[test]
     fn what_is_without_tls_is_left_alone() {
-        let plain = || Chain::Http { table: TableName::Port(80), proxies: true, filters: Vec::new() };
+        let plain =
+            || Chain::Http { table: TableName::Port(80), proxies: true, filters: Vec::new(), settings: Arc::default() };
         assert_eq!(close(&listener(vec![plain()]), Some(&listener(vec![]))), None);
         assert_eq!(close(&listener(vec![refuses("a.com")]), Some(&listener(vec![]))), None);
     }

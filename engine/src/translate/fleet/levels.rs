@@ -42,6 +42,9 @@ impl Fleet {
             return;
         }
         let before = std::mem::replace(&mut self.levels, levels);
+        if before.connections != self.levels.connections {
+            self.connect(&before.connections);
+        }
         let names: Vec<TableName> = self.tables.keys().cloned().collect();
         for name in names {
             let (old, new) = (before.tables.get(&name), self.levels.tables.get(&name));

@@ -47,7 +47,11 @@ pub(super) fn read(spec: &TrafficSpec, reading: &mut Reading<'_, '_>) {
 }
 
 /// Changes, and those whose values are in Secrets.
-fn edits(field: &str, written: Option<&HeaderFilter>, reading: &mut Reading<'_, '_>) -> (HeaderEdits, HeaderEdits) {
+pub(super) fn edits(
+    field: &str,
+    written: Option<&HeaderFilter>,
+    reading: &mut Reading<'_, '_>,
+) -> (HeaderEdits, HeaderEdits) {
     let (mut edits, mut secret) = (HeaderEdits::default(), HeaderEdits::default());
     let Some(written) = written else { return (edits, secret) };
     for (list, entries) in [("set", &written.set), ("add", &written.add)] {

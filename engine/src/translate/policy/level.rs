@@ -13,6 +13,7 @@ use super::super::overlay::Overlay;
 use super::super::reader::Reader;
 use super::super::rule::NOT_ENFORCED;
 use super::super::table::TableName;
+use super::connections::{self, Connections};
 use super::holding::Holding;
 use super::said::{self, Said};
 use super::{PolicyPlan, Unenforceable};
@@ -44,6 +45,12 @@ pub(crate) struct Level {
     pub(crate) said: BTreeSet<Said>,
     /// The policies that take part.
     pub(crate) keys: Vec<ObjectKey>,
+}
+
+impl Level {
+    fn says_something(&self) -> bool {
+        !self.keys.is_empty() || !self.filters.is_empty() || self.closed.is_some()
+    }
 }
 
 /// Where a level stands.
@@ -81,6 +88,8 @@ pub(crate) struct LevelPlan {
     pub(crate) tables: BTreeMap<TableName, Arc<Level>>,
     /// To the hosts of plain listeners, by the listener's name.
     pub(crate) listeners: BTreeMap<Arc<str>, Arc<Level>>,
+    /// To connection managers and sockets.
+    pub(crate) connections: Connections,
     /// What each policy is attached to: the Gateway, or a ListenerSet that joined it.
     pub(crate) owners: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
     /// What is told of closed listeners.
@@ -123,10 +132,11 @@ impl LevelPlan {
         }
     }
 
-    /// Whom the filters ask that it needs.
+    /// Whom the filters ask that it needs, and whom its listeners tell of requests.
     pub(crate) fn remotes(&self) -> BTreeSet<Remote> {
         let filters: Vec<ChainFilter> = self.each().flat_map(|(_, level)| level.guards.filters()).collect();
-        filters.iter().flat_map(ChainFilter::remotes).cloned().collect()
+        let told = self.connections.remotes().into_iter().map(|(remote, _)| remote);
+        filters.iter().flat_map(ChainFilter::remotes).cloned().chain(told).collect()
     }
 
     /// The ports of Services whose endpoints it needs.
@@ -162,13 +172,21 @@ pub(in crate::translate) fn plan(key: &ObjectKey, reader: &mut Reader<'_>) -> Le
     let whole = || holding.whole();
     for listener in gateway.listeners.iter().filter(|listener| listener.standing != Standing::Out) {
         let own = || holding.of(listener);
+        let port = listener.declared_port;
         if listener.https {
-            levels.tables.insert(listener.table(), Arc::new(level(own().chain(whole()))));
+            levels.tables.insert(listener.table(), Arc::new(level(own().chain(whole()), port)));
         } else {
-            levels.tables.entry(listener.table()).or_insert_with(|| Arc::new(level(whole())));
-            levels.listeners.insert(listener.name.clone(), Arc::new(level(own())));
+            levels.tables.entry(listener.table()).or_insert_with(|| Arc::new(level(whole(), port)));
+            levels.listeners.insert(listener.name.clone(), Arc::new(level(own(), port)));
         }
     }
+    connections::plan(
+        key,
+        gateway,
+        |listener: &ListenerPlan| holding.of(listener).collect(),
+        &whole().collect(),
+        &mut levels,
+    );
     for listener in gateway.listeners.iter().filter(|listener| listener.standing != Standing::Out) {
         let of_table = levels.tables.get(&listener.table());
         let own = levels.listeners.get(&listener.name);
@@ -180,12 +198,13 @@ pub(in crate::translate) fn plan(key: &ObjectKey, reader: &mut Reader<'_>) -> Le
         levels.faults.push(Fault::new(owner, why.class, &listener.field, NOT_ENFORCED, message));
     }
     levels.owners = holding.owners(key);
-    levels.tables.retain(|_, level| !level.keys.is_empty());
-    levels.listeners.retain(|_, level| !level.keys.is_empty());
+    levels.tables.retain(|_, level| level.says_something());
+    levels.listeners.retain(|_, level| level.says_something());
     levels
 }
 
-fn level<'p>(policies: impl Iterator<Item = (&'p ObjectKey, &'p Arc<PolicyPlan>)>) -> Level {
+/// Merges policies as they speak to a port, as it is written.
+fn level<'p>(policies: impl Iterator<Item = (&'p ObjectKey, &'p Arc<PolicyPlan>)>, port: i32) -> Level {
     let mut all: Vec<(&ObjectKey, &Arc<PolicyPlan>)> = Vec::new();
     for (key, plan) in policies {
         if !all.iter().any(|(known, _)| *known == key) {
@@ -194,7 +213,7 @@ fn level<'p>(policies: impl Iterator<Item = (&'p ObjectKey, &'p Arc<PolicyPlan>)
     }
     let closed = all.iter().find_map(|(key, plan)| Some(((*key).clone(), plan.unenforceable.clone()?)));
     let enforceable = all.iter().filter(|(_, plan)| plan.unenforceable.is_none());
-    let merged = merge(enforceable.map(|(key, plan)| (*key, &*plan.settings)));
+    let merged = merge(enforceable.map(|(key, plan)| (*key, &**plan.settings_at(port))));
     let secrets = all.iter().flat_map(|(_, plan)| plan.secrets.iter().cloned());
     let origins = secrets.chain(all.iter().map(|(key, _)| (*key).clone())).collect();
     let plan = |wanted: &ObjectKey| all.iter().find(|(key, _)| *key == wanted).map(|(_, plan)| *plan);

@@ -4,11 +4,13 @@
 //! `route.rs`, for listeners and Gateways in `level.rs`. Nothing of a policy is passed over in silence.
 
 mod access;
+pub(crate) mod connections;
 mod ext_proc;
 mod extensions;
 mod headers;
 pub(super) mod holding;
 pub(crate) mod level;
+mod listener;
 mod metadata;
 mod oauth2;
 mod reading;
@@ -21,7 +23,7 @@ mod targets;
 mod tests;
 mod traffic;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use holdfast_graph::{Edge, ObjectKey};
@@ -33,7 +35,7 @@ use crate::apis::kgateway::GROUP;
 use crate::apis::kgateway::policy::{Targets, Unread};
 use crate::fault::{Class, Fault};
 use crate::policies::rank::{self, Rank};
-use crate::policies::settings::Settings as Pieces;
+use crate::policies::settings::{Field, Settings as Pieces};
 use crate::settings::Settings;
 
 use reading::Reading;
@@ -59,6 +61,8 @@ pub(crate) struct PolicyPlan {
     pub(crate) settings: Arc<Pieces>,
     /// The same as contents that an Envoy can refuse.
     pub(crate) contents: said::Contents,
+    /// What it says instead to listeners of single ports, as these are written.
+    pub(crate) ports: BTreeMap<i64, Arc<Pieces>>,
     /// Why it cannot be enforced; unset where it can.
     pub(crate) unenforceable: Option<Unenforceable>,
     /// What is wrong with it.
@@ -73,6 +77,18 @@ pub(crate) struct PolicyPlan {
     pub(crate) secrets: Vec<ObjectKey>,
     /// What it depends on.
     pub(crate) edges: Vec<Edge>,
+}
+
+impl PolicyPlan {
+    /// What it says to a listener of this port, as the port is written.
+    pub(crate) fn settings_at(&self, port: i32) -> &Arc<Pieces> {
+        self.ports.get(&i64::from(port)).unwrap_or(&self.settings)
+    }
+
+    /// Every field that it says something in.
+    pub(crate) fn fields(&self) -> BTreeSet<Field> {
+        self.settings.keys().chain(self.ports.values().flat_map(|pieces| pieces.keys())).copied().collect()
+    }
 }
 
 /// Why a policy cannot be enforced.
@@ -92,6 +108,7 @@ pub(super) fn plan(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'_>
     if let Some(wrong) = wrong {
         reading.invalid(format!("metadata.annotations[{}]", rank::WEIGHT_ANNOTATION), wrong);
     }
+    let mut ports = BTreeMap::new();
     let (targets, unread): (&Targets, &[Unread]) = match &object.body {
         Body::TrafficPolicy(policy) => {
             if let Some(spec) = &policy.spec {
@@ -104,14 +121,19 @@ pub(super) fn plan(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'_>
             }
             (&policy.targets, &policy.unread)
         }
-        Body::ListenerPolicy(policy) => (&policy.targets, &policy.unread),
+        Body::ListenerPolicy(policy) => {
+            if let Some(spec) = &policy.spec {
+                ports = listener::read(spec, &mut reading);
+            }
+            (&policy.targets, &policy.unread)
+        }
         _ => return None,
     };
     for unread in unread {
         reading.unreadable(&unread.field, &unread.message);
     }
     let targets = targets::read(key, targets, &mut reading);
-    Some(reading.finish(rank, targets))
+    Some(PolicyPlan { ports, ..reading.finish(rank, targets) })
 }
 
 /// A policy on which translation failed: what it is attached to stays closed.
@@ -122,6 +144,7 @@ pub(super) fn failed(object: &crate::object::Object) -> PolicyPlan {
         rank: rank::rank(object).0,
         settings: Arc::default(),
         contents: said::Contents::new(),
+        ports: BTreeMap::new(),
         unenforceable: Some(Unenforceable { class: Class::Invalid, message }),
         faults: vec![fault],
         blamed: Blamed::new(),

@@ -1,5 +1,6 @@
 //! Notes taken while a policy is read.
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::sync::Arc;
 
@@ -209,6 +210,7 @@ impl<'r, 'a> Reading<'r, 'a> {
             rank,
             contents: said::contents(self.key, &self.pieces),
             settings: Arc::new(self.pieces),
+            ports: BTreeMap::new(),
             unenforceable,
             faults: self.faults,
             blamed: self.blamed,

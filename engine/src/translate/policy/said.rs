@@ -77,7 +77,7 @@ impl PolicyPlan {
     pub(crate) fn filters(&self) -> Vec<Content> {
         let nobody = ObjectKey::new("", "", "", "");
         let guards = merge(std::iter::once((&nobody, &*self.settings))).guards();
-        guards.filters().iter().map(encode::listener::filter_content).collect()
+        guards.filters().iter().map(encode::chain_parts::filter_content).collect()
     }
 }
 

@@ -163,16 +163,26 @@ pub(super) fn tracing(written: &written::RouteTracing, reading: &mut Reading<'_,
     let mut share = |field: &str, value: Option<i64>| {
         value.map(|value| percent(&format!("tracing.{field}"), Some(value), Percent::ALL, reading))
     };
-    let mut tracing = Tracing {
+    let tracing = Tracing {
         client: share("clientSampling", written.client_sampling),
         random: share("randomSampling", written.random_sampling),
         overall: share("overallSampling", written.overall_sampling),
-        attributes: Vec::new(),
+        attributes: attributes("tracing", written.attributes.as_deref(), reading),
     };
-    for (index, attribute) in written.attributes.iter().flatten().enumerate() {
-        let field = format!("tracing.attributes[{index}]");
+    reading.piece("tracing", Piece::Tracing(tracing));
+}
+
+/// What is recorded besides.
+pub(super) fn attributes(
+    field: &str,
+    written: Option<&[written::Attribute]>,
+    reading: &mut Reading<'_, '_>,
+) -> Vec<(Arc<str>, Attribute)> {
+    let mut attributes = Vec::new();
+    for (index, attribute) in written.unwrap_or_default().iter().enumerate() {
+        let (whole, field) = (field, format!("{field}.attributes[{index}]"));
         if index >= ATTRIBUTES_MAX {
-            reading.invalid("spec.tracing.attributes", format!("must have at most {ATTRIBUTES_MAX} entries"));
+            reading.invalid(format!("spec.{whole}.attributes"), format!("must have at most {ATTRIBUTES_MAX} entries"));
             break;
         }
         let otherwise = |named: &written::Named| named.default_value.clone().unwrap_or_default();
@@ -197,9 +207,9 @@ pub(super) fn tracing(written: &written::RouteTracing, reading: &mut Reading<'_,
         if attribute.name.is_empty() || matches!(&from, Attribute::Literal(text) if text.is_empty()) {
             reading.invalid(format!("spec.{field}"), "name and value must not be empty");
         }
-        tracing.attributes.push((attribute.name.clone(), from));
+        attributes.push((attribute.name.clone(), from));
     }
-    reading.piece("tracing", Piece::Tracing(tracing));
+    attributes
 }
 
 fn attribute_of_metadata(written: &written::MetadataAttribute) -> Result<MetadataValue, (&'static str, String)> {

@@ -253,6 +253,7 @@ fn client_certificates(
     let trust = Trust {
         owner: key.clone(),
         authorities,
+        besides: Vec::new(),
         leaf_only: revoked.is_some() && written.crl_only_verify_leaf_cert == Some(true),
         revoked,
         unverified,

@@ -39,6 +39,7 @@ areas! {
     filters,
     gateway,
     grpc,
+    listeners,
     matches,
     policies,
     proxies,

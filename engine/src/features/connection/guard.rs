@@ -1,0 +1,120 @@
+//! What protects back ends at a connection, and holds for connections that are older than it.
+//!
+//! A connection keeps the chain that it came through until it is closed; its routes are always the newest. So a chain
+//! with guards says which they are, and its route configuration demands just these of every chain: whoever comes by
+//! another one is refused (403), and Envoy closes the connection with that answer.
+
+use std::collections::HashMap;
+
+use envoy_types::pb::envoy::config::core::v3::data_source::Specifier;
+use envoy_types::pb::envoy::config::core::v3::substitution_format_string::Format;
+use envoy_types::pb::envoy::config::core::v3::{DataSource, SubstitutionFormatString};
+use envoy_types::pb::envoy::config::rbac::v3::permission::Rule;
+use envoy_types::pb::envoy::config::rbac::v3::principal::Identifier;
+use envoy_types::pb::envoy::config::rbac::v3::rbac::Action;
+use envoy_types::pb::envoy::config::rbac::v3::{Permission, Policy, Principal, Rbac as Rules};
+use envoy_types::pb::envoy::extensions::filters::common::set_filter_state::v3::FilterStateValue;
+use envoy_types::pb::envoy::extensions::filters::common::set_filter_state::v3::filter_state_value::{Key, Value};
+use envoy_types::pb::envoy::extensions::filters::http::rbac::v3::{Rbac, RbacPerRoute};
+use envoy_types::pb::envoy::extensions::filters::http::set_filter_state::v3::Config as SetFilterState;
+use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::HttpConnectionManager;
+use envoy_types::pb::envoy::r#type::matcher::v3::filter_state_matcher::Matcher;
+use envoy_types::pb::envoy::r#type::matcher::v3::string_matcher::MatchPattern;
+use envoy_types::pb::envoy::r#type::matcher::v3::{FilterStateMatcher, StringMatcher};
+use holdfast_xds::Version;
+use prost::Message;
+
+use super::socket::Socket;
+use super::{ListenerSettings, Part};
+
+/// The filter by which a chain says what guards it, and the key under which it does.
+pub(crate) const NAMES: &str = "holdfast.connection";
+
+impl ListenerSettings {
+    /// The guards of a chain in a word; `None` where there are none.
+    pub(crate) fn label(&self) -> Option<String> {
+        let mut all = Vec::new();
+        for (field, part) in self.parts.iter().filter(|(_, part)| part.guards()) {
+            all.extend_from_slice(field.as_bytes());
+            match part {
+                Part::Clients(clients) => {
+                    all.push(u8::from(clients.required));
+                    all.extend_from_slice(clients.trust.name().as_bytes());
+                }
+                Part::Socket(Socket::Proxy { optional }) => all.push(u8::from(*optional)),
+                part => {
+                    let mut manager = HttpConnectionManager::default();
+                    part.apply(&mut manager);
+                    all.extend(manager.encode_to_vec());
+                    all.extend(part.text("").unwrap_or_default());
+                }
+            }
+            all.push(0);
+        }
+        (!all.is_empty()).then(|| Version::of(&all).to_string().chars().take(16).collect())
+    }
+}
+
+/// What says so in a chain.
+pub(crate) fn naming(label: &str) -> SetFilterState {
+    let text = SubstitutionFormatString {
+        format: Some(Format::TextFormatSource(DataSource {
+            specifier: Some(Specifier::InlineString(label.to_owned())),
+            ..Default::default()
+        })),
+        ..Default::default()
+    };
+    SetFilterState {
+        on_request_headers: vec![FilterStateValue {
+            factory_key: "envoy.string".into(),
+            key: Some(Key::ObjectKey(NAMES.into())),
+            value: Some(Value::FormatString(text)),
+            ..Default::default()
+        }],
+        ..Default::default()
+    }
+}
+
+/// What a route configuration demands of the chain.
+pub(crate) fn demand(label: &str) -> RbacPerRoute {
+    let named = Principal {
+        identifier: Some(Identifier::FilterState(FilterStateMatcher {
+            key: NAMES.into(),
+            matcher: Some(Matcher::StringMatch(StringMatcher {
+                match_pattern: Some(MatchPattern::Exact(label.to_owned())),
+                ..Default::default()
+            })),
+        })),
+    };
+    let policy = Policy {
+        permissions: vec![Permission { rule: Some(Rule::Any(true)) }],
+        principals: vec![named],
+        ..Default::default()
+    };
+    let rules = Rules {
+        action: Action::Allow.into(),
+        policies: HashMap::from([("connection".to_owned(), policy)]),
+        ..Default::default()
+    };
+    RbacPerRoute { rbac: Some(Rbac { rules: Some(rules), ..Default::default() }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::client_address::ClientAddress;
+    use super::*;
+
+    #[test]
+    fn whatever_guards_is_in_the_label_and_nothing_else() {
+        let address = |hops| ClientAddress { remote: true, hops, trusted: vec![], skip_append: None };
+        let with = |parts: Vec<(&'static str, Part)>| {
+            ListenerSettings { service: "s".into(), parts: parts.into_iter().collect() }.label()
+        };
+        let one = with(vec![("a", Part::ClientAddress(address(1)))]);
+        assert!(one.is_some());
+        assert_ne!(one, with(vec![("a", Part::ClientAddress(address(2)))]));
+        assert_ne!(one, with(vec![("p", Part::Socket(Socket::Proxy { optional: false }))]));
+        assert_eq!(one, with(vec![("a", Part::ClientAddress(address(1))), ("e", Part::Expect(true))]));
+        assert_eq!(with(vec![("e", Part::Expect(true))]), None);
+    }
+}

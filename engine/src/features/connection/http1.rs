@@ -1,0 +1,40 @@
+//! HTTP/1: its older version, and the case in which names of headers are written.
+
+use std::sync::Arc;
+
+use envoy_types::pb::envoy::config::core::v3::http1_protocol_options::HeaderKeyFormat;
+use envoy_types::pb::envoy::config::core::v3::http1_protocol_options::header_key_format::HeaderFormat;
+use envoy_types::pb::envoy::config::core::v3::{Http1ProtocolOptions, TypedExtensionConfig};
+use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::HttpConnectionManager;
+use envoy_types::pb::envoy::extensions::http::header_formatters::preserve_case::v3::PreserveCaseFormatterConfig;
+
+use crate::encode::any;
+
+/// Something about HTTP/1.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Http1 {
+    /// Is HTTP/1.0 taken?
+    Version10(bool),
+    /// The host of requests of HTTP/1.0 that name none.
+    DefaultHost(Arc<str>),
+    /// Do names of headers keep their case?
+    KeepCase(bool),
+}
+
+impl Http1 {
+    pub(super) fn apply(&self, manager: &mut HttpConnectionManager) {
+        let options: &mut Http1ProtocolOptions = manager.http_protocol_options.get_or_insert_default();
+        match self {
+            Http1::Version10(taken) => options.accept_http_10 = *taken,
+            Http1::DefaultHost(host) => options.default_host_for_http_10 = host.to_string(),
+            Http1::KeepCase(true) => {
+                let format = HeaderFormat::StatefulFormatter(TypedExtensionConfig {
+                    name: "envoy.http.stateful_header_formatters.preserve_case".into(),
+                    typed_config: Some(any(&PreserveCaseFormatterConfig::default())),
+                });
+                options.header_key_format = Some(HeaderKeyFormat { header_format: Some(format) });
+            }
+            Http1::KeepCase(false) => {}
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! HTTP/2: how much may be under way.
+
+use envoy_types::pb::envoy::config::core::v3::Http2ProtocolOptions;
+use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::HttpConnectionManager;
+use envoy_types::pb::google::protobuf::UInt32Value;
+
+/// The bytes that may be under way; the protocol has no others.
+pub const WINDOW_BYTES: std::ops::RangeInclusive<u32> = 65_535..=2_147_483_647;
+
+/// How much may be under way; what is usual where unset.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Http2 {
+    /// Streams at a time.
+    pub streams: Option<u32>,
+    /// Bytes on a stream.
+    pub stream_window: Option<u32>,
+    /// Bytes on a connection.
+    pub connection_window: Option<u32>,
+    /// May streams become tunnels?
+    pub allow_connect: Option<bool>,
+}
+
+impl Http2 {
+    pub(super) fn apply(self, manager: &mut HttpConnectionManager) {
+        let options: &mut Http2ProtocolOptions = manager.http2_protocol_options.get_or_insert_default();
+        let number =
+            |value: Option<u32>, usual: Option<UInt32Value>| value.map(|value| UInt32Value { value }).or(usual);
+        options.max_concurrent_streams = number(self.streams, options.max_concurrent_streams);
+        options.initial_stream_window_size = number(self.stream_window, options.initial_stream_window_size);
+        options.initial_connection_window_size = number(self.connection_window, options.initial_connection_window_size);
+        options.allow_connect = self.allow_connect.unwrap_or(options.allow_connect);
+    }
+}

@@ -1,0 +1,119 @@
+//! What answers look like that Envoy itself gives.
+
+use std::sync::Arc;
+
+use envoy_types::pb::envoy::config::core::v3::DataSource;
+use envoy_types::pb::envoy::config::core::v3::data_source::Specifier;
+use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::ResponseMapper;
+use envoy_types::pb::google::protobuf::UInt32Value;
+use prost::Message;
+
+use super::format::{BodyFormat, message};
+use super::log_filter::LogFilter;
+use crate::features::headers::HeaderEdits;
+
+/// Mappers of one listener; the CRD allows as many.
+pub const MAPPERS_MAX: usize = 16;
+/// Longest body of an answer, in bytes.
+pub const BODY_BYTES_MAX: usize = 4096;
+
+/// `HttpConnectionManager.local_reply_config`.
+const LOCAL_REPLY_FIELD: u32 = 38;
+/// `LocalReplyConfig.mappers` and `.body_format`.
+const MAPPERS_FIELD: u32 = 1;
+const BODY_FORMAT_FIELD: u32 = 2;
+/// `ResponseMapper.body_format_override`.
+const OVERRIDE_FIELD: u32 = 4;
+
+/// What answers look like.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LocalReplies {
+    /// All of them.
+    pub format: Option<BodyFormat>,
+    /// Some of them; the first that is meant counts.
+    pub mappers: Vec<Mapper>,
+}
+
+/// What some answers look like.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mapper {
+    /// Which.
+    pub filter: LogFilter,
+    /// Their status.
+    pub status: Option<u32>,
+    /// Their body.
+    pub body: Option<Arc<str>>,
+    /// What it is put into.
+    pub format: Option<BodyFormat>,
+    /// Headers that they get.
+    pub headers: HeaderEdits,
+}
+
+impl LocalReplies {
+    /// Envoy's form, behind the rest of a connection manager.
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut config = Vec::new();
+        for mapper in &self.mappers {
+            message(MAPPERS_FIELD, &mapper.encode(), &mut config);
+        }
+        if let Some(format) = &self.format {
+            message(BODY_FORMAT_FIELD, &format.encode(), &mut config);
+        }
+        let mut bytes = Vec::new();
+        message(LOCAL_REPLY_FIELD, &config, &mut bytes);
+        bytes
+    }
+}
+
+impl Mapper {
+    fn encode(&self) -> Vec<u8> {
+        let inline = |text: &Arc<str>| DataSource {
+            specifier: Some(Specifier::InlineString(text.to_string())),
+            ..Default::default()
+        };
+        let mut bytes = ResponseMapper {
+            filter: Some(self.filter.encode()),
+            status_code: self.status.map(|value| UInt32Value { value }),
+            body: self.body.as_ref().map(inline),
+            headers_to_add: self.headers.to_add(),
+            ..Default::default()
+        }
+        .encode_to_vec();
+        if let Some(format) = &self.format {
+            message(OVERRIDE_FIELD, &format.encode(), &mut bytes);
+        }
+        bytes
+    }
+}
+
+impl BodyFormat {
+    fn encode(&self) -> Vec<u8> {
+        self.format.encode(self.content_type.as_deref(), false)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::HttpConnectionManager;
+
+    use super::super::format::Format;
+    use super::*;
+
+    #[test]
+    fn a_connection_manager_reads_it() {
+        let format = |text: &str| Some(BodyFormat { format: Format::Text(text.into()), content_type: None });
+        let mapper = Mapper {
+            filter: LogFilter::NotHealthCheck,
+            status: Some(418),
+            body: Some("body".into()),
+            format: format("override"),
+            headers: HeaderEdits::default(),
+        };
+        let replies = LocalReplies { format: format("default"), mappers: vec![mapper] };
+        let read = HttpConnectionManager::decode(&*replies.encode()).unwrap_or_default();
+        let shown = format!("{:?}", read.local_reply_config);
+        for part in ["418", "\"body\"", "\"override\"", "\"default\"", "NotHealthCheckFilter"] {
+            assert!(shown.contains(part), "{part} is not in {shown}");
+        }
+    }
+}

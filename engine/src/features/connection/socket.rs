@@ -1,0 +1,106 @@
+//! The port itself: the PROXY protocol, how connections are kept open, how much is buffered, how long a handshake takes.
+
+use std::time::Duration;
+
+use envoy_types::pb::envoy::config::core::v3::SocketOption;
+use envoy_types::pb::envoy::config::core::v3::socket_option::{SocketState, Value};
+use envoy_types::pb::envoy::config::listener::v3::listener_filter::ConfigType;
+use envoy_types::pb::envoy::config::listener::v3::{FilterChain, Listener, ListenerFilter};
+use envoy_types::pb::envoy::extensions::filters::listener::proxy_protocol::v3::ProxyProtocol;
+use envoy_types::pb::google::protobuf::UInt32Value;
+
+use crate::encode::{any, duration};
+
+/// The filter of the PROXY protocol.
+const PROXY_FILTER: &str = "envoy.filters.listener.proxy_protocol";
+/// `SOL_SOCKET` and `SO_KEEPALIVE` of Linux.
+const KEEPALIVE: (i64, i64) = (1, 9);
+/// `IPPROTO_TCP`, and `TCP_KEEPIDLE`, `TCP_KEEPINTVL` and `TCP_KEEPCNT` of Linux.
+const TCP: i64 = 6;
+const IDLE: i64 = 4;
+const INTERVAL: i64 = 5;
+const COUNT: i64 = 6;
+
+/// Most probes of one connection; Linux takes no more.
+pub const PROBES_MAX: u32 = 127;
+/// Most seconds before a probe; Linux takes no more.
+pub const KEEPALIVE_SECONDS_MAX: u64 = 32_767;
+
+/// Something about a port, or a handshake on it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Socket {
+    /// Connections begin with the PROXY protocol.
+    Proxy {
+        /// Or may they do without?
+        optional: bool,
+    },
+    /// How connections are kept open.
+    Keepalive(Keepalive),
+    /// How many bytes are buffered for a connection.
+    Buffer(u32),
+    /// How long a handshake may take.
+    Handshake(Duration),
+}
+
+/// How connections are kept open; what the system does where unset.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Keepalive {
+    /// Seconds before the first probe.
+    pub idle: Option<u32>,
+    /// Seconds between two.
+    pub interval: Option<u32>,
+    /// Probes.
+    pub probes: Option<u32>,
+}
+
+impl Socket {
+    /// Does it say who clients are?
+    pub(super) fn guards(&self) -> bool {
+        matches!(self, Socket::Proxy { .. })
+    }
+
+    /// Writes it into the listener of the port.
+    pub(crate) fn apply_to_listener(&self, listener: &mut Listener) {
+        match self {
+            Socket::Proxy { optional } => {
+                let filter =
+                    ProxyProtocol { allow_requests_without_proxy_protocol: *optional, ..ProxyProtocol::default() };
+                let filter = ListenerFilter {
+                    name: PROXY_FILTER.into(),
+                    config_type: Some(ConfigType::TypedConfig(any(&filter))),
+                    ..Default::default()
+                };
+                // It stands before what is encrypted.
+                listener.listener_filters.insert(0, filter);
+            }
+            Socket::Keepalive(keepalive) => listener.socket_options = keepalive.encode(),
+            Socket::Buffer(bytes) => {
+                listener.per_connection_buffer_limit_bytes = Some(UInt32Value { value: *bytes });
+            }
+            Socket::Handshake(_) => {}
+        }
+    }
+
+    /// Writes it into a chain with TLS.
+    pub(crate) fn apply_to_chain(&self, chain: &mut FilterChain) {
+        if let Socket::Handshake(limit) = self {
+            chain.transport_socket_connect_timeout = Some(duration(*limit));
+        }
+    }
+}
+
+impl Keepalive {
+    fn encode(self) -> Vec<SocketOption> {
+        let option = |(level, name): (i64, i64), value: u32| SocketOption {
+            level,
+            name,
+            value: Some(Value::IntValue(value.into())),
+            state: SocketState::StatePrebind.into(),
+            ..Default::default()
+        };
+        let Self { idle, interval, probes } = self;
+        let set = [(IDLE, idle), (INTERVAL, interval), (COUNT, probes)];
+        let set = set.into_iter().filter_map(|(name, value)| Some(option((TCP, name), value?)));
+        std::iter::once(option(KEEPALIVE, 1)).chain(set).collect()
+    }
+}

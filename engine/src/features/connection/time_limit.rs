@@ -1,0 +1,27 @@
+//! How long connections and streams may be idle.
+
+use std::time::Duration;
+
+use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::HttpConnectionManager;
+
+use crate::encode::duration;
+
+/// A limit; none where it is 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimeLimit {
+    /// Of a connection without requests.
+    Connection(Duration),
+    /// Of a stream on which nothing happens.
+    Stream(Duration),
+}
+
+impl TimeLimit {
+    pub(super) fn apply(self, manager: &mut HttpConnectionManager) {
+        match self {
+            TimeLimit::Connection(limit) => {
+                manager.common_http_protocol_options.get_or_insert_default().idle_timeout = Some(duration(limit));
+            }
+            TimeLimit::Stream(limit) => manager.stream_idle_timeout = Some(duration(limit)),
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Where requests are traced: at a collector of OpenTelemetry.
+
+use std::sync::Arc;
+
+use envoy_types::pb::envoy::config::core::v3::TypedExtensionConfig;
+use envoy_types::pb::envoy::config::trace::v3::OpenTelemetryConfig;
+use envoy_types::pb::envoy::config::trace::v3::tracing::Http;
+use envoy_types::pb::envoy::config::trace::v3::tracing::http::ConfigType;
+use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::HttpConnectionManager;
+use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::http_connection_manager::Tracing as Envoy;
+use envoy_types::pb::envoy::extensions::tracers::opentelemetry::resource_detectors::v3::EnvironmentResourceDetectorConfig;
+use envoy_types::pb::envoy::extensions::tracers::opentelemetry::samplers::v3::AlwaysOnSamplerConfig;
+use envoy_types::pb::envoy::r#type::v3::Percent as EnvoyPercent;
+use envoy_types::pb::google::protobuf::{BoolValue, UInt32Value};
+use prost::Message;
+
+use super::collector::Collector;
+use crate::encode::any;
+use crate::features::percent::Percent;
+use crate::features::tracing::Tracing;
+
+/// Where requests are traced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tracer {
+    /// Who is told.
+    pub collector: Collector,
+    /// What this Envoy is called.
+    pub service: Option<Arc<str>>,
+    /// Do attributes come from Envoy's environment?
+    pub environment: bool,
+    /// Are all requests recorded, whatever their callers say?
+    pub always: bool,
+    /// What is recorded, and of which requests.
+    pub tracing: Tracing,
+    /// Is more recorded?
+    pub verbose: bool,
+    /// The longest path that is recorded.
+    pub path_length: Option<u32>,
+    /// Is each request to a back end recorded apart?
+    pub upstream_span: Option<bool>,
+}
+
+impl Tracer {
+    /// Envoy's form, behind the rest of a connection manager.
+    pub(super) fn encode(&self, service: &str) -> Vec<u8> {
+        let extension = |name: &str, config| TypedExtensionConfig { name: name.into(), typed_config: Some(config) };
+        let provider = OpenTelemetryConfig {
+            grpc_service: Some(self.collector.encode()),
+            service_name: self.service.as_deref().unwrap_or(service).to_owned(),
+            resource_detectors: self
+                .environment
+                .then(|| {
+                    let config = any(&EnvironmentResourceDetectorConfig::default());
+                    extension("envoy.tracers.opentelemetry.resource_detectors.environment", config)
+                })
+                .into_iter()
+                .collect(),
+            sampler: self.always.then(|| {
+                extension("envoy.tracers.opentelemetry.samplers.always_on", any(&AlwaysOnSamplerConfig::default()))
+            }),
+            ..Default::default()
+        };
+        let share = |share: Option<Percent>| share.map(|share| EnvoyPercent { value: share.encode().numerator.into() });
+        let tracing = Envoy {
+            client_sampling: share(self.tracing.client),
+            random_sampling: share(self.tracing.random),
+            overall_sampling: share(self.tracing.overall),
+            verbose: self.verbose,
+            max_path_tag_length: self.path_length.map(|value| UInt32Value { value }),
+            custom_tags: self.tracing.encode().custom_tags,
+            provider: Some(Http {
+                name: "envoy.tracers.opentelemetry".into(),
+                config_type: Some(ConfigType::TypedConfig(any(&provider))),
+            }),
+            spawn_upstream_span: self.upstream_span.map(|value| BoolValue { value }),
+            ..Default::default()
+        };
+        HttpConnectionManager { tracing: Some(tracing), ..Default::default() }.encode_to_vec()
+    }
+}

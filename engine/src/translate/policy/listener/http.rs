@@ -1,0 +1,231 @@
+//! `httpSettings`: a field each.
+
+use std::sync::Arc;
+
+use super::super::reading::Reading;
+use super::super::traffic::{duration, number};
+use super::{Said, client, logs, replies, tracer};
+use crate::apis::kgateway::headers::{Header, HeaderFilter};
+use crate::apis::kgateway::http_settings::{Http2ProtocolOptions, HttpSettings};
+use crate::apis::kgateway::policy::Quantity;
+use crate::check;
+use crate::features::buffer::Buffer;
+use crate::features::connection::Part;
+use crate::features::connection::early_headers::EarlyHeaders;
+use crate::features::connection::health_check::{HealthCheck, PATH_BYTES_MAX};
+use crate::features::connection::host_form::HostForm;
+use crate::features::connection::http1::Http1;
+use crate::features::connection::http2::{Http2, WINDOW_BYTES};
+use crate::features::connection::limit::{HEADERS_KB_MAX, Limit};
+use crate::features::connection::request_id::RequestId;
+use crate::features::connection::server_header::ServerHeader;
+use crate::features::connection::time_limit::TimeLimit;
+use crate::features::connection::upgrades::UPGRADES_MAX;
+use crate::features::headers::HeaderEdits;
+
+pub(super) fn read(written: &HttpSettings, said: &mut Said<'_>, reading: &mut Reading<'_, '_>) {
+    if let Some(logs) = &written.access_log {
+        let logs = logs::read(&said.below("httpSettings.accessLog"), logs, reading);
+        said.part("httpSettings.accessLog", Part::AccessLogs(logs));
+    }
+    if let Some(tracing) = &written.tracing
+        && let Some(tracer) = tracer::read(&said.below("httpSettings.tracing"), tracing, reading)
+    {
+        said.part("httpSettings.tracing", Part::Tracer(tracer));
+    }
+    if let Some(replies) = &written.local_replies {
+        let replies = replies::read(&said.below("httpSettings.localReplies"), replies, reading);
+        said.part("httpSettings.localReplies", Part::LocalReplies(replies));
+    }
+    if let Some(modifier) = &written.early_request_header_modifier {
+        let field = "httpSettings.earlyRequestHeaderModifier";
+        let edits = early(&said.below(field), modifier, reading);
+        said.part(field, Part::EarlyHeaders(EarlyHeaders(edits)));
+    }
+    client::read(written, said, reading);
+    limits(written, said, reading);
+    protocols(written, said, reading);
+    answers(written, said, reading);
+    if let Some(config) = &written.upgrade_config {
+        let field = "httpSettings.upgradeConfig";
+        let names = &config.enabled_upgrades;
+        if names.is_empty() || names.len() > UPGRADES_MAX {
+            let message = format!("must have from 1 to {UPGRADES_MAX} entries");
+            reading.invalid(format!("spec.{}.enabledUpgrades", said.below(field)), message);
+        }
+        for (index, name) in names.iter().enumerate().take(UPGRADES_MAX) {
+            if check::header::name(name).is_err() {
+                let field = format!("spec.{}.enabledUpgrades[{index}]", said.below(field));
+                reading.invalid(field, format!("{name:?} is no name of a protocol"));
+            }
+        }
+        said.part(field, Part::Upgrades(names.clone()));
+    }
+}
+
+/// Changes to headers, with values as they are written.
+fn early(field: &str, written: &HeaderFilter, reading: &mut Reading<'_, '_>) -> HeaderEdits {
+    let mut pairs = |list: &str, headers: &Option<Vec<Header>>| {
+        let mut read: Vec<(Arc<str>, Arc<str>)> = Vec::new();
+        for (index, header) in headers.iter().flatten().enumerate() {
+            match (&header.name, &header.value, &header.secret_ref) {
+                (Some(name), Some(value), None) => read.push((name.clone(), value.clone())),
+                _ => reading.invalid(format!("spec.{field}.{list}[{index}]"), "name and value must be set"),
+            }
+        }
+        read
+    };
+    let (set, add) = (pairs("set", &written.set), pairs("add", &written.add));
+    let mut flaws = Vec::new();
+    let edits = HeaderEdits::read(
+        set.iter().map(|(name, value)| (&**name, &**value)),
+        add.iter().map(|(name, value)| (&**name, &**value)),
+        written.remove.iter().flatten().map(|name| &**name),
+        &mut flaws,
+    );
+    reading.flaws(field, flaws);
+    edits
+}
+
+fn limits(written: &HttpSettings, said: &mut Said<'_>, reading: &mut Reading<'_, '_>) {
+    type Row = (&'static str, Option<i64>, u32, fn(u32) -> Limit);
+    let all: [Row; 3] = [
+        ("httpSettings.maxRequestsPerConnection", written.max_requests_per_connection, 0, Limit::RequestsPerConnection),
+        ("httpSettings.maxHeadersCount", written.max_headers_count, 1, Limit::Headers),
+        ("httpSettings.maxRequestHeadersKb", written.max_request_headers_kb, 1, Limit::HeadersKb),
+    ];
+    for (field, value, least, limit) in all {
+        let Some(value) = value else { continue };
+        let value = number(&said.below(field), value, least, reading);
+        let limit = limit(value);
+        if matches!(limit, Limit::HeadersKb(value) if value > HEADERS_KB_MAX) {
+            reading.invalid(format!("spec.{}", said.below(field)), format!("must be at most {HEADERS_KB_MAX}"));
+        }
+        said.part(field, Part::Limit(limit));
+    }
+    let field = "httpSettings.idleTimeout";
+    if let Some(limit) = duration(&said.below(field), written.idle_timeout.as_deref(), reading) {
+        said.part(field, Part::Time(TimeLimit::Connection(limit)));
+    }
+    let field = "httpSettings.streamIdleTimeout";
+    if let Some(limit) = duration(&said.below(field), written.stream_idle_timeout.as_deref(), reading) {
+        said.part(field, Part::Time(TimeLimit::Stream(limit)));
+    }
+}
+
+fn protocols(written: &HttpSettings, said: &mut Said<'_>, reading: &mut Reading<'_, '_>) {
+    if let Some(taken) = written.accept_http10 {
+        said.part("httpSettings.acceptHttp10", Part::Http1(Http1::Version10(taken)));
+    }
+    if let Some(host) = &written.default_host_for_http10 {
+        let field = "httpSettings.defaultHostForHttp10";
+        if host.is_empty() || check::header::value(host).is_err() {
+            reading.invalid(format!("spec.{}", said.below(field)), "must be a host");
+        }
+        said.part(field, Part::Http1(Http1::DefaultHost(host.clone())));
+    }
+    if let Some(keep) = written.preserve_http1_header_case {
+        said.part("httpSettings.preserveHttp1HeaderCase", Part::Http1(Http1::KeepCase(keep)));
+    }
+    if let Some(options) = &written.http2_protocol_options {
+        let field = "httpSettings.http2ProtocolOptions";
+        let http2 = self::http2(&said.below(field), options, reading);
+        said.part(field, Part::Http2(http2));
+    }
+    if let Some(value) = written.generate_request_id {
+        said.part("httpSettings.generateRequestId", Part::RequestId(RequestId::Generate(value)));
+    }
+    if let Some(value) = written.preserve_external_request_id {
+        said.part("httpSettings.preserveExternalRequestId", Part::RequestId(RequestId::Preserve(value)));
+    }
+    if let Some(config) = &written.uuid_request_id_config {
+        let uuid = RequestId::Uuid {
+            pack_reason: config.pack_trace_reason.unwrap_or(true),
+            sampling: config.use_request_id_for_trace_sampling.unwrap_or(true),
+        };
+        said.part("httpSettings.uuidRequestIdConfig", Part::RequestId(uuid));
+    }
+    if let Some(passed_on) = written.proxy_100_continue {
+        said.part("httpSettings.proxy100Continue", Part::Expect(passed_on));
+    }
+    if let Some(mode) = &written.strip_host_port_mode {
+        let field = "httpSettings.stripHostPortMode";
+        match &**mode {
+            "MatchingPort" => said.part(field, Part::Host(HostForm::MatchingPort)),
+            "AnyPort" => said.part(field, Part::Host(HostForm::AnyPort)),
+            _ => reading.invalid(format!("spec.{}", said.below(field)), "must be MatchingPort or AnyPort"),
+        }
+    }
+    if let Some(left_out) = written.strip_trailing_host_dot {
+        said.part("httpSettings.stripTrailingHostDot", Part::Host(HostForm::TrailingDot(left_out)));
+    }
+}
+
+fn http2(field: &str, written: &Http2ProtocolOptions, reading: &mut Reading<'_, '_>) -> Http2 {
+    let mut window = |below: &str, size: &Option<Quantity>| {
+        let text = match size.as_ref()? {
+            Quantity::Number(number) => number.to_string(),
+            Quantity::Text(text) => text.to_string(),
+        };
+        let bytes = Buffer::read(&text).map(|size| size.bytes).filter(|bytes| WINDOW_BYTES.contains(bytes));
+        if bytes.is_none() {
+            let message = format!(
+                "{text:?} is no size from {} to {} bytes, as in 64Ki",
+                WINDOW_BYTES.start(),
+                WINDOW_BYTES.end()
+            );
+            reading.invalid(format!("spec.{field}.{below}"), message);
+        }
+        bytes
+    };
+    let stream_window = window("initialStreamWindowSize", &written.initial_stream_window_size);
+    let connection_window = window("initialConnectionWindowSize", &written.initial_connection_window_size);
+    let streams = written.max_concurrent_streams.map(|streams| {
+        let field = format!("{field}.maxConcurrentStreams");
+        let streams = number(&field, streams, 1, reading);
+        if streams > *WINDOW_BYTES.end() {
+            reading.invalid(format!("spec.{field}"), format!("must be at most {}", WINDOW_BYTES.end()));
+        }
+        streams
+    });
+    Http2 { streams, stream_window, connection_window, allow_connect: written.allow_connect }
+}
+
+fn answers(written: &HttpSettings, said: &mut Said<'_>, reading: &mut Reading<'_, '_>) {
+    if let Some(transformation) = &written.server_header_transformation {
+        let field = "httpSettings.serverHeaderTransformation";
+        let server = match &**transformation {
+            "Overwrite" => Some(ServerHeader::Overwrite),
+            "AppendIfAbsent" => Some(ServerHeader::AppendIfAbsent),
+            "PassThrough" => Some(ServerHeader::PassThrough),
+            _ => None,
+        };
+        match server {
+            Some(server) => said.part(field, Part::Server(server)),
+            None => {
+                let message = "must be Overwrite, AppendIfAbsent or PassThrough";
+                reading.invalid(format!("spec.{}", said.below(field)), message);
+            }
+        }
+    }
+    if let Some(name) = &written.server_name {
+        let field = "httpSettings.serverName";
+        if name.is_empty() {
+            reading.invalid(format!("spec.{}", said.below(field)), "must not be empty");
+        } else if let Err(fault) = check::header::value(name) {
+            reading.invalid(format!("spec.{}", said.below(field)), fault);
+        }
+        said.part(field, Part::Server(ServerHeader::Name(name.clone())));
+    }
+    if let Some(check) = &written.health_check {
+        let field = "httpSettings.healthCheck";
+        let usable = |c: char| c.is_ascii_alphanumeric() || "-@:%.+~#?&/=_".contains(c);
+        let path = check.path.clone();
+        let rest = path.strip_prefix('/').filter(|rest| !rest.is_empty() && rest.chars().all(usable));
+        if rest.is_none() || path.len() > PATH_BYTES_MAX {
+            let message = format!("must be a path of at most {PATH_BYTES_MAX} bytes, as in /healthz");
+            reading.invalid(format!("spec.{}.path", said.below(field)), message);
+        }
+        said.part(field, Part::Health(HealthCheck { path }));
+    }
+}

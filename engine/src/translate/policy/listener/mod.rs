@@ -1,0 +1,128 @@
+//! ListenerPolicies, field by field: what they say for every port, and for single ones.
+//!
+//! What is said for a port takes the place of what is said for all of them; the certificates of clients hold everywhere.
+
+mod client;
+mod clients;
+mod collectors;
+mod filters;
+mod http;
+mod logs;
+mod replies;
+mod tracer;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::reading::Reading;
+use super::traffic::{duration, number, positive};
+use crate::apis::kgateway::listener_policy::{ListenerConfig, ListenerSpec, TcpKeepalive};
+use crate::check;
+use crate::features::connection::Part;
+use crate::features::connection::socket::{KEEPALIVE_SECONDS_MAX, Keepalive, PROBES_MAX, Socket};
+use crate::policies::settings::{Field, Piece, Settings as Pieces};
+
+/// Ports of one policy; the CRD allows as many.
+pub(crate) const PORTS_MAX: usize = 64;
+
+/// What is said for one port, or for all of them.
+struct Said<'s> {
+    /// Where in `spec`.
+    at: &'s str,
+    pieces: Pieces,
+}
+
+impl Said<'_> {
+    fn part(&mut self, field: Field, part: Part) {
+        self.pieces.insert(field, Piece::Connection(part));
+    }
+
+    /// A field below `spec`.
+    fn below(&self, field: &str) -> String {
+        format!("{}.{field}", self.at)
+    }
+}
+
+/// Reads what a policy says; for single ports as they are written.
+pub(super) fn read(spec: &ListenerSpec, reading: &mut Reading<'_, '_>) -> BTreeMap<i64, Arc<Pieces>> {
+    let clients = spec.default.as_ref().and_then(|default| default.client_certificate_validation.as_ref());
+    let clients = clients.and_then(|written| clients::read("default.clientCertificateValidation", written, reading));
+    let clients = clients.map(|clients| ("clientCertificateValidation", Piece::Connection(Part::Clients(clients))));
+    if let Some(default) = &spec.default {
+        listener("default", &default.listener(), reading).into_iter().for_each(|(field, piece)| {
+            reading.piece(field, piece);
+        });
+    }
+    if let Some((field, piece)) = clients.clone() {
+        reading.piece(field, piece);
+    }
+    let mut ports = BTreeMap::new();
+    for (index, entry) in spec.per_port.iter().flatten().enumerate() {
+        let at = format!("perPort[{index}]");
+        if index >= PORTS_MAX {
+            reading.invalid("spec.perPort", format!("must have at most {PORTS_MAX} entries"));
+            break;
+        }
+        if let Err(fault) = check::number::port(entry.port) {
+            reading.invalid(format!("spec.{at}.port"), fault);
+        }
+        let mut pieces = listener(&format!("{at}.listener"), &entry.listener, reading);
+        pieces.extend(clients.clone());
+        if ports.insert(entry.port, Arc::new(pieces)).is_some() {
+            reading.invalid(format!("spec.{at}.port"), "stands there twice");
+        }
+    }
+    ports
+}
+
+fn listener(at: &str, written: &ListenerConfig, reading: &mut Reading<'_, '_>) -> Pieces {
+    let mut said = Said { at, pieces: Pieces::new() };
+    if let Some(proxy) = &written.proxy_protocol {
+        let optional = proxy.allow_requests_without_proxy_protocol.unwrap_or(false);
+        said.part("proxyProtocol", Part::Socket(Socket::Proxy { optional }));
+    }
+    if let Some(keepalive) = &written.tcp_keepalive {
+        let keepalive = self::keepalive(&said.below("tcpKeepalive"), keepalive, reading);
+        said.part("tcpKeepalive", Part::Socket(Socket::Keepalive(keepalive)));
+    }
+    if let Some(bytes) = written.per_connection_buffer_limit_bytes {
+        let bytes = number(&said.below("perConnectionBufferLimitBytes"), bytes, 0, reading);
+        said.part("perConnectionBufferLimitBytes", Part::Socket(Socket::Buffer(bytes)));
+    }
+    let field = "transportSocketConnectTimeout";
+    let limit = written.transport_socket_connect_timeout.as_deref();
+    if let Some(limit) = positive(&said.below(field), limit, reading) {
+        said.part(field, Part::Socket(Socket::Handshake(limit)));
+    }
+    if let Some(settings) = &written.http_settings {
+        http::read(settings, &mut said, reading);
+    }
+    said.pieces
+}
+
+fn keepalive(field: &str, written: &TcpKeepalive, reading: &mut Reading<'_, '_>) -> Keepalive {
+    let mut seconds = |below: &str, text: Option<&str>| {
+        let field = format!("{field}.{below}");
+        let time = duration(&field, text, reading)?;
+        match u32::try_from(time.as_secs()) {
+            Ok(seconds) if (1..=KEEPALIVE_SECONDS_MAX).contains(&time.as_secs()) => Some(seconds),
+            _ => {
+                let message = format!("must be from 1s to {KEEPALIVE_SECONDS_MAX}s");
+                reading.invalid(format!("spec.{field}"), message);
+                None
+            }
+        }
+    };
+    let idle = seconds("keepAliveTime", written.keep_alive_time.as_deref());
+    let interval = seconds("keepAliveInterval", written.keep_alive_interval.as_deref());
+    let probes = written.keep_alive_probes.map(|probes| {
+        let field = format!("{field}.keepAliveProbes");
+        let probes = number(&field, probes, 0, reading);
+        if probes > PROBES_MAX {
+            reading.invalid(format!("spec.{field}"), format!("must be at most {PROBES_MAX}"));
+        }
+        probes
+    });
+    // None at all is what the system does of itself.
+    Keepalive { idle, interval, probes: probes.filter(|probes| *probes > 0) }
+}

@@ -1,0 +1,492 @@
+//! ListenerPolicies: what they say to connections takes effect, guards hold on older connections too, and one that cannot
+//! be used closes what it is attached to and nothing else.
+
+use anyhow::{Result, ensure};
+use holdfast_engine::run::echo::Recorded;
+use holdfast_scenario_tests::ask::{Ask, ask};
+use holdfast_scenario_tests::hammer::Shot;
+use holdfast_scenario_tests::manifests::{https_listener, listener};
+use holdfast_scenario_tests::tls::{Authority, Certificate};
+use holdfast_scenario_tests::{Hammer, Holdfast, HoldfastOptions, Story, World, stories, until};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+pub(crate) fn stories() -> Vec<Story> {
+    stories!(
+        "policies::connections",
+        true,
+        [
+            clients_show_certificates,
+            older_connections_are_guarded_too,
+            proxies_say_who_comes,
+            requests_are_written_down_and_traced,
+            answers_and_limits,
+            who_the_client_is,
+            closed_by_what_translation_finds,
+            closed_by_what_envoy_finds,
+            closed_before_an_envoy_that_serves_finds_it,
+        ]
+    )
+}
+
+const ROUTE: &str = "rules:\n- backendRefs: [{name: echo, port: 8080}]";
+const GATEWAY: &str = "{group: gateway.networking.k8s.io, kind: Gateway, name: public}";
+
+fn at(section: &str) -> String {
+    format!("{{group: gateway.networking.k8s.io, kind: Gateway, name: public, sectionName: {section}}}")
+}
+
+/// A ListenerPolicy; `default` is what it says for every port.
+fn set(world: &World, name: &str, target: &str, default: &str) -> Result<()> {
+    world.write(
+        &format!("policy-{name}.yaml"),
+        format!(
+            "apiVersion: gateway.kgateway.dev/v1alpha1\nkind: ListenerPolicy\nmetadata: {{name: {name}, namespace: \
+             default}}\nspec:\n  targetRefs: [{target}]\n  default: {{{default}}}\n"
+        ),
+    )
+}
+
+fn http(world: &World, target: &str, settings: &str) -> Result<()> {
+    set(world, "p", target, &format!("httpSettings: {{{settings}}}"))
+}
+
+fn authorities(kind: &str, name: &str, authority: &Authority) -> String {
+    let field = if kind == "Secret" { "stringData" } else { "data" };
+    let text = serde_json::Value::from(&*authority.pem);
+    format!(
+        "apiVersion: v1\nkind: {kind}\nmetadata: {{name: {name}, namespace: default}}\n{field}: {{ca.crt: {text}}}\n"
+    )
+}
+
+fn validation(mode: &str, kind: &str, name: &str) -> String {
+    format!(
+        "clientCertificateValidation: {{mode: {mode}, caCertificateRefs: [{{group: \"\", kind: {kind}, name: {name}}}]}}"
+    )
+}
+
+/// Sends bytes as they are, and reads until the connection ends or the answer has a status line and a body.
+async fn raw(port: u16, bytes: &str) -> Result<String> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).await?;
+    stream.write_all(bytes.as_bytes()).await?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await?;
+    Ok(String::from_utf8_lossy(&answer).into_owned())
+}
+
+async fn comes_raw(port: u16, bytes: &str, what: &str, wanted: impl Fn(&str) -> bool) -> Result<String> {
+    let wanted = &wanted;
+    until(what, || async move {
+        let answer = raw(port, bytes).await.unwrap_or_default();
+        ensure!(wanted(&answer), "the answer was {answer:?}");
+        Ok(answer)
+    })
+    .await
+}
+
+/// Hosts with TLS, and what clients need to know of them.
+struct Door {
+    certificate: Certificate,
+    port: u16,
+}
+
+impl Door {
+    fn ask(&self, host: &str, shown: Option<&Certificate>) -> Ask {
+        let host = format!("{host}.example.com");
+        let trust = self.certificate.trust(&host);
+        let trust = if let Some(shown) = shown { trust.showing(shown) } else { trust };
+        ask(self.port).host(&host).tls(trust)
+    }
+
+    async fn comes_to_refuse(&self, host: &str, shown: Option<&Certificate>) -> Result<()> {
+        until("connections are refused", || async {
+            let answer = self.ask(host, shown).send().await;
+            ensure!(answer.is_err(), "it is answered: {answer:?}");
+            Ok(())
+        })
+        .await
+    }
+}
+
+/// Two hosts with TLS on one port, and a port without.
+async fn doors(world: &World) -> Result<(Door, u16)> {
+    let certificate = Certificate::of(&["*.example.com"])?;
+    let (tls, plain) = (world.port()?, world.port()?);
+    world.write("certificate.yaml", certificate.secret("default", "certificate"))?;
+    world.gateway_with(&format!(
+        "{}{}{}",
+        https_listener("strict", tls, "strict.example.com", &["certificate"]),
+        https_listener("free", tls, "free.example.com", &["certificate"]),
+        listener("plain", plain, "protocol: HTTP"),
+    ))?;
+    world.route("r", ROUTE)?;
+    Ok((Door { certificate, port: tls }, plain))
+}
+
+async fn clients_show_certificates(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let (door, plain) = doors(&world).await?;
+    let (ours, others) = (Authority::new("ours")?, Authority::new("others")?);
+    let (known, stranger) = (ours.client("known", 1)?, others.client("stranger", 1)?);
+    world.write("ours.yaml", authorities("Secret", "ours", &ours))?;
+    world.write("others.yaml", authorities("ConfigMap", "others", &others))?;
+    let required = validation("Require", "Secret", "ours");
+    set(&world, "p", &at("strict"), &required)?;
+    let _holdfast = world.run().await?;
+    door.ask("strict", Some(&known)).comes_to_reach("echo").await?;
+    door.ask("strict", Some(&known)).http2().reaches("echo").await?;
+    let neighbours = Hammer::start([door.ask("free", None), ask(plain)]);
+    let intruders = Hammer::start([door.ask("strict", None), door.ask("strict", Some(&stranger))]);
+    door.comes_to_refuse("strict", None).await?;
+    door.comes_to_refuse("strict", Some(&stranger)).await?;
+    // Not by the host that asks for none.
+    let mut connection = door.ask("free", None).connect().await?;
+    let around = door.ask("strict", None).send_on(&mut connection).await?;
+    ensure!(around.status == 421, "{}", around.status);
+    // Whatever cannot be used closes it, and it heals.
+    let wrong = [
+        validation("Require", "Secret", "nobody"),
+        validation("Perhaps", "Secret", "ours"),
+        validation("Require", "Service", "echo"),
+        format!("{required}, tcpKeepalive: {{keepAliveTime: 1ms}}"),
+    ];
+    for wrong in wrong {
+        set(&world, "p", &at("strict"), &wrong)?;
+        door.ask("strict", Some(&known)).comes_to_answer(500).await?;
+        set(&world, "p", &at("strict"), &required)?;
+        door.ask("strict", Some(&known)).comes_to_reach("echo").await?;
+    }
+    // The authorities themselves.
+    world.write("ours.yaml", authorities("Secret", "ours", &ours).replace("BEGIN", "BEGAN"))?;
+    door.ask("strict", Some(&known)).comes_to_answer(500).await?;
+    world.write("ours.yaml", authorities("Secret", "ours", &ours))?;
+    door.ask("strict", Some(&known)).comes_to_reach("echo").await?;
+    intruders.goes_on(20).await?;
+    intruders.stop_expecting(|shot| !shot.is_ok()).await?;
+    neighbours.stop_expecting(Shot::is_ok).await?;
+    // Others may come in from now on, and those of before no longer.
+    set(&world, "p", &at("strict"), &validation("Require", "ConfigMap", "others"))?;
+    door.ask("strict", Some(&stranger)).comes_to_reach("echo").await?;
+    door.comes_to_refuse("strict", Some(&known)).await?;
+    // Who shows none may come as well, but nobody with a wrong one; back ends are told.
+    let told = "httpSettings: {forwardClientCertDetails: {details: {subject: true}}}";
+    set(&world, "p", &at("strict"), &format!("{}, {told}", validation("Optional", "ConfigMap", "others")))?;
+    door.ask("strict", None).comes_to_reach("echo").await?;
+    door.comes_to_refuse("strict", Some(&known)).await?;
+    let header = "x-forwarded-client-cert";
+    let seen = door.ask("strict", Some(&stranger)).header(header, "forged").comes_to_reach("echo").await?.echo()?;
+    ensure!(seen.header(header).join(",").contains("CN=stranger"), "{:?}", seen.header(header));
+    ensure!(!seen.header(header).join(",").contains("forged"), "{:?}", seen.header(header));
+    // For the whole Gateway: listeners without TLS can ask for none.
+    set(&world, "p", GATEWAY, &validation("Require", "ConfigMap", "others"))?;
+    door.comes_to_refuse("free", None).await?;
+    door.ask("free", Some(&stranger)).comes_to_reach("echo").await?;
+    ask(plain).comes_to_answer(500).await?;
+    world.delete("policy-p.yaml")?;
+    ask(plain).comes_to_reach("echo").await?;
+    door.ask("strict", None).comes_to_reach("echo").await?;
+    Ok(())
+}
+
+/// A connection from before a guard is answered once, not by a back end, and then closed.
+async fn older_connections_are_guarded_too(world: World) -> Result<()> {
+    let echo = world.backend("echo").await?;
+    let (door, plain) = doors(&world).await?;
+    let ours = Authority::new("ours")?;
+    let known = ours.client("known", 1)?;
+    world.write("ours.yaml", authorities("Secret", "ours", &ours))?;
+    let _holdfast = world.run().await?;
+    door.ask("strict", None).comes_to_reach("echo").await?;
+    let mut older = door.ask("strict", None).connect().await?;
+    let mut older_http2 = door.ask("strict", None).http2().connect().await?;
+    let mut free = door.ask("free", None).connect().await?;
+    door.ask("strict", None).send_on(&mut older).await?.from_pod("echo")?;
+    door.ask("strict", None).send_on(&mut older_http2).await?.from_pod("echo")?;
+    door.ask("free", None).send_on(&mut free).await?.from_pod("echo")?;
+    set(&world, "p", &at("strict"), &validation("Require", "Secret", "ours"))?;
+    door.comes_to_refuse("strict", None).await?;
+    door.ask("strict", Some(&known)).comes_to_reach("echo").await?;
+    let before = echo.received();
+    for connection in [&mut older, &mut older_http2] {
+        let answer = door.ask("strict", None).send_on(connection).await?;
+        ensure!(answer.status == 403, "{answer:?}");
+    }
+    ensure!(door.ask("strict", None).send_on(&mut older).await.is_err(), "the connection is still open");
+    ensure!(echo.received() == before, "the back end was reached");
+    // The chain of the other host is not drained.
+    door.ask("free", None).send_on(&mut free).await?.from_pod("echo")?;
+    // The same for what clients must not claim.
+    let forged = ask(plain).header("x-user", "admin");
+    let mut older = forged.connect().await?;
+    let seen = forged.send_on(&mut older).await?.echo()?;
+    ensure!(seen.header("x-user") == ["admin"], "{:?}", seen.header("x-user"));
+    set(&world, "q", &at("plain"), "httpSettings: {earlyRequestHeaderModifier: {remove: [x-user]}}")?;
+    forged
+        .comes_to("the header is taken away", |reply| {
+            reply.status == 200 && reply.echo().is_ok_and(|seen| seen.header("x-user").is_empty())
+        })
+        .await?;
+    let answer = forged.send_on(&mut older).await?;
+    ensure!(answer.status == 403, "{answer:?}");
+    Ok(())
+}
+
+async fn proxies_say_who_comes(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let port = world.gateway()?;
+    world.route("r", ROUTE)?;
+    set(&world, "p", GATEWAY, "proxyProtocol: {}")?;
+    world.write(
+        "acl.yaml",
+        "apiVersion: gateway.kgateway.dev/v1alpha1\nkind: TrafficPolicy\nmetadata: {name: acl, namespace: default}\n\
+         spec:\n  targetRefs: [{group: gateway.networking.k8s.io, kind: HTTPRoute, name: r}]\n  \
+         acl: {defaultAction: deny, rules: [{cidrs: [192.0.2.7], action: allow}]}\n",
+    )?;
+    let _holdfast = world.run().await?;
+    let request = "GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
+    let from = |address: &str| format!("PROXY TCP4 {address} 127.0.0.1 1000 80\r\n{request}");
+    let line = |status: &'static str| move |answer: &str| answer.starts_with(&format!("HTTP/1.1 {status}"));
+    comes_raw(port, &from("192.0.2.7"), "the client is let in", line("200")).await?;
+    comes_raw(port, &from("192.0.2.8"), "another is not", line("403")).await?;
+    // Without it nothing is answered, unless that is allowed.
+    let answer = raw(port, request).await.unwrap_or_default();
+    ensure!(answer.is_empty(), "{answer:?}");
+    set(&world, "p", GATEWAY, "proxyProtocol: {allowRequestsWithoutProxyProtocol: true}")?;
+    comes_raw(port, request, "it is answered as who connects", line("403")).await?;
+    comes_raw(port, &from("192.0.2.7"), "the client is let in", line("200")).await?;
+    Ok(())
+}
+
+async fn requests_are_written_down_and_traced(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let collector = world.backend_in("default", "collector", Some("kubernetes.io/h2c")).await?;
+    let port = world.gateway()?;
+    world.route("r", ROUTE)?;
+    let file = "{fileSink: {path: /dev/stdout, stringFormat: \"written %REQ(:path)% %RESPONSE_CODE% by text\\n\"}, \
+                filter: {andFilter: [{statusCodeFilter: {op: GE, value: 200}}, {celFilter: {match: \
+                'request.path.startsWith(\"/log\")'}}]}}";
+    let json = "{fileSink: {path: /dev/stdout, jsonFormat: {written: \"%REQ(:path)%\", by: json}}, filter: {headerFilter: \
+                {header: {name: x-json, type: RegularExpression, value: \"y.*\"}}}}";
+    let service = "backendRef: {name: collector, port: 8080}";
+    let otel = format!("{{openTelemetry: {{grpcService: {{logName: log, {service}}}, body: \"%REQ(:path)%\"}}}}");
+    let als = format!("{{grpcService: {{logName: als, {service}}}}}");
+    let tracing =
+        format!("tracing: {{randomSampling: 100, provider: {{openTelemetry: {{grpcService: {{{service}}}}}}}}}");
+    http(&world, GATEWAY, &format!("accessLog: [{file}, {json}, {otel}, {als}], {tracing}"))?;
+    // What an Envoy writes is passed on as what it says.
+    let options = HoldfastOptions::new(&world)?.args(&["--log-level", "info,envoy=debug"]);
+    let holdfast = world.run_with(options).await?;
+    ask(port).path("/logged/a").comes_to_reach("echo").await?;
+    ask(port).path("/other").header("x-json", "yes").reaches("echo").await?;
+    holdfast.comes_to_say(&["written /logged/a 200 by text", "\"written\":\"/other\""]).await?;
+    ensure!(!holdfast.said().contains("written /other"), "a filter does not hold");
+    for method in [
+        "/opentelemetry.proto.collector.trace.v1.TraceService/Export",
+        "/opentelemetry.proto.collector.logs.v1.LogsService/Export",
+    ] {
+        until(&format!("{method} is called"), || async {
+            ask(port).path("/logged/b").reaches("echo").await?;
+            let called = |recorded: &Recorded| recorded.grpc && recorded.request.path == method;
+            ensure!(collector.count(called) > 0, "it was asked {} times", collector.received());
+            Ok(())
+        })
+        .await?;
+    }
+    // A collector that is gone costs nobody anything.
+    let load = Hammer::start([ask(port).path("/logged/c")]);
+    world.delete("service-default-collector.yaml")?;
+    until("the policy tells", || async {
+        let faults = holdfast.diagnostics("/debug/faults").await?.to_string();
+        ensure!(faults.contains("nothing is told to it"), "{faults}");
+        Ok(())
+    })
+    .await?;
+    load.goes_on(20).await?;
+    load.stop_expecting(Shot::is_ok).await?;
+    Ok(())
+}
+
+async fn answers_and_limits(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let port = world.gateway()?;
+    world.route("r", "rules:\n- matches: [{path: {value: /echo}}]\n  backendRefs: [{name: echo, port: 8080}]")?;
+    http(&world, GATEWAY, "serverName: shop")?;
+    let _holdfast = world.run().await?;
+    let echo = ask(port).path("/echo");
+    echo.comes_to("the server has a name", |reply| reply.header("server") == "shop").await?;
+    http(&world, GATEWAY, "healthCheck: {path: /healthz}")?;
+    ask(port).path("/healthz").comes_to_answer(200).await?;
+    ask(port).path("/healthz/a").answers(404).await?;
+    http(&world, GATEWAY, "maxHeadersCount: 5")?;
+    let many = (0..8).fold(echo.clone(), |ask, number| ask.header(&format!("x-{number}"), "a"));
+    many.comes_to_answer(431).await?;
+    echo.reaches("echo").await?;
+    http(&world, GATEWAY, "maxRequestHeadersKb: 1")?;
+    echo.clone().header("x-large", &"a".repeat(2000)).comes_to_answer(431).await?;
+    let replies = "localReplies: {mappers: [{filter: {statusCodeFilter: {op: EQ, value: 404}}, statusCode: 410, \
+                   bodyFormatOverride: {json: {gone: \"%REQ(:path)%\", code: \"%RESPONSE_CODE%\"}}, \
+                   headers: {set: [{name: x-reply, value: mapped}]}}]}";
+    http(&world, GATEWAY, replies)?;
+    let gone = ask(port).path("/nothing").comes_to_answer(410).await?;
+    ensure!(gone.header("x-reply") == "mapped", "{gone:?}");
+    let body: serde_json::Value = serde_json::from_str(&gone.body)?;
+    ensure!(body["gone"] == "/nothing", "{body}");
+    // HTTP/1.0, and a host for requests that name none.
+    let old = "GET /echo HTTP/1.0\r\n\r\n";
+    let refused = raw(port, old).await?;
+    ensure!(refused.contains("426"), "{refused:?}");
+    http(&world, GATEWAY, "acceptHttp10: true, defaultHostForHttp10: old.example.com")?;
+    let answer = comes_raw(port, old, "HTTP/1.0 is taken", |answer| answer.contains(" 200 OK")).await?;
+    ensure!(answer.contains("old.example.com"), "{answer}");
+    http(&world, GATEWAY, "maxRequestsPerConnection: 2")?;
+    until("the connection ends with its second answer", || async {
+        let mut connection = echo.connect().await?;
+        let first = echo.send_on(&mut connection).await?;
+        let second = echo.send_on(&mut connection).await?;
+        let closing = |reply: &holdfast_scenario_tests::ask::Reply| reply.header("connection") == "close";
+        ensure!(!closing(&first) && closing(&second), "{first:?} {second:?}");
+        Ok(())
+    })
+    .await?;
+    http(&world, GATEWAY, "preserveExternalRequestId: true, uuidRequestIdConfig: {packTraceReason: false}")?;
+    let id = "11111111-2222-3333-4444-555555555555";
+    let named = echo.clone().header("x-request-id", id);
+    named
+        .comes_to("the identity is kept", |reply| reply.echo().is_ok_and(|seen| seen.header("x-request-id") == [id]))
+        .await?;
+    Ok(())
+}
+
+async fn who_the_client_is(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let port = world.gateway()?;
+    world.route("r", ROUTE)?;
+    world.write(
+        "acl.yaml",
+        "apiVersion: gateway.kgateway.dev/v1alpha1\nkind: TrafficPolicy\nmetadata: {name: acl, namespace: default}\n\
+         spec:\n  targetRefs: [{group: gateway.networking.k8s.io, kind: HTTPRoute, name: r}]\n  \
+         acl: {defaultAction: deny, rules: [{cidrs: [192.0.2.7], action: allow}]}\n",
+    )?;
+    let _holdfast = world.run().await?;
+    let forwarded = |for_whom: &str| ask(port).header("x-forwarded-for", for_whom);
+    forwarded("192.0.2.7").comes_to_answer(403).await?;
+    http(&world, GATEWAY, "xffNumTrustedHops: 1")?;
+    forwarded("192.0.2.8, 192.0.2.7").comes_to_reach("echo").await?;
+    forwarded("192.0.2.7, 192.0.2.8").answers(403).await?;
+    http(&world, GATEWAY, "useRemoteAddress: false, xffTrustedCIDRs: [127.0.0.0/8, 198.51.100.0/24]")?;
+    forwarded("192.0.2.7, 198.51.100.3").comes_to_reach("echo").await?;
+    forwarded("192.0.2.7, 203.0.113.1").answers(403).await?;
+    world.delete("policy-p.yaml")?;
+    forwarded("192.0.2.8, 192.0.2.7").comes_to_answer(403).await?;
+    Ok(())
+}
+
+/// What translation finds: at a listener that listener is closed, at a Gateway all of them, and other Gateways never.
+async fn closed_by_what_translation_finds(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let (one, two) = (world.port()?, world.port()?);
+    world.gateway_with(&format!(
+        "{}{}",
+        listener("one", one, "protocol: HTTP"),
+        listener("two", two, "protocol: HTTP")
+    ))?;
+    world.route("r", ROUTE)?;
+    let _holdfast = world.run().await?;
+    ask(one).comes_to_reach("echo").await?;
+    let neighbour = Hammer::start([ask(two)]);
+    for wrong in ["idleTimeout: soon", "nonsense: true", "accessLog: [{fileSink: {path: /tmp/x, stringFormat: a}}]"] {
+        http(&world, &at("one"), wrong)?;
+        ask(one).comes_to_answer(500).await?;
+        http(&world, &at("one"), "serverName: fine")?;
+        ask(one).comes_to_reach("echo").await?;
+    }
+    neighbour.stop_expecting(Shot::is_ok).await?;
+    http(&world, GATEWAY, "idleTimeout: soon")?;
+    ask(one).comes_to_answer(500).await?;
+    ask(two).comes_to_answer(500).await?;
+    http(&world, GATEWAY, "serverName: fine")?;
+    ask(one).comes_to_reach("echo").await?;
+    ask(two).comes_to_reach("echo").await?;
+    Ok(())
+}
+
+/// What Envoy alone finds: a format with a command that is none, and a condition that does not parse.
+const REFUSED: [&str; 3] = [
+    "accessLog: [{fileSink: {path: /dev/stdout, stringFormat: \"%BOGUS(%\"}}]",
+    "localReplies: {defaultBodyFormat: {text: \"%BOGUS(%\"}}",
+    "accessLog: [{fileSink: {path: /dev/stdout, stringFormat: a}, filter: {celFilter: {match: \"((\"}}}]",
+];
+
+async fn closed_by_what_envoy_finds(world: World) -> Result<()> {
+    refused_by_envoy(world, &["--probe", "off"], "nack").await
+}
+
+async fn closed_before_an_envoy_that_serves_finds_it(world: World) -> Result<()> {
+    refused_by_envoy(world, &["--probe", "on"], "probe").await
+}
+
+async fn refused_by_envoy(world: World, flags: &[&str], detected_by: &str) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let (one, two) = (world.port()?, world.port()?);
+    world.gateway_with(&format!(
+        "{}{}",
+        listener("one", one, "protocol: HTTP"),
+        listener("two", two, "protocol: HTTP")
+    ))?;
+    world.route("r", ROUTE)?;
+    let gate = ["--feature-gates", "FallbackConfiguration=true"];
+    let options = HoldfastOptions::new(&world)?.args(&gate).args(flags);
+    let holdfast = world.run_with(options).await?;
+    ask(one).comes_to_reach("echo").await?;
+    ask(two).comes_to_reach("echo").await?;
+    let neighbour = Hammer::start([ask(two)]);
+    for refused in REFUSED {
+        http(&world, &at("one"), refused)?;
+        comes_to_blame(&holdfast, &[("p", detected_by)]).await?;
+        until("the listener is closed", || async {
+            let answer = ask(one).send().await;
+            ensure!(answer.is_err(), "{answer:?}");
+            Ok(())
+        })
+        .await?;
+        http(&world, &at("one"), "serverName: fine")?;
+        ask(one).comes_to("it is served again", |reply| reply.header("server") == "fine").await?;
+        comes_to_blame(&holdfast, &[]).await?;
+    }
+    neighbour.goes_on(10).await?;
+    neighbour.stop_expecting(Shot::is_ok).await?;
+    // At the Gateway all of its listeners are closed.
+    http(&world, GATEWAY, REFUSED[0])?;
+    for port in [one, two] {
+        until("the listener is closed", || async {
+            let answer = ask(port).send().await;
+            ensure!(answer.is_err(), "{answer:?}");
+            Ok(())
+        })
+        .await?;
+    }
+    comes_to_blame(&holdfast, &[("p", detected_by)]).await?;
+    http(&world, GATEWAY, "serverName: fine")?;
+    ask(one).comes_to("it is served again", |reply| reply.header("server") == "fine").await?;
+    ask(two).comes_to_reach("echo").await?;
+    if detected_by == "probe" {
+        let nacks = holdfast.metric("holdfast_nacks_total", &[]).await?;
+        ensure!(nacks == 0.0, "{nacks} refusals by Envoys that serve");
+    }
+    Ok(())
+}
+
+/// Comes to tell that just these are broken, and who found it.
+async fn comes_to_blame(holdfast: &Holdfast, wanted: &[(&str, &str)]) -> Result<()> {
+    until(&format!("{wanted:?} are told to be broken"), || async {
+        let report = holdfast.diagnostics("/debug/config/fallback").await?;
+        let broken = report["brokenObjects"].as_array().cloned().unwrap_or_default();
+        let text = |object: &serde_json::Value, field: &str| object[field].as_str().unwrap_or_default().to_owned();
+        let told: Vec<_> = broken.iter().map(|object| (text(object, "name"), text(object, "detectedBy"))).collect();
+        let same =
+            told.len() == wanted.len() && told.iter().zip(wanted).all(|(told, wanted)| (&*told.0, &*told.1) == *wanted);
+        ensure!(same, "{told:?}");
+        Ok(())
+    })
+    .await
+}
