@@ -83,8 +83,7 @@ impl Line {
         let (lent, policies): (Vec<_>, Vec<_>) = policies.into_iter().partition(|policy| stands_in(&policy.node.key));
         let parts = without_stand_ins(parts, stands_in);
         let plain = |suspect: &Suspect| suspect.rendered.route.is_plain_answer();
-        let only_stand_ins =
-            parts.iter().all(|(node, parts)| stands_in(&node.key) || parts.values().all(|suspect| plain(suspect)));
+        let only_stand_ins = parts.iter().all(|(node, parts)| stands_in(&node.key) || parts.values().all(&plain));
         let mut subjects = match only_stand_ins && !policies.is_empty() {
             true => Vec::new(),
             false => super::blame::subjects(parts, by_object),

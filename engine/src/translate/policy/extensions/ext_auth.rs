@@ -56,6 +56,13 @@ fn server(reference: &ExtensionRef, reading: &mut Reading<'_, '_>) -> Option<Arc
         return None;
     };
     let ExtAuthProvider { grpc_service, http_service, with_request_body, status_on_error, .. } = written;
+    let status_on_error = match status_on_error.map(u16::try_from).transpose() {
+        Ok(status) => status.filter(|status| (100..=511).contains(status)),
+        Err(_) => None,
+    };
+    if written.status_on_error.is_some() && status_on_error.is_none() {
+        used.wrong("extAuth.statusOnError", "goes from 100 to 511");
+    }
     let (remote, asking, spoken, timeout) = match (grpc_service, http_service) {
         (Some(service), None) => {
             let timeout = used.duration("extAuth.grpcService.requestTimeout", service.request_timeout.as_deref());
@@ -68,13 +75,6 @@ fn server(reference: &ExtensionRef, reading: &mut Reading<'_, '_>) -> Option<Arc
             return None;
         }
     };
-    let status_on_error = match status_on_error.map(u16::try_from).transpose() {
-        Ok(status) => status.filter(|status| (100..=511).contains(status)),
-        Err(_) => None,
-    };
-    if written.status_on_error.is_some() && status_on_error.is_none() {
-        used.wrong("extAuth.statusOnError", "goes from 100 to 511");
-    }
     let fail_open = written.fail_open == Some(true);
     let server = AuthServer {
         name: name("ext_auth", &key, fail_open),
