@@ -14,7 +14,7 @@ use super::envoy::Envoy;
 use super::stage::Stage;
 
 /// Looks at one Envoy; `wanted` is what it would have if nothing were refused.
-pub fn served(stage: &Stage, envoy: &Envoy, wanted: &Snapshot, wrong: &mut Vec<String>) {
+pub(super) fn served(stage: &Stage, envoy: &Envoy, wanted: &Snapshot, wrong: &mut Vec<String>) {
     let hosts = hosts(stage);
     for ((kind, name), resource) in &envoy.taken {
         if *kind != ResourceType::Route {

@@ -7,7 +7,7 @@ use super::short::object;
 const API: &str = "projectcontour.io/v1";
 
 /// An HTTPProxy: a root where it has a `host`.
-pub fn proxy(name: &str, document: &Value) -> Value {
+pub(super) fn proxy(name: &str, document: &Value) -> Value {
     let mut spec = Map::new();
     if let Some(fqdn) = document.get("host") {
         let mut host = Map::from_iter([("fqdn".to_owned(), fqdn.clone())]);
@@ -38,7 +38,7 @@ pub fn proxy(name: &str, document: &Value) -> Value {
 }
 
 /// A TLSCertificateDelegation.
-pub fn delegation(name: &str, document: &Value) -> Value {
+pub(super) fn delegation(name: &str, document: &Value) -> Value {
     let secret = name.split_once('/').map_or(name, |(_, name)| name);
     let to: Vec<Value> = document.get("to").cloned().into_iter().collect();
     let spec = json!({ "delegations": [{ "secretName": secret, "targetNamespaces": to }] });
