@@ -60,6 +60,12 @@ fn server(reference: &ExtensionRef, reading: &mut Reading<'_, '_>) -> Option<Arc
         Ok(status) => status.filter(|status| (100..=511).contains(status)),
         Err(_) => None,
     };
+    if written.clear_route_cache == Some(true) {
+        // Which filters a request meets is decided by its first route.
+        let message =
+            "must not be true: a request that comes to another route would not have met what protects that one";
+        used.wrong("extAuth.clearRouteCache", message);
+    }
     if written.status_on_error.is_some() && status_on_error.is_none() {
         used.wrong("extAuth.statusOnError", "goes from 100 to 511");
     }
@@ -86,7 +92,7 @@ fn server(reference: &ExtensionRef, reading: &mut Reading<'_, '_>) -> Option<Arc
         fail_open,
         body: with_request_body.as_ref().map(body),
         headers: exactly(written.headers_to_forward.as_deref()),
-        may_reroute: written.clear_route_cache == Some(true),
+        may_reroute: false,
         status_on_error,
         stat_prefix: written.stat_prefix.clone(),
     };
