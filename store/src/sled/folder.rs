@@ -38,6 +38,7 @@ impl Files {
     pub(super) fn open(folder: &Path) -> Result<Self, Trouble> {
         create_private(folder)?;
         room(folder, 0)?;
+        remove_unfinished(folder);
         let config = ::sled::Config::new()
             .path(folder)
             .cache_capacity(SLED_MEMORY_BYTES)
@@ -134,6 +135,24 @@ pub(super) fn remove_snapshots(folder: &Path) -> Result<(), Trouble> {
         }
     }
     Ok(())
+}
+
+/// Takes away snapshots that sled was killed over: sled 0.34 reads a `snap.….generating` as if it were whole, and writes
+/// a shorter one over it without cutting it. While somebody else uses the folder nothing is touched.
+fn remove_unfinished(folder: &Path) {
+    let Ok(log) = File::open(folder.join(LOG)) else { return };
+    // sled locks this very file; the lock goes with `log`.
+    if rustix::fs::flock(&log, rustix::fs::FlockOperation::NonBlockingLockExclusive).is_err() {
+        return;
+    }
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if name.starts_with("snap.") && name.ends_with(".generating") {
+            // One that stays is found by sled, and healed as any damaged snapshot is.
+            let _ = fs::remove_file(entry.path());
+        }
+    }
 }
 
 /// Is there something in the folder that sled did not make?

@@ -155,6 +155,17 @@ fn an_index_of_sled_that_is_damaged_is_made_anew() {
     assert!(set_aside(&store).is_empty());
 }
 
+#[test]
+fn an_index_that_sled_was_killed_over_costs_nothing() {
+    let base = tempfile::tempdir().unwrap();
+    let folder = base.path().join("store");
+    let (_, newest) = small(&folder);
+    fs::write(folder.join("snap.00000000FFFFFFFF.generating"), b"half of").unwrap();
+    let opened = SledStore::open(&folder, &options(None)).unwrap();
+    assert!(opened.notices.is_empty(), "{:?}", opened.notices);
+    assert_eq!(Contents::of(&opened.store), newest);
+}
+
 fn holds_told(folder: &Path, older: &Contents, newest: &Contents) -> Outcome {
     holds(folder, older, newest, "a damaged index")
 }

@@ -126,8 +126,7 @@ async fn killed(
             write(version)?;
             tokio::time::sleep(Duration::from_millis(15)).await;
         }
-        // sled keeps an index that it can make anew from its log; a crash may cut it, and nothing is lost then.
-        let said = holdfast.said().replace("an index of its files was damaged and was made anew", "");
+        let said = holdfast.said();
         options = holdfast.kill()?;
         for word in ["there is no store", "cannot be read", "damage", "panicked"] {
             ensure!(!said.contains(word), "start {round}: it says {word:?}:\n{said}");
