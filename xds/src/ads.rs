@@ -21,8 +21,11 @@ use tonic::codegen::http::{HeaderMap, HeaderValue, Request, Response, header};
 use tonic::server::NamedService;
 use tonic::{Status, Streaming};
 
+use crate::admission::Belonging;
+use crate::gate::unauthenticated;
 use crate::limits::{REQUEST_BYTES_MAX, STREAMS_MAX};
-use crate::stream::{self, Context};
+use crate::peer::Peer;
+use crate::stream::{self, Caller, Context};
 use crate::wire::Message;
 
 /// Messages that may wait for HTTP/2 to take them; further ones are made when these have gone.
@@ -43,14 +46,18 @@ impl AggregatedDiscoveryService {
         Self { context, streams: Arc::new(Semaphore::new(STREAMS_MAX)) }
     }
 
-    fn open<R: stream::Request>(&self, request: Request<Body>) -> Response<Body> {
+    fn open<R: stream::Request>(&self, mut request: Request<Body>) -> Response<Body> {
+        let extensions = request.extensions_mut();
+        let (Some(belonging), Some(peer)) = (extensions.remove::<Belonging>(), extensions.remove::<Peer>()) else {
+            return unauthenticated().into_http();
+        };
         let Ok(permit) = self.streams.clone().try_acquire_owned() else {
             return Status::resource_exhausted("too many streams").into_http();
         };
         let requests =
             Streaming::new_request(Read(PhantomData::<R>), request.into_body(), None, Some(REQUEST_BYTES_MAX));
         let (sender, messages) = mpsc::channel(WAITING_MAX);
-        tokio::spawn(stream::run(self.context.clone(), requests, sender));
+        tokio::spawn(stream::run(self.context.clone(), Caller { belonging, peer }, requests, sender));
         let body = Outbound { messages, parts: VecDeque::new(), trailers: None, ended: false, _permit: permit };
         let mut response = Response::new(Body::new(body));
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));

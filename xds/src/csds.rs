@@ -14,7 +14,9 @@ use futures::{Stream, StreamExt};
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::Fleets;
+use crate::admission::Belonging;
 use crate::fleets::StreamState;
+use crate::gate::unauthenticated;
 use crate::view::{self, ResourceView};
 
 /// The service.
@@ -29,8 +31,8 @@ impl ClientStatusDiscoveryService for ClientStatus {
         &self,
         request: Request<Streaming<ClientStatusRequest>>,
     ) -> Result<Response<Self::StreamClientStatusStream>, Status> {
-        let fleets = self.0.clone();
-        let responses = request.into_inner().map(move |request| respond(&fleets, &request?));
+        let (fleets, belonging) = (self.0.clone(), belonging(&request)?);
+        let responses = request.into_inner().map(move |request| respond(&fleets, &belonging, &request?));
         Ok(Response::new(Box::pin(responses)))
     }
 
@@ -38,15 +40,26 @@ impl ClientStatusDiscoveryService for ClientStatus {
         &self,
         request: Request<ClientStatusRequest>,
     ) -> Result<Response<ClientStatusResponse>, Status> {
-        respond(&self.0, request.get_ref()).map(Response::new)
+        respond(&self.0, &belonging(&request)?, request.get_ref()).map(Response::new)
     }
 }
 
-fn respond(fleets: &Fleets, request: &ClientStatusRequest) -> Result<ClientStatusResponse, Status> {
+fn belonging<T>(request: &Request<T>) -> Result<Belonging, Status> {
+    request.extensions().get().cloned().ok_or_else(unauthenticated)
+}
+
+/// Tells of the Envoys of the fleets that the client may know of.
+fn respond(
+    fleets: &Fleets,
+    belonging: &Belonging,
+    request: &ClientStatusRequest,
+) -> Result<ClientStatusResponse, Status> {
     if !request.node_matchers.is_empty() {
         return Err(Status::invalid_argument("node matchers are not supported"));
     }
-    Ok(ClientStatusResponse { config: fleets.streams().iter().map(|stream| client(stream)).collect() })
+    let streams = fleets.streams();
+    let seen = streams.iter().filter(|stream| belonging.may_see(&stream.envoy.fleet));
+    Ok(ClientStatusResponse { config: seen.map(|stream| client(stream)).collect() })
 }
 
 fn client(stream: &StreamState) -> ClientConfig {

@@ -1,4 +1,4 @@
-//! Which fleet an Envoy belongs to, fixed by its first message.
+//! Which Envoy is at the other end of a stream, fixed by its first message.
 
 use std::sync::Arc;
 
@@ -6,6 +6,7 @@ use envoy_types::pb::envoy::config::core::v3::Node;
 use envoy_types::pb::envoy::config::core::v3::node::UserAgentVersionType;
 use envoy_types::pb::google::protobuf::value::Kind;
 
+use crate::admission::Belonging;
 use crate::limits::{FLAGS_BYTES_MAX, FLEET_BYTES_MAX, NODE_ID_BYTES_MAX};
 
 /// The field of `node.metadata` with the flags of the bootstrap that change what an Envoy takes and refuses.
@@ -25,24 +26,22 @@ pub struct EnvoyId {
     pub build: Arc<str>,
 }
 
-/// Decides which fleet an Envoy belongs to.
-pub trait Identity: Send + Sync + 'static {
-    /// The fleet of the Envoy that says this of itself in the first message of a stream.
-    fn fleet(&self, node: &Node) -> Result<Arc<str>, IdentityError>;
-}
-
-/// Believes `node.cluster`: for Envoys that reach the server over loopback or a unix socket of their own.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ClaimedFleet;
-
-impl Identity for ClaimedFleet {
-    fn fleet(&self, node: &Node) -> Result<Arc<str>, IdentityError> {
-        match node.cluster.split_once('/') {
+/// The fleet of the Envoy that says this of itself in the first message of a stream.
+///
+/// What is proven chooses the fleet, and what is said may not contradict it: an Envoy that was given the credentials of
+/// another Gateway is better told than served something else than it expects.
+fn fleet(node: &Node, belonging: &Belonging) -> Result<Arc<str>, IdentityError> {
+    match belonging {
+        Belonging::Proven(admitted) if node.cluster.is_empty() || node.cluster == *admitted.fleet => {
+            Ok(admitted.fleet.clone())
+        }
+        Belonging::Proven(_) => Err(IdentityError::NotProven),
+        Belonging::Claimed => match node.cluster.split_once('/') {
             Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() && !name.contains('/') => {
                 Ok(Arc::from(node.cluster.as_str()))
             }
             _ => Err(IdentityError::NotAFleet),
-        }
+        },
     }
 }
 
@@ -55,6 +54,9 @@ pub enum IdentityError {
     /// `node.cluster` isn't `namespace/name`.
     #[error("`node.cluster` must be the Gateway as `namespace/name`")]
     NotAFleet,
+    /// `node.cluster` is another than the credentials prove. The same is said whether there is such a Gateway or not.
+    #[error("`node.cluster` is not the Gateway that the credentials are for")]
+    NotProven,
     /// `node.id` or `node.cluster` is too long.
     #[error("`node.id` may have {NODE_ID_BYTES_MAX} bytes, `node.cluster` {FLEET_BYTES_MAX}")]
     TooLong,
@@ -68,7 +70,7 @@ pub enum IdentityError {
 
 impl EnvoyId {
     /// The Envoy that a stream's first message tells of.
-    pub fn of(node: Option<&Node>, identity: &dyn Identity) -> Result<Self, IdentityError> {
+    pub(crate) fn of(node: Option<&Node>, belonging: &Belonging) -> Result<Self, IdentityError> {
         let node = node.ok_or(IdentityError::NoNode)?;
         if node.id.len() > NODE_ID_BYTES_MAX || node.cluster.len() > FLEET_BYTES_MAX {
             return Err(IdentityError::TooLong);
@@ -76,14 +78,14 @@ impl EnvoyId {
         if node.id.contains(char::is_control) || node.cluster.contains(char::is_control) {
             return Err(IdentityError::NotPrintable);
         }
-        Ok(Self { fleet: identity.fleet(node)?, node: Arc::from(node.id.as_str()), build: build(node) })
+        Ok(Self { fleet: fleet(node, belonging)?, node: Arc::from(node.id.as_str()), build: build(node) })
     }
 
     /// Checks that a later message tells of the same Envoy; most don't carry a node at all.
-    pub fn check(&self, node: Option<&Node>, identity: &dyn Identity) -> Result<(), IdentityError> {
+    pub(crate) fn check(&self, node: Option<&Node>, belonging: &Belonging) -> Result<(), IdentityError> {
         match node {
             None => Ok(()),
-            Some(node) if *node.id == *self.node && identity.fleet(node)? == self.fleet => Ok(()),
+            Some(node) if *node.id == *self.node && fleet(node, belonging)? == self.fleet => Ok(()),
             Some(_) => Err(IdentityError::Changed),
         }
     }
@@ -117,6 +119,7 @@ mod tests {
     use envoy_types::pb::google::protobuf::{Struct, Value};
 
     use super::*;
+    use crate::admission::Admitted;
 
     fn node(id: &str, cluster: &str) -> Node {
         Node { id: id.to_owned(), cluster: cluster.to_owned(), ..Default::default() }
@@ -128,12 +131,26 @@ mod tests {
         let version = SemanticVersion { major_number: 1, minor_number: 40, patch: 0 };
         let build = BuildVersion { version: Some(version), ..Default::default() };
         claimed.user_agent_version_type = Some(UserAgentVersionType::UserAgentBuildVersion(build));
-        let envoy = EnvoyId::of(Some(&claimed), &ClaimedFleet).unwrap();
+        let envoy = EnvoyId::of(Some(&claimed), &Belonging::Claimed).unwrap();
         assert_eq!((&*envoy.fleet, &*envoy.node, &*envoy.build), ("infra/public", "e1", "1.40.0"));
-        assert_eq!(envoy.check(None, &ClaimedFleet), Ok(()));
-        assert_eq!(envoy.check(Some(&claimed), &ClaimedFleet), Ok(()));
-        assert_eq!(envoy.check(Some(&node("e1", "infra/other")), &ClaimedFleet), Err(IdentityError::Changed));
-        assert_eq!(envoy.check(Some(&node("e2", "infra/public")), &ClaimedFleet), Err(IdentityError::Changed));
+        assert_eq!(envoy.check(None, &Belonging::Claimed), Ok(()));
+        assert_eq!(envoy.check(Some(&claimed), &Belonging::Claimed), Ok(()));
+        assert_eq!(envoy.check(Some(&node("e1", "infra/other")), &Belonging::Claimed), Err(IdentityError::Changed));
+        assert_eq!(envoy.check(Some(&node("e2", "infra/public")), &Belonging::Claimed), Err(IdentityError::Changed));
+    }
+
+    #[test]
+    fn what_is_proven_chooses_and_what_is_said_may_not_contradict_it() {
+        let proven = Belonging::Proven(Admitted { fleet: "infra/public".into(), until: 0 });
+        for said in ["infra/public", ""] {
+            let envoy = EnvoyId::of(Some(&node("e1", said)), &proven).unwrap();
+            assert_eq!(&*envoy.fleet, "infra/public");
+            assert_eq!(envoy.check(Some(&node("e1", "infra/other")), &proven), Err(IdentityError::NotProven));
+            assert_eq!(envoy.check(Some(&node("e2", said)), &proven), Err(IdentityError::Changed));
+        }
+        for said in ["infra/other", "no/such", "public", "infra/public/"] {
+            assert_eq!(EnvoyId::of(Some(&node("e1", said)), &proven), Err(IdentityError::NotProven), "{said}");
+        }
     }
 
     #[test]
@@ -142,7 +159,7 @@ mod tests {
             let mut claimed = node("e1", "infra/public");
             let fields = [(FLAGS_FIELD.to_owned(), Value { kind: Some(kind) })].into();
             claimed.metadata = Some(Struct { fields });
-            EnvoyId::of(Some(&claimed), &ClaimedFleet).unwrap().build
+            EnvoyId::of(Some(&claimed), &Belonging::Claimed).unwrap().build
         };
         let text = |text: &str| build_with(Kind::StringValue(text.to_owned()));
         assert_eq!(&*text("re2=10000,x_y.z-1"), "+re2=10000,x_y.z-1");
@@ -156,11 +173,11 @@ mod tests {
     #[test]
     fn anything_but_namespace_and_name_is_refused() {
         for cluster in ["", "public", "/public", "infra/", "a/b/c"] {
-            assert_eq!(EnvoyId::of(Some(&node("e", cluster)), &ClaimedFleet), Err(IdentityError::NotAFleet));
+            assert_eq!(EnvoyId::of(Some(&node("e", cluster)), &Belonging::Claimed), Err(IdentityError::NotAFleet));
         }
-        assert_eq!(EnvoyId::of(None, &ClaimedFleet), Err(IdentityError::NoNode));
-        assert_eq!(EnvoyId::of(Some(&node("e\n2", "a/b")), &ClaimedFleet), Err(IdentityError::NotPrintable));
+        assert_eq!(EnvoyId::of(None, &Belonging::Claimed), Err(IdentityError::NoNode));
+        assert_eq!(EnvoyId::of(Some(&node("e\n2", "a/b")), &Belonging::Claimed), Err(IdentityError::NotPrintable));
         let long = node(&"e".repeat(NODE_ID_BYTES_MAX + 1), "a/b");
-        assert_eq!(EnvoyId::of(Some(&long), &ClaimedFleet), Err(IdentityError::TooLong));
+        assert_eq!(EnvoyId::of(Some(&long), &Belonging::Claimed), Err(IdentityError::TooLong));
     }
 }

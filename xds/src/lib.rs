@@ -7,6 +7,7 @@
 //! [`connection::Connection`] compares the one that is offered to it with the one it saw last and hands out
 //! [`response::Response`]s; [`serve`] writes them and reports in [`Notice`]s who comes and goes and each [`Answer`].
 
+mod admission;
 mod ads;
 mod answer;
 mod audiences;
@@ -16,10 +17,12 @@ mod counts;
 mod csds;
 mod cursor;
 mod delta;
+mod door;
 mod due;
 mod endpoints;
 mod fleets;
 mod flight;
+mod gate;
 pub mod identity;
 mod json;
 pub mod limits;
@@ -27,23 +30,28 @@ mod lingering;
 mod listen;
 mod notice;
 mod offers;
+mod peer;
 mod published;
 mod reflection;
 mod refusals;
 pub mod resource;
 pub mod response;
+mod rooms;
 mod scrub;
 mod server;
 pub mod snapshot;
 mod sotw;
 mod stream;
 mod teller;
+pub mod tls;
 mod verdict;
 mod view;
 mod wire;
 
+pub use admission::{Admitted, Doorkeeper, NotAdmitted, Shown};
 pub use answer::{Answer, Outcome};
 pub use counts::{PushCount, PushCounts};
+pub use door::TlsSource;
 pub use fleets::Fleets;
 pub use identity::EnvoyId;
 pub use json::{SECRET_SETTINGS, to_json};

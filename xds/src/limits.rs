@@ -53,5 +53,36 @@ pub const KEEPALIVE: Duration = Duration::from_secs(30);
 /// How long the answer to such a ping may take before the connection is given up.
 pub const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 
+/// How long a TLS handshake may take.
+pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long a connection may take from its handshake to its first RPC that is let in.
+pub const ADMISSION_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Bytes of the headers of an RPC, as HTTP/2 counts them; they are all that is read before it is known whose it is.
+pub const HEADER_BYTES_MAX: u32 = 16 << 10;
+
+/// Bytes of messages of an RPC that wait in its flow control window until somebody reads them.
+pub const WINDOW_BYTES_MAX: u32 = 1 << 20;
+
+/// Most connections at a time over TLS.
+pub const CONNECTIONS_MAX: usize = 20_000;
+
+/// Most connections at a time over TLS from one address (of IPv6, from one network of 64 bits).
+pub const CONNECTIONS_PER_PEER_MAX: usize = 1024;
+
+/// Most connections at a time of which nobody knows yet whose they are.
+pub const STRANGERS_MAX: usize = 1024;
+
+/// The same from one address: so that one stranger cannot keep all others out.
+pub const STRANGERS_PER_PEER_MAX: usize = 64;
+
+/// How long a stream lasts before its Envoy has to prove anew who it is; each is ended a little earlier, by up to a
+/// tenth, so that not all of a fleet come back at once.
+pub const STREAM_AGE_MAX: Duration = Duration::from_secs(3600);
+
+/// How long a connection that is to end stays for what was said last to get through.
+pub const CLOSING_TIMEOUT: Duration = Duration::from_millis(100);
+
 /// How long a new stream may take to say who it is.
 pub const FIRST_MESSAGE_TIMEOUT: Duration = Duration::from_secs(30);

@@ -4,19 +4,23 @@ use std::future::Future;
 use std::sync::Arc;
 
 use envoy_types::pb::envoy::service::status::v3::client_status_discovery_service_server::ClientStatusDiscoveryServiceServer;
+use futures::TryStreamExt;
 use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::UnixListenerStream;
 use tonic::server::NamedService;
 use tonic::transport::Server;
 use tonic::transport::server::{Router, TcpIncoming};
+use tower::layer::util::{Identity, Stack};
 
 use crate::ads::AggregatedDiscoveryService;
 use crate::csds::ClientStatus;
-use crate::identity::{ClaimedFleet, Identity};
-use crate::limits::{KEEPALIVE, KEEPALIVE_TIMEOUT, STREAMS_PER_CONNECTION_MAX};
+use crate::door::TlsSource;
+use crate::gate::Gate;
+use crate::limits::{HEADER_BYTES_MAX, KEEPALIVE, KEEPALIVE_TIMEOUT, STREAMS_PER_CONNECTION_MAX, WINDOW_BYTES_MAX};
 use crate::listen::{Address, Listen, ServeError, Socket, open};
+use crate::peer::PeerIo;
 use crate::stream::Context;
-use crate::{Fleets, Notice, reflection};
+use crate::{Doorkeeper, Fleets, Notice, door, reflection};
 
 /// Listens and serves until `shutdown` ends; see [`bind`] where the address must be known.
 pub async fn serve(
@@ -31,14 +35,20 @@ pub async fn serve(
 /// Starts to listen. Connections wait until [`Bound::run`]. Needs a running tokio runtime.
 pub fn bind(listen: Listen) -> Result<Bound, ServeError> {
     let (socket, address) = open(listen)?;
-    Ok(Bound { socket, address, identity: Arc::new(ClaimedFleet) })
+    Ok(Bound { socket, address, guard: None })
 }
 
 /// A server that listens.
 pub struct Bound {
     socket: Socket,
     address: Address,
-    identity: Arc<dyn Identity>,
+    guard: Option<Guard>,
+}
+
+/// What keeps strangers out.
+struct Guard {
+    tls: TlsSource,
+    keeper: Arc<dyn Doorkeeper>,
 }
 
 impl Bound {
@@ -47,9 +57,11 @@ impl Bound {
         &self.address
     }
 
-    /// Decides otherwise which fleet an Envoy belongs to; without this its `node.cluster` is believed.
-    pub fn identify(mut self, identity: impl Identity) -> Self {
-        self.identity = Arc::new(identity);
+    /// Serves over TLS, and only to whom the doorkeeper lets in. Without this every client is believed what it says.
+    ///
+    /// On a unix socket there is no TLS, and nobody can show anything there: then nobody is let in.
+    pub fn guard(mut self, tls: TlsSource, keeper: Arc<dyn Doorkeeper>) -> Self {
+        self.guard = Some(Guard { tls, keeper });
         self
     }
 
@@ -64,26 +76,31 @@ impl Bound {
         shutdown: impl Future<Output = ()>,
     ) -> Result<(), ServeError> {
         let (stop, stopping) = watch::channel(false);
-        let context = Context { fleets: fleets.clone(), identity: self.identity, notices, stopping };
-        let router = router(context, fleets).await;
+        let context = Context { fleets: fleets.clone(), notices, stopping };
+        let (tls, keeper) = self.guard.map(|guard| (guard.tls, guard.keeper)).unzip();
+        let router = router(context, fleets, Gate(keeper)).await;
         let shutdown = async {
             shutdown.await;
             stop.send_replace(true);
         };
-        let served = match self.socket {
-            Socket::Tcp(listener) => {
-                let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
-                router.serve_with_incoming_shutdown(incoming, shutdown).await
+        let served = match (self.socket, tls) {
+            (Socket::Tcp(listener), Some(tls)) => {
+                router.serve_with_incoming_shutdown(door::open(listener, tls), shutdown).await
             }
-            Socket::Unix(listener, _path) => {
-                router.serve_with_incoming_shutdown(UnixListenerStream::new(listener), shutdown).await
+            (Socket::Tcp(listener), None) => {
+                let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+                router.serve_with_incoming_shutdown(incoming.map_ok(PeerIo::tcp), shutdown).await
+            }
+            (Socket::Unix(listener, _path), _) => {
+                let incoming = UnixListenerStream::new(listener);
+                router.serve_with_incoming_shutdown(incoming.map_ok(PeerIo::unix), shutdown).await
             }
         };
         served.map_err(|source| ServeError::Serve { address: self.address, source })
     }
 }
 
-async fn router(context: Context, fleets: Fleets) -> Router {
+async fn router(context: Context, fleets: Fleets, gate: Gate) -> Router<Stack<Gate, Identity>> {
     let (health, health_service) = tonic_health::server::health_reporter();
     health.set_serving::<AggregatedDiscoveryService>().await;
     let client_status = ClientStatusDiscoveryServiceServer::new(ClientStatus(fleets));
@@ -95,6 +112,9 @@ async fn router(context: Context, fleets: Fleets) -> Router {
         .http2_keepalive_interval(Some(KEEPALIVE))
         .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
         .max_concurrent_streams(STREAMS_PER_CONNECTION_MAX)
+        .http2_max_header_list_size(HEADER_BYTES_MAX)
+        .initial_stream_window_size(WINDOW_BYTES_MAX)
+        .layer(gate)
         .add_service(AggregatedDiscoveryService::new(context))
         .add_service(client_status)
         .add_service(health_service);

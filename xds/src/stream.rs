@@ -1,6 +1,7 @@
 //! Runs one ADS stream: reads requests, waits for what its Envoy is offered, writes responses, tells what happened.
 
 use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use envoy_types::pb::envoy::config::core::v3::Node;
 use envoy_types::pb::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DiscoveryRequest};
@@ -8,11 +9,13 @@ use tokio::sync::{mpsc, watch};
 use tonic::{Status, Streaming};
 use tracing::{info, warn};
 
+use crate::admission::Belonging;
 use crate::connection::{Connection, Protocol, Verdict, Violation};
 use crate::counts::PushCount;
 use crate::fleets::{Fleets, Membership};
-use crate::identity::Identity;
-use crate::limits::FIRST_MESSAGE_TIMEOUT;
+use crate::identity::IdentityError;
+use crate::limits::{FIRST_MESSAGE_TIMEOUT, STREAM_AGE_MAX};
+use crate::peer::Peer;
 use crate::teller::Teller;
 use crate::wire::{Message, write};
 use crate::{Answer, EnvoyId, Notice, Outcome, ResourceType, Version};
@@ -56,20 +59,26 @@ impl Request for DiscoveryRequest {
 #[derive(Clone)]
 pub(crate) struct Context {
     pub(crate) fleets: Fleets,
-    pub(crate) identity: Arc<dyn Identity>,
     pub(crate) notices: mpsc::Sender<Notice>,
     /// Becomes true when the server stops.
     pub(crate) stopping: watch::Receiver<bool>,
+}
+
+/// Who opened a stream.
+pub(crate) struct Caller {
+    pub(crate) belonging: Belonging,
+    pub(crate) peer: Peer,
 }
 
 /// Where responses go; the error ends the stream.
 pub(crate) type Outbound = mpsc::Sender<Result<Message, Status>>;
 
 /// Runs a stream to its end.
-pub(crate) async fn run<R: Request>(context: Context, mut requests: Streaming<R>, outbound: Outbound) {
+pub(crate) async fn run<R: Request>(context: Context, caller: Caller, mut requests: Streaming<R>, outbound: Outbound) {
     let mut stopping = context.stopping.clone();
+    let Caller { belonging, peer } = caller;
     let ended = tokio::select! {
-        ended = converse(context, &mut requests, &outbound) => ended,
+        ended = converse(context, belonging, &peer, &mut requests, &outbound) => ended,
         () = outbound.closed() => Ok(()),
         _ = stopping.wait_for(|stopping| *stopping) => Err(Status::unavailable("the server is stopping")),
     };
@@ -81,6 +90,8 @@ pub(crate) async fn run<R: Request>(context: Context, mut requests: Streaming<R>
 
 async fn converse<R: Request>(
     context: Context,
+    belonging: Belonging,
+    peer: &Peer,
     requests: &mut Streaming<R>,
     outbound: &Outbound,
 ) -> Result<(), Status> {
@@ -88,18 +99,26 @@ async fn converse<R: Request>(
         .await
         .map_err(|_| Status::deadline_exceeded("no first message"))?;
     let Some(first) = first? else { return Ok(()) };
-    let envoy = EnvoyId::of(first.node(), &*context.identity).map_err(|error| {
+    let envoy = EnvoyId::of(first.node(), &belonging).map_err(|error| {
         info!(%error, "stream refused");
-        Status::invalid_argument(error.to_string())
+        refusal(error)
     })?;
     let EnvoyId { fleet, node, build } = &envoy;
     info!(%fleet, %node, %build, protocol = ?R::PROTOCOL, "Envoy connected");
     let mut stream = Stream {
         member: context.fleets.join(envoy.clone(), R::PROTOCOL),
         teller: Teller::begin(context.notices, envoy.clone(), first.reports_versions()).await,
-        identity: context.identity,
+        belonging,
     };
-    let ended = stream.serve(first, requests, outbound).await;
+    let age = age(&stream.belonging, &envoy, stream.member.state.number);
+    let ended = tokio::select! {
+        ended = stream.serve(first, requests, outbound) => ended,
+        () = reached(age) => {
+            // On a connection of its own it has to show its credentials as they are then.
+            peer.close();
+            Err(Status::unavailable("prove again who you are"))
+        }
+    };
     match &ended {
         Ok(()) => info!(%fleet, %node, "Envoy disconnected"),
         Err(status) => info!(%fleet, %node, reason = status.message(), "Envoy's stream ended"),
@@ -111,7 +130,37 @@ async fn converse<R: Request>(
 struct Stream {
     member: Membership,
     teller: Teller,
-    identity: Arc<dyn Identity>,
+    belonging: Belonging,
+}
+
+/// How long a stream may last; as long as it likes where nothing had to be proven.
+fn age(belonging: &Belonging, envoy: &EnvoyId, stream: u64) -> Option<Duration> {
+    let Belonging::Proven(admitted) = belonging else { return None };
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let proven = Duration::from_secs(admitted.until).saturating_sub(now);
+    Some(proven.min(STREAM_AGE_MAX.mul_f64(1.0 - earlier(envoy, stream))))
+}
+
+/// By which part of its age a stream ends earlier, from 0 to 0.1: another one for each, and always the same.
+fn earlier(envoy: &EnvoyId, stream: u64) -> f64 {
+    let mut hash = blake3::Hasher::new();
+    hash.update(envoy.fleet.as_bytes()).update(b"\0").update(envoy.node.as_bytes()).update(&stream.to_le_bytes());
+    f64::from(hash.finalize().as_bytes()[0]) / 2550.0
+}
+
+async fn reached(age: Option<Duration>) {
+    match age {
+        Some(age) => tokio::time::sleep(age).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// What an Envoy is told that is not who it says.
+fn refusal(error: IdentityError) -> Status {
+    match error {
+        IdentityError::NotProven => Status::permission_denied(error.to_string()),
+        _ => Status::invalid_argument(error.to_string()),
+    }
 }
 
 impl Stream {
@@ -157,7 +206,7 @@ impl Stream {
         let state = self.member.state.clone();
         let EnvoyId { fleet, node, build } = &state.envoy;
         let invalid = |error: &dyn std::fmt::Display| Status::invalid_argument(error.to_string());
-        state.envoy.check(request.node(), &*self.identity).map_err(|error| invalid(&error))?;
+        state.envoy.check(request.node(), &self.belonging).map_err(refusal)?;
         let verdicts = request.apply(&mut state.connection());
         for Verdict { kind, outcome, resources } in verdicts.map_err(|error| invalid(&error))? {
             self.count(&outcome, kind);

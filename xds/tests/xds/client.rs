@@ -228,4 +228,15 @@ impl SotwClient {
     pub(crate) async fn next(&mut self) -> DiscoveryResponse {
         soon(self.responses.message()).await.unwrap().expect("the stream ended")
     }
+
+    /// How the stream is ended by the server.
+    pub(crate) async fn refused(&mut self) -> Status {
+        loop {
+            match soon(self.responses.message()).await {
+                Ok(Some(_)) => {}
+                Ok(None) => panic!("the stream just ended"),
+                Err(status) => return status,
+            }
+        }
+    }
 }

@@ -12,6 +12,8 @@ mod model;
 mod notices;
 mod order;
 mod refusal;
+mod secure;
 mod seeded;
 mod sotw;
+mod strangers;
 mod words;

@@ -1,0 +1,78 @@
+//! Where strangers come in: connections are counted, shake hands in time, and only then reach the server.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::{Stream, StreamExt};
+use rustls::ServerConfig;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+use tokio_stream::wrappers::ReceiverStream;
+use tracing::{debug, warn};
+
+use crate::limits::HANDSHAKE_TIMEOUT;
+use crate::peer::PeerIo;
+use crate::rooms::{Room, Rooms};
+
+/// Where each new connection finds what it is opened with; connections that are there stay as they are.
+pub type TlsSource = watch::Receiver<Arc<ServerConfig>>;
+
+/// Connections that may wait for the server to take them.
+const WAITING_MAX: usize = 64;
+/// The pause where the system gives no more connections (too many open files).
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// The connections of a socket whose handshake is done. The socket is closed when this is dropped.
+pub(crate) fn open(listener: TcpListener, tls: TlsSource) -> impl Stream<Item = Result<PeerIo, std::io::Error>> {
+    let (sender, connections) = mpsc::channel(WAITING_MAX);
+    let mut accepting = JoinSet::new();
+    accepting.spawn(accept(listener, tls, sender));
+    ReceiverStream::new(connections).map(move |connection| {
+        let _lives_as_long = &accepting;
+        Ok(connection)
+    })
+}
+
+async fn accept(listener: TcpListener, tls: TlsSource, connections: mpsc::Sender<PeerIo>) {
+    let (rooms, mut handshakes) = (Rooms::default(), JoinSet::new());
+    loop {
+        tokio::select! {
+            Some(_) = handshakes.join_next(), if !handshakes.is_empty() => {}
+            accepted = listener.accept() => match accepted {
+                Ok((stream, from)) => match rooms.enter(from.ip()) {
+                    Some(room) => {
+                        handshakes.spawn(shake_hands(stream, from.ip(), room, tls.clone(), connections.clone()));
+                    }
+                    None => debug!(peer = %from.ip(), "connection closed: there are too many"),
+                },
+                Err(error) => {
+                    warn!(%error, "cannot take a connection");
+                    tokio::time::sleep(PAUSE).await;
+                }
+            }
+        }
+    }
+}
+
+async fn shake_hands(
+    stream: TcpStream,
+    from: std::net::IpAddr,
+    room: Room,
+    tls: TlsSource,
+    connections: mpsc::Sender<PeerIo>,
+) {
+    // What Envoys wait for is small and comes alone. Where it cannot be set, it is slower.
+    let _ = stream.set_nodelay(true);
+    let acceptor = TlsAcceptor::from(Arc::clone(&tls.borrow()));
+    match timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await {
+        Ok(Ok(stream)) => {
+            // The error is that the server has stopped.
+            let _ = connections.send(PeerIo::tls(stream, from, room)).await;
+        }
+        Ok(Err(error)) => debug!(peer = %from, %error, "TLS handshake failed"),
+        Err(_) => debug!(peer = %from, "TLS handshake not done in time"),
+    }
+}

@@ -1,0 +1,183 @@
+//! One connection, as those who serve it see it: what its client showed, and how it is ended.
+
+use std::io;
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+
+use rustls_pki_types::CertificateDer;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::sync::watch;
+use tokio_rustls::server::TlsStream;
+use tonic::transport::server::Connected;
+
+use crate::limits::{ADMISSION_TIMEOUT, CLOSING_TIMEOUT};
+use crate::rooms::Room;
+
+/// What is known of the client at the other end of a connection; clones are one.
+#[derive(Clone, Debug)]
+pub(crate) struct Peer(Arc<State>);
+
+#[derive(Debug)]
+struct State {
+    chain: Vec<CertificateDer<'static>>,
+    address: Option<IpAddr>,
+    room: Mutex<Option<Room>>,
+    stage: watch::Sender<Stage>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Stranger,
+    Known,
+    Closing,
+}
+
+impl Peer {
+    fn new(chain: Vec<CertificateDer<'static>>, address: Option<IpAddr>, room: Option<Room>) -> Self {
+        Self(Arc::new(State { chain, address, room: Mutex::new(room), stage: watch::Sender::new(Stage::Stranger) }))
+    }
+
+    /// The chain of its certificate; empty where it showed none.
+    pub(crate) fn chain(&self) -> &[CertificateDer<'static>] {
+        &self.0.chain
+    }
+
+    /// Its address, for the log alone.
+    pub(crate) fn address(&self) -> Option<IpAddr> {
+        self.0.address
+    }
+
+    /// An RPC of it was let in.
+    pub(crate) fn let_in(&self) {
+        let is_new = self.0.stage.send_if_modified(|stage| {
+            let is_new = *stage == Stage::Stranger;
+            *stage = if is_new { Stage::Known } else { *stage };
+            is_new
+        });
+        if is_new && let Some(room) = &mut *self.0.room.lock().unwrap_or_else(PoisonError::into_inner) {
+            room.known();
+        }
+    }
+
+    /// The connection ends as soon as what was said last got through: who comes back has to show again who it is.
+    pub(crate) fn close(&self) {
+        self.0.stage.send_replace(Stage::Closing);
+    }
+}
+
+/// The bytes of a connection. Reading fails once it is to end.
+pub(crate) struct PeerIo {
+    wire: Wire,
+    peer: Peer,
+    end: Pin<Box<dyn Future<Output = ()> + Send>>,
+}
+
+enum Wire {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+impl PeerIo {
+    /// A connection without TLS.
+    pub(crate) fn tcp(stream: TcpStream) -> Self {
+        let address = stream.peer_addr().ok().map(|address| address.ip());
+        Self::new(Wire::Tcp(stream), Peer::new(Vec::new(), address, None))
+    }
+
+    /// A connection of a unix socket.
+    pub(crate) fn unix(stream: UnixStream) -> Self {
+        Self::new(Wire::Unix(stream), Peer::new(Vec::new(), None, None))
+    }
+
+    /// A connection whose handshake is done.
+    pub(crate) fn tls(stream: TlsStream<TcpStream>, address: IpAddr, room: Room) -> Self {
+        let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
+        let chain = chain.iter().map(|certificate| certificate.clone().into_owned()).collect();
+        Self::new(Wire::Tls(Box::new(stream)), Peer::new(chain, Some(address), Some(room)))
+    }
+
+    fn new(wire: Wire, peer: Peer) -> Self {
+        let mut stage = peer.0.stage.subscribe();
+        let end = Box::pin(async move {
+            let admission = stage.wait_for(|stage| *stage != Stage::Stranger);
+            if !matches!(tokio::time::timeout(ADMISSION_TIMEOUT, admission).await, Ok(Ok(_))) {
+                return;
+            }
+            if stage.wait_for(|stage| *stage == Stage::Closing).await.is_ok() {
+                tokio::time::sleep(CLOSING_TIMEOUT).await;
+            }
+        });
+        Self { wire, peer, end }
+    }
+}
+
+impl Connected for PeerIo {
+    type ConnectInfo = Peer;
+
+    fn connect_info(&self) -> Peer {
+        self.peer.clone()
+    }
+}
+
+impl AsyncRead for PeerIo {
+    fn poll_read(mut self: Pin<&mut Self>, task: &mut Context<'_>, bytes: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if self.end.as_mut().poll(task).is_ready() {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
+        }
+        match &mut self.wire {
+            Wire::Tcp(stream) => Pin::new(stream).poll_read(task, bytes),
+            Wire::Unix(stream) => Pin::new(stream).poll_read(task, bytes),
+            Wire::Tls(stream) => Pin::new(stream).poll_read(task, bytes),
+        }
+    }
+}
+
+impl AsyncWrite for PeerIo {
+    fn poll_write(mut self: Pin<&mut Self>, task: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        match &mut self.wire {
+            Wire::Tcp(stream) => Pin::new(stream).poll_write(task, bytes),
+            Wire::Unix(stream) => Pin::new(stream).poll_write(task, bytes),
+            Wire::Tls(stream) => Pin::new(stream).poll_write(task, bytes),
+        }
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        task: &mut Context<'_>,
+        bytes: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match &mut self.wire {
+            Wire::Tcp(stream) => Pin::new(stream).poll_write_vectored(task, bytes),
+            Wire::Unix(stream) => Pin::new(stream).poll_write_vectored(task, bytes),
+            Wire::Tls(stream) => Pin::new(stream).poll_write_vectored(task, bytes),
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match &self.wire {
+            Wire::Tcp(stream) => stream.is_write_vectored(),
+            Wire::Unix(stream) => stream.is_write_vectored(),
+            Wire::Tls(stream) => stream.is_write_vectored(),
+        }
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.wire {
+            Wire::Tcp(stream) => Pin::new(stream).poll_flush(task),
+            Wire::Unix(stream) => Pin::new(stream).poll_flush(task),
+            Wire::Tls(stream) => Pin::new(stream).poll_flush(task),
+        }
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.wire {
+            Wire::Tcp(stream) => Pin::new(stream).poll_shutdown(task),
+            Wire::Unix(stream) => Pin::new(stream).poll_shutdown(task),
+            Wire::Tls(stream) => Pin::new(stream).poll_shutdown(task),
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! How many connections there are, from where, and of how many nobody knows whose they are.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::limits::{CONNECTIONS_MAX, CONNECTIONS_PER_PEER_MAX, STRANGERS_MAX, STRANGERS_PER_PEER_MAX};
+
+/// All connections; clones count the same ones.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rooms(Arc<Mutex<Counted>>);
+
+#[derive(Debug, Default)]
+struct Counted {
+    all: Count,
+    by_peer: HashMap<IpAddr, Count>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Count {
+    connections: usize,
+    strangers: usize,
+}
+
+/// A connection's place, given up when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Room {
+    rooms: Rooms,
+    peer: IpAddr,
+    is_stranger: bool,
+}
+
+impl Rooms {
+    /// A place for a connection from there, where there is one.
+    pub(crate) fn enter(&self, peer: IpAddr) -> Option<Room> {
+        let peer = network(peer);
+        let mut counted = self.lock();
+        let from_there = counted.by_peer.get(&peer).copied().unwrap_or_default();
+        let is_full = counted.all.connections >= CONNECTIONS_MAX
+            || counted.all.strangers >= STRANGERS_MAX
+            || from_there.connections >= CONNECTIONS_PER_PEER_MAX
+            || from_there.strangers >= STRANGERS_PER_PEER_MAX;
+        if is_full {
+            return None;
+        }
+        counted.all.enter();
+        counted.by_peer.entry(peer).or_default().enter();
+        Some(Room { rooms: self.clone(), peer, is_stranger: true })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Counted> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Room {
+    /// It is known now whose it is.
+    pub(crate) fn known(&mut self) {
+        if std::mem::take(&mut self.is_stranger) {
+            let mut counted = self.rooms.lock();
+            counted.all.strangers = counted.all.strangers.saturating_sub(1);
+            if let Some(count) = counted.by_peer.get_mut(&self.peer) {
+                count.strangers = count.strangers.saturating_sub(1);
+            }
+        }
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.known();
+        let mut counted = self.rooms.lock();
+        counted.all.connections = counted.all.connections.saturating_sub(1);
+        if let Some(count) = counted.by_peer.get_mut(&self.peer) {
+            count.connections = count.connections.saturating_sub(1);
+            if count.connections == 0 {
+                counted.by_peer.remove(&self.peer);
+            }
+        }
+    }
+}
+
+impl Count {
+    fn enter(&mut self) {
+        self.connections += 1;
+        self.strangers += 1;
+    }
+}
+
+/// Whoever has one address of IPv6 has the whole network of it.
+fn network(peer: IpAddr) -> IpAddr {
+    match peer.to_canonical() {
+        IpAddr::V4(address) => IpAddr::V4(address),
+        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+mod tests {
+    use super::*;
+
+    fn v4(number: u32) -> IpAddr {
+        IpAddr::V4(number.into())
+    }
+
+    #[test]
+    fn one_stranger_leaves_room_for_others_and_who_is_known_leaves_room_for_strangers() {
+        let rooms = Rooms::default();
+        let mut held: Vec<Room> = (0..STRANGERS_PER_PEER_MAX).map(|_| rooms.enter(v4(1)).unwrap()).collect();
+        assert!(rooms.enter(v4(1)).is_none());
+        assert!(rooms.enter("::ffff:0.0.0.1".parse().unwrap()).is_none());
+        let _other = rooms.enter(v4(2)).unwrap();
+        held[0].known();
+        held[0].known();
+        held.push(rooms.enter(v4(1)).unwrap());
+        assert!(rooms.enter(v4(1)).is_none());
+        drop(held);
+        assert_eq!(rooms.lock().by_peer.len(), 1);
+        assert_eq!(rooms.lock().all, Count { connections: 1, strangers: 1 });
+    }
+
+    #[test]
+    fn strangers_and_connections_have_limits_of_their_own() {
+        let rooms = Rooms::default();
+        let mut held: Vec<Room> = (0..STRANGERS_MAX).map(|n| rooms.enter(v4(n as u32)).unwrap()).collect();
+        assert!(rooms.enter(v4(77_777)).is_none());
+        held.iter_mut().for_each(Room::known);
+        let mut from_one: Vec<Room> = Vec::new();
+        while let Some(mut room) = rooms.enter(v4(77_777)) {
+            room.known();
+            from_one.push(room);
+        }
+        assert_eq!(from_one.len(), CONNECTIONS_PER_PEER_MAX);
+        let mut number = 100_000;
+        while let Some(mut room) = rooms.enter(v4(number)) {
+            room.known();
+            held.push(room);
+            number += 1;
+        }
+        assert_eq!(held.len() + from_one.len(), CONNECTIONS_MAX);
+    }
+
+    #[test]
+    fn a_network_of_ipv6_is_one_peer() {
+        let rooms = Rooms::default();
+        let at = |n: u64| IpAddr::V6(Ipv6Addr::from_bits((0xfd00_u128 << 112) | u128::from(n)));
+        let _held: Vec<Room> = (0..STRANGERS_PER_PEER_MAX).map(|n| rooms.enter(at(n as u64)).unwrap()).collect();
+        assert!(rooms.enter(at(9999)).is_none());
+        assert!(rooms.enter("fd01::1".parse().unwrap()).is_some());
+    }
+}
