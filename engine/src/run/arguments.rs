@@ -122,7 +122,7 @@ pub fn socket_path(path: &str) -> Result<PathBuf, String> {
     Ok(path.into())
 }
 
-fn socket_address(text: &str) -> Result<SocketAddr, String> {
+pub(in crate::run) fn socket_address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| "not ADDRESS:PORT, as in 127.0.0.1:18000 or [::1]:18000".to_owned())
 }
 

@@ -8,6 +8,8 @@ use serde_json::{Value, json};
 
 use super::arguments::{Listen, Target};
 use super::cli::{BootstrapArgs, XdsMode};
+use super::failure::Failure;
+use super::xds::credentials::Credentials;
 use crate::settings::RE2_PROGRAM_SIZE_MAX;
 
 /// Heap (bytes) at which an Envoy turns requests away where nothing else is said: 2 GiB.
@@ -26,6 +28,8 @@ pub struct Bootstrap {
     pub node_id: String,
     /// Where the xDS server is.
     pub xds: Target,
+    /// What it shows there; nothing where no TLS is spoken.
+    pub credentials: Option<Credentials>,
     /// Where the admin interface listens.
     pub admin: Option<Listen>,
     /// Variant of the protocol.
@@ -36,18 +40,23 @@ pub struct Bootstrap {
     pub max_connections: u32,
 }
 
-impl From<BootstrapArgs> for Bootstrap {
-    fn from(args: BootstrapArgs) -> Self {
+impl Bootstrap {
+    /// The one that a command line asks for.
+    ///
+    /// # Errors
+    /// Where it is not clear how the Envoy proves which Gateway it is of.
+    pub fn named(args: BootstrapArgs) -> Result<Self, Failure> {
         let gateway = args.gateway.0;
-        Self {
+        Ok(Self {
             node_id: args.node_id.unwrap_or_else(|| format!("{}-envoy", gateway.replace('/', "-"))),
             gateway,
+            credentials: args.credentials.credentials(&args.xds)?,
             xds: args.xds,
             admin: args.admin.0,
             mode: args.xds_mode,
             max_heap_bytes: args.max_heap_bytes,
             max_connections: args.max_connections,
-        }
+        })
     }
 }
 
@@ -99,7 +108,7 @@ impl Bootstrap {
                 (if named { "STRICT_DNS" } else { "STATIC" }, address)
             }
         };
-        json!({
+        let mut cluster = json!({
             "name": XDS_CLUSTER,
             "type": discovery,
             "connect_timeout": "2s",
@@ -116,7 +125,11 @@ impl Bootstrap {
                     },
                 },
             },
-        })
+        });
+        if let (Some(credentials), Some(fields)) = (&self.credentials, cluster.as_object_mut()) {
+            fields.insert("transport_socket".into(), credentials.transport_socket());
+        }
+        cluster
     }
 
     fn overload_manager(&self) -> Value {
@@ -191,6 +204,7 @@ mod tests {
             gateway: "infra/public".into(),
             node_id: "one".into(),
             xds: Target::Unix("/run/holdfast/xds.sock".into()),
+            credentials: None,
             admin: Some(Listen::Unix("/run/holdfast/admin.sock".into())),
             mode: XdsMode::Delta,
             max_heap_bytes: MAX_HEAP_BYTES,

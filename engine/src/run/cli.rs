@@ -13,6 +13,8 @@ use super::arguments::{self, GatewayName, Listen, SecretName, Switchable};
 use super::failure::Failure;
 use super::gates::GateArgs;
 use super::store::key::StoreKeyArgs;
+use super::xds::arguments::XdsArgs;
+use super::xds::credentials::CredentialArgs;
 use crate::settings::{CLOSED_STATUS, Proxies, Settings};
 
 /// The whole command line.
@@ -55,6 +57,13 @@ pub enum Command {
     Translate(TranslateArgs),
     /// Print a bootstrap configuration with which any Envoy (1.36 and later) joins a Gateway
     Bootstrap(BootstrapArgs),
+    /// Make and renew the certificates of the xDS server and of the Envoys that read from it
+    #[command(
+        long_about = "Make and renew the certificates of the xDS server and of the Envoys that read from it.\n\nRun it \
+                            again and again, daily for example: what has less than a third of its life left is \
+                            renewed, and whoever uses it reads it again by itself."
+    )]
+    Certgen(super::certgen::CertgenArgs),
     /// Ask a running Holdfast what is broken, since when, why, and what is served instead
     #[command(
         long_about = "Ask a running Holdfast what is broken, since when, why, what is served instead, and who else is \
@@ -103,12 +112,9 @@ pub struct RunArgs {
     #[arg(long, env = "CONTROLLER_ACK_TIMEOUT", value_name = "DURATION", default_value = "30s")]
     #[arg(value_parser = arguments::probe_timeout)]
     pub ack_timeout: Duration,
-    /// Where Envoys connect: unix:PATH, or ADDRESS:PORT [default: unix:<data-dir>/xds.sock]
-    ///
-    /// Anyone who reaches it is believed to be an Envoy of the Gateway it names, and is given that Gateway's private
-    /// keys: only loopback addresses are taken.
-    #[arg(long, env = "CONTROLLER_XDS_LISTEN", value_name = "ADDR")]
-    pub xds_listen: Option<Listen>,
+    /// Where Envoys connect, and what they have to show.
+    #[command(flatten)]
+    pub xds: XdsArgs,
     /// Where diagnostics (/debug/...) are served: ADDRESS:PORT, or none
     #[arg(long, env = "CONTROLLER_DIAGNOSTICS_LISTEN", value_name = "ADDR", default_value = "127.0.0.1:10256")]
     pub diagnostics_listen: Switchable<SocketAddr>,
@@ -239,6 +245,9 @@ pub struct BootstrapArgs {
     /// Where Holdfast serves xDS: unix:PATH, or HOST:PORT
     #[arg(long, env = "CONTROLLER_XDS", value_name = "ADDR", default_value = "127.0.0.1:18000")]
     pub xds: arguments::Target,
+    /// What the Envoy shows there.
+    #[command(flatten)]
+    pub credentials: CredentialArgs,
     /// Where Envoy's admin interface listens: unix:PATH, a loopback ADDRESS:PORT, or none. Whoever reaches it controls
     /// the Envoy
     #[arg(long, env = "CONTROLLER_ADMIN", value_name = "ADDR", default_value = "127.0.0.1:19000")]
@@ -381,7 +390,7 @@ mod tests {
         assert!(settings.allow_loopback_backends);
         assert_eq!(args.diagnostics_listen.0.unwrap().port(), 10256);
         assert_eq!(args.metrics_listen.0.unwrap().port(), 10255);
-        assert_eq!(args.xds_listen, None);
+        assert_eq!(args.xds.xds_listen, None);
         assert_eq!((args.probe, args.probe_timeout), (ProbeMode::Auto, Duration::from_secs(10)));
     }
 
@@ -445,7 +454,7 @@ mod tests {
             ("--invalid-route-response-code", "200000"),
             ("--invalid-route-response-code", "99"),
             ("--invalid-policy-response-code", "200"),
-            ("--xds-listen", "0.0.0.0:18000"),
+            ("--xds-trust-domain", "a/b"),
             ("--xds-listen", "localhost"),
             ("--diagnostics-listen", "10256"),
             ("--metrics-listen", "nowhere"),

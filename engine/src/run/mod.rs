@@ -4,6 +4,7 @@
 pub mod admin;
 pub mod arguments;
 pub mod bootstrap;
+pub mod certgen;
 pub mod check;
 pub mod cli;
 pub mod data;
@@ -23,6 +24,7 @@ pub mod serve;
 pub mod status;
 pub mod store;
 pub mod translate;
+pub mod xds;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -33,6 +35,7 @@ use self::bootstrap::Bootstrap;
 use self::cli::{Cli, Command};
 use self::failure::Failure;
 use self::manifests::Root;
+use self::xds::credentials::{Credentials, Printed};
 
 /// Does what the command line says.
 pub fn run() -> ExitCode {
@@ -47,6 +50,7 @@ pub fn run() -> ExitCode {
     let outcome = match cli.command {
         Command::Run(args) => serve::run(*args).map(|()| ExitCode::SUCCESS),
         Command::Bootstrap(args) => bootstrap(args),
+        Command::Certgen(args) => certgen::run(args),
         Command::Demo(args) => demo::run(&args),
         Command::Version => output::print(concat!("holdfast ", env!("CARGO_PKG_VERSION"), "\n")),
         Command::Check(args) => check::run(args),
@@ -61,7 +65,14 @@ pub fn run() -> ExitCode {
 }
 
 fn bootstrap(args: cli::BootstrapArgs) -> Result<ExitCode, Failure> {
-    output::print(&output::format(&Bootstrap::from(args).to_json(), cli::DataFormat::Yaml)?)
+    let printed = args.credentials.print;
+    let bootstrap = Bootstrap::named(args)?;
+    let value = match (printed, &bootstrap.credentials) {
+        (Printed::SdsCertificate, Some(credentials)) => Credentials::sds_certificate(&credentials.folder),
+        (Printed::SdsAuthorities, Some(credentials)) => Credentials::sds_authorities(&credentials.folder),
+        _ => bootstrap.to_json(),
+    };
+    output::print(&output::format(&value, cli::DataFormat::Yaml)?)
 }
 
 /// The roots that a flag names; each must be there.

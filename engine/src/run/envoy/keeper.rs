@@ -335,6 +335,7 @@ impl One {
             gateway: self.gateway.to_string(),
             node_id: format!("{}-managed", self.gateway.replace('/', "-")),
             xds: self.options.xds.clone(),
+            credentials: None,
             admin: Some(Listen::Unix(self.admin.clone())),
             mode: XdsMode::Delta,
             max_heap_bytes: MAX_HEAP_BYTES,

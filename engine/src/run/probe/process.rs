@@ -110,6 +110,7 @@ fn bootstrap(socket: &Path, node: &str) -> Bootstrap {
         gateway: NAME.into(),
         node_id: node.into(),
         xds: Target::Unix(socket.to_owned()),
+        credentials: None,
         admin: None,
         mode: XdsMode::Delta,
         max_heap_bytes: MAX_HEAP_BYTES,

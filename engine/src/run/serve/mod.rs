@@ -20,7 +20,7 @@ use self::core::{Asker, Core, Inputs, QUEUE_MAX};
 use self::health::Health;
 use self::outputs::Outputs;
 use super::admin::{self, metrics::Metrics};
-use super::arguments::{Listen, Target};
+use super::arguments::Target;
 use super::cli::{EnvoyMode, RunArgs};
 use super::data::{self, DataDir};
 use super::envoy::{self, Keeper, KeeperOptions};
@@ -62,7 +62,7 @@ async fn serve(args: RunArgs) -> Result<(), Failure> {
     }
     let metrics_listener = bind("--metrics-listen", args.metrics_listen.0).await?;
     let fleets = Fleets::new();
-    let xds = bind_xds(&args, &data)?;
+    let xds = super::xds::bind(&args, &data).await?;
     let keeper = tokio::select! {
         keeper = keeper(&args, &data, xds.address()) => keeper?,
         signal = signals.next() => {
@@ -143,15 +143,6 @@ async fn serve(args: RunArgs) -> Result<(), Failure> {
     servers.shutdown().await;
     tracing::info!("ended");
     failure.map_or(Ok(()), |error| Err(error.into()))
-}
-
-fn bind_xds(args: &RunArgs, data: &DataDir) -> Result<holdfast_xds::Bound, Failure> {
-    let listen = match &args.xds_listen {
-        Some(Listen::Unix(path)) => holdfast_xds::Listen::Unix(path.clone()),
-        Some(Listen::Tcp(address)) => holdfast_xds::Listen::Tcp(*address),
-        None => holdfast_xds::Listen::Unix(data.socket("xds.sock")?),
-    };
-    Ok(holdfast_xds::bind(listen).context("--xds-listen")?)
 }
 
 /// Who keeps Envoys, where they are to be managed. Finding the binary can take minutes the first time.

@@ -1,0 +1,94 @@
+//! The names by which a Gateway is known in certificates and tokens.
+
+use std::sync::Arc;
+
+/// The trust domain of certificates where none is set.
+pub const TRUST_DOMAIN: &str = "holdfast.dev";
+/// What the names of Gateways' ServiceAccounts end with.
+const ACCOUNT_SUFFIX: &str = "-holdfast";
+/// Bytes of the name of a ServiceAccount: it is also that of a Service.
+const ACCOUNT_BYTES_MAX: usize = 63;
+/// Bytes of a name or namespace; Kubernetes' own limit.
+const NAME_BYTES_MAX: usize = 253;
+
+/// The URI in the certificates of a Gateway's Envoys.
+pub fn gateway_uri(trust_domain: &str, namespace: &str, name: &str) -> String {
+    format!("spiffe://{trust_domain}/gateway/{namespace}/{name}")
+}
+
+/// `namespace/name` of the Gateway with this URI.
+pub(super) fn gateway_of_uri(uri: &str, trust_domain: &str) -> Option<Arc<str>> {
+    let path = uri.strip_prefix("spiffe://")?.strip_prefix(trust_domain)?.strip_prefix("/gateway/")?;
+    let (namespace, name) = path.split_once('/')?;
+    gateway(namespace, name)
+}
+
+/// The ServiceAccount of a Gateway's Envoys, in the Gateway's namespace.
+///
+/// `None` where its name could not be a Service's as well: from a name that is cut or changed no Gateway could be told.
+pub fn service_account(gateway: &str) -> Option<String> {
+    let is_plain = gateway.starts_with(|first: char| first.is_ascii_lowercase()) && !gateway.contains('.');
+    let name = format!("{gateway}{ACCOUNT_SUFFIX}");
+    (is_plain && is_name(&name) && name.len() <= ACCOUNT_BYTES_MAX).then_some(name)
+}
+
+/// `namespace/name` of the Gateway with this ServiceAccount.
+pub(super) fn gateway_of_service_account(namespace: &str, account: &str) -> Option<Arc<str>> {
+    let name = account.strip_suffix(ACCOUNT_SUFFIX)?;
+    if service_account(name)? == account { gateway(namespace, name) } else { None }
+}
+
+fn gateway(namespace: &str, name: &str) -> Option<Arc<str>> {
+    (is_name(namespace) && is_name(name)).then(|| format!("{namespace}/{name}").into())
+}
+
+/// As Kubernetes has them: nothing in it can be taken for a separator.
+fn is_name(text: &str) -> bool {
+    let is_legal = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-' || byte == b'.';
+    (1..=NAME_BYTES_MAX).contains(&text.len()) && text.bytes().all(is_legal)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gateway_is_found_by_the_names_that_are_made_of_it() {
+        let uri = gateway_uri(TRUST_DOMAIN, "infra", "public.web");
+        assert_eq!(uri, "spiffe://holdfast.dev/gateway/infra/public.web");
+        assert_eq!(gateway_of_uri(&uri, TRUST_DOMAIN).as_deref(), Some("infra/public.web"));
+        let account = service_account("public").unwrap();
+        assert_eq!(account, "public-holdfast");
+        assert_eq!(gateway_of_service_account("infra", &account).as_deref(), Some("infra/public"));
+        for odd in [&"x".repeat(55), "public.web", "1st", ""] {
+            assert_eq!(service_account(odd), None, "{odd}");
+        }
+    }
+
+    #[test]
+    fn what_is_almost_a_gateway_is_none() {
+        for uri in [
+            "",
+            "spiffe://holdfast.dev/gateway/infra",
+            "spiffe://holdfast.dev/gateway/infra/",
+            "spiffe://holdfast.dev/gateway//public",
+            "spiffe://holdfast.dev/gateway/infra/public/more",
+            "spiffe://holdfast.dev/gateway/infra/public?x",
+            "spiffe://holdfast.dev/gateway/infra/%70ublic",
+            "spiffe://holdfast.dev/gateway/infra/Public",
+            "spiffe://holdfast.dev.evil/gateway/infra/public",
+            "spiffe://evil/holdfast.dev/gateway/infra/public",
+            "SPIFFE://holdfast.dev/gateway/infra/public",
+            "https://holdfast.dev/gateway/infra/public",
+            "spiffe://holdfast.dev/ns/infra/sa/public",
+        ] {
+            assert_eq!(gateway_of_uri(uri, TRUST_DOMAIN), None, "{uri}");
+        }
+        for (namespace, account) in
+            [("infra", "public"), ("infra", "-holdfast"), ("", "public-holdfast"), ("a/b", "public-holdfast")]
+        {
+            assert_eq!(gateway_of_service_account(namespace, account), None, "{namespace}/{account}");
+        }
+    }
+}

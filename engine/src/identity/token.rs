@@ -1,0 +1,128 @@
+//! Tokens of ServiceAccounts (JSON Web Tokens, RFC 7519), checked without asking anybody.
+//!
+//! Only tokens that were made for this server are taken: they have its audience, an end, and a life as short as those
+//! that Pods are given. Tokens for the API server, and those of the old kind that never end, are refused.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::Deserialize;
+
+use super::keys::Keys;
+use super::signature::Algorithm;
+use super::{Proof, Unproven, names};
+
+/// Bytes of a token.
+pub const TOKEN_BYTES_MAX: usize = 8 << 10;
+/// The longest life of a token, in seconds.
+pub const TOKEN_LIFE_MAX: u64 = 24 * 3600;
+/// By how much clocks may differ where a token is not good yet, in seconds.
+const CLOCKS_DIFFER: u64 = 60;
+
+/// What a token must say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rules {
+    /// Whom it was made for.
+    pub audience: String,
+    /// Who made it.
+    pub issuer: String,
+}
+
+#[derive(Deserialize)]
+struct Header {
+    alg: String,
+    kid: Option<String>,
+    /// Extensions that whoever reads it must understand; none are.
+    crit: Option<serde::de::IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+struct Claims {
+    iss: String,
+    aud: Audiences,
+    exp: u64,
+    iat: u64,
+    nbf: Option<u64>,
+    sub: String,
+    #[serde(rename = "kubernetes.io")]
+    kubernetes: Option<Kubernetes>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Audiences {
+    One(String),
+    Several(Vec<String>),
+}
+
+#[derive(Deserialize)]
+struct Kubernetes {
+    namespace: String,
+    serviceaccount: ServiceAccount,
+}
+
+#[derive(Deserialize)]
+struct ServiceAccount {
+    name: String,
+}
+
+/// What a token proves at a time (seconds since 1970): the Gateway that its ServiceAccount is named after.
+///
+/// # Errors
+/// Where it is not signed by one of the keys, or not good for this.
+pub fn proof(token: &str, keys: &Keys, rules: &Rules, now: u64) -> Result<Proof, Unproven> {
+    let unreadable = || Unproven::Unreadable("token");
+    if token.len() > TOKEN_BYTES_MAX {
+        return Err(unreadable());
+    }
+    let (signed, signature) = token.rsplit_once('.').ok_or_else(unreadable)?;
+    let (header, claims) = signed.split_once('.').ok_or_else(unreadable)?;
+    let decode = |text: &str| URL_SAFE_NO_PAD.decode(text).map_err(|_| unreadable());
+    let header: Header = serde_json::from_slice(&decode(header)?).map_err(|_| unreadable())?;
+    let algorithm = Algorithm::named(&header.alg).ok_or(Unproven::Algorithm)?;
+    let signature = decode(signature)?;
+    if header.crit.is_some()
+        || !keys.signed(header.kid.as_deref(), &header.alg, algorithm, signed.as_bytes(), &signature)
+    {
+        return Err(Unproven::NotSigned);
+    }
+    // Only now is anything of it believed.
+    let claims: Claims = serde_json::from_slice(&decode(claims)?).map_err(|_| unreadable())?;
+    claims.check(rules, now)?;
+    Ok(Proof { gateway: claims.gateway()?, until: claims.exp })
+}
+
+impl Claims {
+    fn check(&self, rules: &Rules, now: u64) -> Result<(), Unproven> {
+        let wrong = |claim, wrong| Err(Unproven::Claim { claim, wrong });
+        let is_for_us = match &self.aud {
+            Audiences::One(audience) => *audience == rules.audience,
+            Audiences::Several(audiences) => audiences.contains(&rules.audience),
+        };
+        let not_before = self.nbf.unwrap_or(self.iat).max(self.iat);
+        match self {
+            _ if self.iss != rules.issuer => wrong("iss", "is another issuer"),
+            _ if !is_for_us => wrong("aud", "is not the audience of this server"),
+            _ if self.exp <= now => wrong("exp", "has passed"),
+            _ if not_before > now.saturating_add(CLOCKS_DIFFER) => wrong("nbf", "is still to come"),
+            _ if self.exp.saturating_sub(self.iat) > TOKEN_LIFE_MAX => {
+                wrong("exp", "is more than a day after its `iat`")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn gateway(&self) -> Result<std::sync::Arc<str>, Unproven> {
+        let none = || Unproven::Claim { claim: "sub", wrong: "is not the ServiceAccount of a Gateway" };
+        let account = self.sub.strip_prefix("system:serviceaccount:").ok_or_else(none)?;
+        let (namespace, name) = account.split_once(':').ok_or_else(none)?;
+        let contradicts = |bound: &Kubernetes| bound.namespace != namespace || bound.serviceaccount.name != name;
+        if self.kubernetes.as_ref().is_some_and(contradicts) {
+            return Err(Unproven::Claim { claim: "kubernetes.io", wrong: "contradicts its `sub`" });
+        }
+        names::gateway_of_service_account(namespace, name).ok_or_else(none)
+    }
+}
+
+#[cfg(test)]
+#[path = "token_tests.rs"]
+mod tests;

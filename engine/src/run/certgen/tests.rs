@@ -1,0 +1,130 @@
+//! Years of renewals in a moment: nobody ever meets a certificate that he cannot check.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::path::Path;
+use std::time::Duration;
+
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
+
+use super::*;
+use crate::identity::certificate;
+
+const DAY: u64 = 86_400;
+const START: u64 = 1_800_000_000;
+
+fn wish(folder: &Path) -> Wish {
+    Wish {
+        folder: folder.to_owned(),
+        server_names: vec!["holdfast.infra.svc".into(), "10.0.0.1".into()],
+        gateways: vec!["infra/public".into(), "infra/other".into()],
+        trust_domain: names::TRUST_DOMAIN.into(),
+        mount_path: None,
+        life: 90 * DAY,
+        authority_life: 3650 * DAY,
+    }
+}
+
+fn certificates(path: &Path) -> Vec<CertificateDer<'static>> {
+    CertificateDer::pem_file_iter(path).unwrap().collect::<Result<_, _>>().unwrap()
+}
+
+/// Does whoever has this bundle take this client, and whoever has this bundle take the server, at a time?
+fn is_taken(bundle: &Path, folder: &Path, now: u64) -> bool {
+    let verifier = holdfast_xds::tls::verifier(certificates(bundle), false).unwrap();
+    let chain = certificates(&folder.join("tls.crt"));
+    verifier.verify_client_cert(&chain[0], &[], UnixTime::since_unix_epoch(Duration::from_secs(now))).is_ok()
+}
+
+fn server_is_taken(bundle: &Path, folder: &Path, name: &str, now: u64) -> bool {
+    let mut roots = rustls::RootCertStore::empty();
+    certificates(bundle).into_iter().for_each(|der| roots.add(der).unwrap());
+    let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
+    let builder = rustls::client::WebPkiServerVerifier::builder_with_provider(std::sync::Arc::new(roots), provider);
+    let chain = certificates(&folder.join("tls.crt"));
+    let (name, time) = (ServerName::try_from(name.to_owned()).unwrap(), Duration::from_secs(now));
+    let verifier = builder.build().unwrap();
+    rustls::client::danger::ServerCertVerifier::verify_server_cert(
+        &*verifier,
+        &chain[0],
+        &[],
+        &name,
+        &[],
+        UnixTime::since_unix_epoch(time),
+    )
+    .is_ok()
+}
+
+#[test]
+fn what_is_made_is_what_the_server_and_envoys_take() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let told = renew(&wish(folder.path()), START).unwrap();
+    assert_eq!(told.len(), 4, "{told:?}");
+    assert!(renew(&wish(folder.path()), START + 59 * DAY).unwrap().is_empty());
+
+    let (server, public) = (at("server"), at("gateways/infra_public"));
+    assert!(is_taken(&server.join("ca.crt"), &public, START));
+    for name in ["holdfast.infra.svc", "10.0.0.1"] {
+        assert!(server_is_taken(&public.join("ca.crt"), &server, name, START));
+    }
+    assert!(!server_is_taken(&public.join("ca.crt"), &server, "other", START));
+    // A Gateway's certificate makes no server, and the server's is no Gateway's.
+    assert!(!is_taken(&server.join("ca.crt"), &server, START));
+    assert!(!server_is_taken(&public.join("ca.crt"), &public, "holdfast.infra.svc", START));
+    let own = certificates(&public.join("tls.crt"));
+    assert_eq!(&*certificate::proof(&own[0], names::TRUST_DOMAIN).unwrap().gateway, "infra/public");
+    let sds = std::fs::read_to_string(public.join("sds-certificate.yaml")).unwrap();
+    assert!(sds.contains(&format!("filename: {}", public.join("tls.key").display())), "{sds}");
+    use std::os::unix::fs::PermissionsExt;
+    for key in [server.join("tls.key"), public.join("tls.key"), at(&format!("authority/{START}.key"))] {
+        assert_eq!(std::fs::metadata(key).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+
+    // Other names, a damaged key, a Gateway more: what is concerned is made anew, and nothing else.
+    let other = Wish { server_names: vec!["holdfast.infra.svc".into()], ..wish(folder.path()) };
+    assert_eq!(renew(&other, START).unwrap().len(), 1);
+    std::fs::write(public.join("tls.key"), "").unwrap();
+    let third = Wish { gateways: vec!["infra/public".into(), "b/third".into()], ..other };
+    assert_eq!(renew(&third, START).unwrap().len(), 2);
+    assert!(renew(&third, START).unwrap().is_empty());
+}
+
+#[test]
+fn nobody_meets_a_certificate_that_he_cannot_check() {
+    let folder = tempfile::tempdir().unwrap();
+    let before = tempfile::tempdir().unwrap();
+    let wish = Wish { life: 9 * DAY, authority_life: 60 * DAY, ..wish(folder.path()) };
+    let copy = |name: &str| {
+        std::fs::create_dir_all(before.path().join(name)).unwrap();
+        for file in std::fs::read_dir(folder.path().join(name)).unwrap() {
+            let file = file.unwrap();
+            std::fs::copy(file.path(), before.path().join(name).join(file.file_name())).unwrap();
+        }
+    };
+    let (mut authorities, mut renewals) = (0, 0);
+    for half_day in 0..400 {
+        let now = START + half_day * DAY / 2;
+        let told = renew(&wish, now).unwrap();
+        authorities += told.iter().filter(|line| line.contains("authority")).count();
+        renewals += told.iter().filter(|line| line.contains("gateway")).count();
+        let names = ["server", "gateways/infra_public"];
+        let places = |root: &Path| names.map(|name| root.join(name));
+        let [server, public] = places(folder.path());
+        let mut pairs = vec![(server.clone(), public.clone())];
+        if half_day > 0 {
+            // One of the two has not read yet what is new.
+            let [old_server, old_public] = places(before.path());
+            pairs.extend([(old_server, public), (server, old_public)]);
+        }
+        for (server, public) in pairs {
+            assert!(is_taken(&server.join("ca.crt"), &public, now), "day {}", half_day / 2);
+            assert!(server_is_taken(&public.join("ca.crt"), &server, "10.0.0.1", now), "day {}", half_day / 2);
+        }
+        names.iter().for_each(|name| copy(name));
+    }
+    assert!(authorities >= 5 && renewals >= 60, "{authorities} {renewals}");
+    // Those that expired are gone.
+    assert!(std::fs::read_dir(folder.path().join("authority")).unwrap().count() <= 5);
+}

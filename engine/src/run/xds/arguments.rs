@@ -1,0 +1,242 @@
+//! Flags of the xDS server, and what they mean together.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::Args;
+
+use crate::identity::names;
+use crate::identity::token::Rules;
+use crate::run::arguments::{Listen, socket_address, socket_path};
+use crate::run::cli::EnvoyMode;
+use crate::run::failure::Failure;
+
+/// Where Envoys connect, and what they have to show.
+#[derive(Clone, Debug, Args)]
+pub struct XdsArgs {
+    /// Where Envoys connect: unix:PATH, or ADDRESS:PORT [default: unix:<data-dir>/xds.sock]
+    ///
+    /// Without TLS anyone who reaches it is believed to be an Envoy of the Gateway it names, and is given that Gateway's
+    /// private keys: only loopback addresses and unix sockets are taken then.
+    #[arg(long, env = "CONTROLLER_XDS_LISTEN", value_name = "ADDR")]
+    pub xds_listen: Option<XdsListen>,
+    /// File of the certificate that is shown to Envoys (PEM, with its chain); read again when it changes
+    #[arg(long, env = "CONTROLLER_XDS_TLS_CERT", value_name = "PATH")]
+    pub xds_tls_cert: Option<PathBuf>,
+    /// File of its private key (PEM)
+    #[arg(long, env = "CONTROLLER_XDS_TLS_KEY", value_name = "PATH")]
+    pub xds_tls_key: Option<PathBuf>,
+    /// File of the authorities that sign the certificates of Envoys (PEM): these name their Gateway
+    #[arg(long, env = "CONTROLLER_XDS_CLIENT_CA", value_name = "PATH")]
+    pub xds_client_ca: Option<PathBuf>,
+    /// The domain in the URIs of their certificates, spiffe://DOMAIN/gateway/NAMESPACE/NAME
+    #[arg(long, env = "CONTROLLER_XDS_TRUST_DOMAIN", value_name = "DOMAIN", default_value = names::TRUST_DOMAIN)]
+    #[arg(value_parser = trust_domain)]
+    pub xds_trust_domain: String,
+    /// Take tokens of ServiceAccounts that were made for this audience: the one called NAME-holdfast is that of the
+    /// Gateway NAME in its namespace
+    #[arg(long, env = "CONTROLLER_XDS_TOKEN_AUDIENCE", value_name = "AUDIENCE")]
+    #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    pub xds_token_audience: Option<String>,
+    /// Who makes these tokens
+    #[arg(long, env = "CONTROLLER_XDS_TOKEN_ISSUER", value_name = "URL")]
+    #[arg(default_value = "https://kubernetes.default.svc.cluster.local")]
+    pub xds_token_issuer: String,
+    /// File of the public keys that they are signed with (a JSON Web Key Set); read again when it changes
+    #[arg(long, env = "CONTROLLER_XDS_TOKEN_JWKS", value_name = "PATH")]
+    pub xds_token_jwks: Option<PathBuf>,
+    /// Serve without TLS on an address that others can reach, and believe every client which Gateway it is of
+    #[arg(long, env = "CONTROLLER_INSECURE_XDS", value_name = "BOOL", default_value_t = false)]
+    #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
+    pub insecure_xds: bool,
+}
+
+/// Where the xDS server listens: any address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct XdsListen(pub Listen);
+
+impl FromStr for XdsListen {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.strip_prefix("unix:") {
+            Some(path) => socket_path(path).map(Listen::Unix).map(Self),
+            None => socket_address(text).map(Listen::Tcp).map(Self),
+        }
+    }
+}
+
+/// What keeps strangers out.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Protection {
+    /// Only this host's users reach it.
+    None,
+    /// Nothing: whoever reaches this address is believed.
+    Insecure(SocketAddr),
+    /// TLS, and something to show.
+    Tls(Box<Protected>),
+}
+
+/// With what the server is opened, and what has to be shown.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Protected {
+    /// File of the certificate.
+    pub certificate: PathBuf,
+    /// File of its key.
+    pub key: PathBuf,
+    /// File of the authorities of clients, where they may show certificates.
+    pub client_ca: Option<PathBuf>,
+    /// The domain in the names of Gateways.
+    pub trust_domain: String,
+    /// Where they may show tokens.
+    pub tokens: Option<Tokens>,
+}
+
+/// Which tokens are taken.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Tokens {
+    /// What they must say.
+    pub rules: Rules,
+    /// File of the keys that sign them.
+    pub key_set: PathBuf,
+}
+
+impl XdsArgs {
+    /// What keeps strangers out.
+    ///
+    /// # Errors
+    /// Where that is not enough, or the flags contradict each other; it says what to do.
+    pub fn protection(&self, envoys: EnvoyMode) -> Result<Protection, Failure> {
+        let wrong = |why: &str| Err(Failure::usage(why));
+        let address = match &self.xds_listen {
+            Some(XdsListen(Listen::Tcp(address))) => Some(*address),
+            Some(XdsListen(Listen::Unix(_))) | None => None,
+        };
+        let (Some(certificate), Some(key)) = (self.xds_tls_cert.clone(), self.xds_tls_key.clone()) else {
+            if self.xds_tls_cert.is_some() || self.xds_tls_key.is_some() {
+                return wrong("--xds-tls-cert and --xds-tls-key go together");
+            }
+            if self.xds_client_ca.is_some() || self.xds_token_audience.is_some() || self.xds_token_jwks.is_some() {
+                return wrong(
+                    "--xds-client-ca and --xds-token-... need TLS: say --xds-tls-cert and --xds-tls-key too \
+                     (`holdfast certgen` makes certificates)",
+                );
+            }
+            return match address {
+                Some(address) if !address.ip().is_loopback() && self.insecure_xds => Ok(Protection::Insecure(address)),
+                Some(address) if !address.ip().is_loopback() => Err(Failure::usage(format!(
+                    "--xds-listen {address}: others can reach this address, and whoever does could read the private keys \
+                     of every Gateway. Serve over TLS with --xds-tls-cert, --xds-tls-key and --xds-client-ca (`holdfast \
+                     certgen` makes the certificates), listen on a loopback address or a unix socket, or say \
+                     --insecure-xds where nobody else reaches it"
+                ))),
+                _ => Ok(Protection::None),
+            };
+        };
+        if address.is_none() {
+            return wrong("--xds-tls-cert needs an address: say --xds-listen ADDRESS:PORT");
+        }
+        if self.insecure_xds {
+            return wrong("--insecure-xds and --xds-tls-cert contradict each other");
+        }
+        if envoys == EnvoyMode::Managed {
+            return wrong(
+                "--xds-tls-cert is for Envoys that somebody else starts: say --envoy none (managed Envoys read over a \
+                 socket of this host)",
+            );
+        }
+        if self.xds_client_ca.is_none() && self.xds_token_audience.is_none() {
+            return wrong(
+                "with --xds-tls-cert Envoys have to prove which Gateway they are of: say --xds-client-ca for \
+                 certificates, --xds-token-audience for tokens of ServiceAccounts, or both",
+            );
+        }
+        let tokens = match (&self.xds_token_audience, &self.xds_token_jwks) {
+            (Some(audience), Some(key_set)) => {
+                let rules = Rules { audience: audience.clone(), issuer: self.xds_token_issuer.clone() };
+                Some(Tokens { rules, key_set: key_set.clone() })
+            }
+            (Some(_), None) => {
+                return wrong("--xds-token-audience needs the keys that tokens are signed with: say --xds-token-jwks");
+            }
+            (None, Some(_)) => return wrong("--xds-token-jwks needs --xds-token-audience: whose tokens are taken?"),
+            (None, None) => None,
+        };
+        let (client_ca, trust_domain) = (self.xds_client_ca.clone(), self.xds_trust_domain.clone());
+        Ok(Protection::Tls(Box::new(Protected { certificate, key, client_ca, trust_domain, tokens })))
+    }
+}
+
+/// A domain as in the host of a URI.
+pub fn trust_domain(text: &str) -> Result<String, String> {
+    let is_legal = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'.' | b'-' | b'_');
+    if text.is_empty() || text.len() > 253 || !text.bytes().all(is_legal) {
+        return Err("lower-case letters, digits, dots, dashes and underscores, at most 253".into());
+    }
+    Ok(text.to_owned())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        xds: XdsArgs,
+    }
+
+    fn protection(line: &str, envoys: EnvoyMode) -> Result<Protection, String> {
+        let words = std::iter::once("x").chain(line.split(' ').filter(|word| !word.is_empty()));
+        Line::try_parse_from(words).unwrap().xds.protection(envoys).map_err(|failure| failure.to_string())
+    }
+
+    #[test]
+    fn what_others_can_reach_is_served_over_tls_or_not_at_all() {
+        for line in ["", "--xds-listen unix:/x", "--xds-listen 127.0.0.1:1", "--xds-listen [::1]:1"] {
+            assert_eq!(protection(line, EnvoyMode::Managed), Ok(Protection::None), "{line}");
+        }
+        let reachable = "--xds-listen 0.0.0.0:18000";
+        let told = protection(reachable, EnvoyMode::None).unwrap_err();
+        for flag in ["--xds-listen 0.0.0.0:18000", "--xds-tls-cert", "--insecure-xds", "certgen"] {
+            assert!(told.contains(flag), "{flag}: {told}");
+        }
+        let insecure = protection(&format!("{reachable} --insecure-xds"), EnvoyMode::None);
+        assert_eq!(insecure, Ok(Protection::Insecure("0.0.0.0:18000".parse().unwrap())));
+        let tls = format!("{reachable} --xds-tls-cert c --xds-tls-key k --xds-client-ca a");
+        let Ok(Protection::Tls(protected)) = protection(&tls, EnvoyMode::None) else { panic!("no TLS") };
+        assert_eq!((protected.client_ca, protected.tokens), (Some("a".into()), None));
+        assert_eq!(protected.trust_domain, "holdfast.dev");
+        let tokens = "--xds-tls-cert c --xds-tls-key k --xds-token-audience h --xds-token-jwks j --xds-token-issuer i";
+        let tls = format!("--xds-listen 127.0.0.1:1 {tokens}");
+        let Ok(Protection::Tls(protected)) = protection(&tls, EnvoyMode::None) else { panic!("no TLS") };
+        let rules = Rules { audience: "h".into(), issuer: "i".into() };
+        assert_eq!(protected.tokens, Some(Tokens { rules, key_set: "j".into() }));
+    }
+
+    #[test]
+    fn flags_that_do_not_go_together_are_told() {
+        let pair = "--xds-listen 127.0.0.1:1 --xds-tls-cert c --xds-tls-key k";
+        for (line, names) in [
+            ("--xds-tls-cert c".to_owned(), "--xds-tls-key"),
+            ("--xds-tls-key c".to_owned(), "--xds-tls-cert"),
+            ("--xds-client-ca a".to_owned(), "need TLS"),
+            ("--xds-token-audience a".to_owned(), "need TLS"),
+            ("--xds-tls-cert c --xds-tls-key k --xds-client-ca a".to_owned(), "--xds-listen"),
+            ("--xds-listen unix:/x --xds-tls-cert c --xds-tls-key k --xds-client-ca a".to_owned(), "--xds-listen"),
+            (pair.to_owned(), "--xds-client-ca"),
+            (format!("{pair} --xds-client-ca a --insecure-xds"), "contradict"),
+            (format!("{pair} --xds-token-audience a"), "--xds-token-jwks"),
+            (format!("{pair} --xds-client-ca a --xds-token-jwks j"), "--xds-token-audience"),
+        ] {
+            let told = protection(&line, EnvoyMode::None).unwrap_err();
+            assert!(told.contains(names), "{line}: {told}");
+        }
+        let managed = protection(&format!("{pair} --xds-client-ca a"), EnvoyMode::Managed).unwrap_err();
+        assert!(managed.contains("--envoy none"));
+    }
+}

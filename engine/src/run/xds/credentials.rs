@@ -1,0 +1,195 @@
+//! What an Envoy shows to the xDS server, in the form of its bootstrap: files that it reads again when they change.
+//!
+//! Envoy watches the folder of its certificate only where the certificate comes by SDS; so two small files beside it say
+//! where it is, in the form of a response of SDS.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use serde_json::{Value, json};
+
+use crate::run::arguments::Target;
+use crate::run::failure::Failure;
+
+/// The file of the Envoy's certificate, with its chain.
+pub const CERTIFICATE: &str = "tls.crt";
+/// The file of its key.
+pub const KEY: &str = "tls.key";
+/// The file of the authorities that sign the server's certificate.
+pub const AUTHORITIES: &str = "ca.crt";
+/// The file that tells Envoy of its certificate.
+pub const SDS_CERTIFICATE: &str = "sds-certificate.yaml";
+/// The file that tells Envoy of the authorities.
+pub const SDS_AUTHORITIES: &str = "sds-authorities.yaml";
+
+/// The names of both in SDS.
+const CERTIFICATE_NAME: &str = "holdfast-xds-certificate";
+const AUTHORITIES_NAME: &str = "holdfast-xds-authorities";
+
+/// How the Envoy of a bootstrap proves which Gateway it is of.
+#[derive(Clone, Debug, Args)]
+pub struct CredentialArgs {
+    /// Folder, as the Envoy sees it, of its certificate (tls.crt, tls.key) and of the authority of the server's (ca.crt),
+    /// with the files beside them that `holdfast certgen` writes: xDS is read over mutual TLS
+    #[arg(long, env = "CONTROLLER_XDS_CREDENTIALS", value_name = "DIR")]
+    pub xds_credentials: Option<PathBuf>,
+    /// The name in the server's certificate [default: the host of --xds]
+    #[arg(long, env = "CONTROLLER_XDS_SERVER_NAME", value_name = "NAME")]
+    pub xds_server_name: Option<String>,
+    /// What is printed: with a certificate that `holdfast certgen` did not make, the files beside it are needed too
+    #[arg(long, env = "CONTROLLER_PRINT", value_enum, default_value_t = Printed::Bootstrap)]
+    pub print: Printed,
+}
+
+/// What `holdfast bootstrap` prints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Printed {
+    /// The bootstrap
+    Bootstrap,
+    /// The file sds-certificate.yaml of the folder of --xds-credentials
+    SdsCertificate,
+    /// The file sds-authorities.yaml of that folder
+    SdsAuthorities,
+}
+
+/// What an Envoy shows, and whom it believes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Credentials {
+    /// The folder of its certificate, absolute, as the Envoy sees it.
+    pub folder: PathBuf,
+    /// The folder of the files that tell of it; often the same.
+    pub sds: PathBuf,
+    /// The name in the server's certificate.
+    pub server_name: String,
+}
+
+impl CredentialArgs {
+    /// What the Envoy shows, if anything.
+    ///
+    /// # Errors
+    /// Where that is not clear.
+    pub fn credentials(&self, xds: &Target) -> Result<Option<Credentials>, Failure> {
+        let Some(folder) = &self.xds_credentials else {
+            return match (self.print, &self.xds_server_name) {
+                (Printed::Bootstrap, None) => Ok(None),
+                _ => Err(Failure::usage("--xds-server-name and --print sds-... belong to --xds-credentials")),
+            };
+        };
+        let Target::Tcp(host, _) = xds else {
+            return Err(Failure::usage("--xds-credentials: over a unix socket there is no TLS"));
+        };
+        if !folder.is_absolute() {
+            return Err(Failure::usage("--xds-credentials: the path must be absolute, as the Envoy sees it"));
+        }
+        let server_name = self.xds_server_name.clone().unwrap_or_else(|| host.clone());
+        Ok(Some(Credentials { folder: folder.clone(), sds: folder.clone(), server_name }))
+    }
+}
+
+impl Credentials {
+    /// The transport socket of the cluster of the xDS server.
+    pub fn transport_socket(&self) -> Value {
+        let by_address = self.server_name.parse::<std::net::IpAddr>().is_ok();
+        let kind = if by_address { "IP_ADDRESS" } else { "DNS" };
+        let from = |name: &str, file: &str| {
+            let source = json!({ "path_config_source": { "path": self.sds.join(file) }, "resource_api_version": "V3" });
+            json!({ "name": name, "sds_config": source })
+        };
+        let mut context = json!({
+            "@type": "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext",
+            "common_tls_context": {
+                "alpn_protocols": ["h2"],
+                "tls_params": { "tls_minimum_protocol_version": "TLSv1_2", "tls_maximum_protocol_version": "TLSv1_3" },
+                "tls_certificate_sds_secret_configs": [from(CERTIFICATE_NAME, SDS_CERTIFICATE)],
+                "combined_validation_context": {
+                    "default_validation_context": {
+                        "match_typed_subject_alt_names": [
+                            { "san_type": kind, "matcher": { "exact": self.server_name } },
+                        ],
+                    },
+                    "validation_context_sds_secret_config": from(AUTHORITIES_NAME, SDS_AUTHORITIES),
+                },
+            },
+        });
+        if !by_address && let Some(fields) = context.as_object_mut() {
+            fields.insert("sni".into(), json!(self.server_name));
+        }
+        json!({ "name": "envoy.transport_sockets.tls", "typed_config": context })
+    }
+
+    /// The contents of [`SDS_CERTIFICATE`].
+    pub fn sds_certificate(folder: &Path) -> Value {
+        let file = |name: &str| json!({ "filename": folder.join(name) });
+        secret(
+            CERTIFICATE_NAME,
+            "tls_certificate",
+            json!({
+                "certificate_chain": file(CERTIFICATE),
+                "private_key": file(KEY),
+                "watched_directory": { "path": folder },
+            }),
+        )
+    }
+
+    /// The contents of [`SDS_AUTHORITIES`].
+    pub fn sds_authorities(folder: &Path) -> Value {
+        let authorities = json!({ "filename": folder.join(AUTHORITIES) });
+        let watched = json!({ "path": folder });
+        secret(
+            AUTHORITIES_NAME,
+            "validation_context",
+            json!({ "trusted_ca": authorities, "watched_directory": watched }),
+        )
+    }
+}
+
+fn secret(name: &str, field: &str, value: Value) -> Value {
+    let mut secret = json!({
+        "@type": "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret",
+        "name": name,
+    });
+    if let Some(fields) = secret.as_object_mut() {
+        fields.insert(field.into(), value);
+    }
+    json!({ "resources": [secret] })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+mod tests {
+    use super::*;
+    use crate::run::cli::DataFormat;
+    use crate::run::output;
+
+    #[test]
+    fn what_envoy_is_told_of_its_credentials_is_as_it_was_reviewed() {
+        let folder = PathBuf::from("/etc/holdfast/xds");
+        let (sds, server_name) = (folder.clone(), "holdfast.infra.svc".to_owned());
+        let credentials = Credentials { folder: folder.clone(), sds, server_name };
+        let all = json!({
+            "transport_socket": credentials.transport_socket(),
+            "sds_certificate": Credentials::sds_certificate(&folder),
+            "sds_authorities": Credentials::sds_authorities(&folder),
+        });
+        assert_eq!(output::format(&all, DataFormat::Yaml).unwrap(), include_str!("credentials.golden.yaml"));
+        let by_address = Credentials { server_name: "10.0.0.1".into(), ..credentials }.transport_socket();
+        assert!(by_address.to_string().contains("IP_ADDRESS") && by_address.pointer("/typed_config/sni").is_none());
+    }
+
+    #[test]
+    fn what_is_not_clear_is_told() {
+        let tcp = Target::Tcp("holdfast.infra.svc".into(), 18000);
+        let args = |folder: Option<&str>, name: Option<&str>, print| CredentialArgs {
+            xds_credentials: folder.map(Into::into),
+            xds_server_name: name.map(Into::into),
+            print,
+        };
+        let found = args(Some("/x"), None, Printed::Bootstrap).credentials(&tcp).unwrap().unwrap();
+        assert_eq!(found.server_name, "holdfast.infra.svc");
+        assert_eq!(args(None, None, Printed::Bootstrap).credentials(&tcp).unwrap(), None);
+        args(None, Some("x"), Printed::Bootstrap).credentials(&tcp).unwrap_err();
+        args(None, None, Printed::SdsCertificate).credentials(&tcp).unwrap_err();
+        args(Some("x"), None, Printed::Bootstrap).credentials(&tcp).unwrap_err();
+        args(Some("/x"), None, Printed::Bootstrap).credentials(&Target::Unix("/s".into())).unwrap_err();
+    }
+}

@@ -1,0 +1,220 @@
+//! The keys that tokens are signed with: fetched from where they are told, and kept for when that is away.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result};
+use futures::future::BoxFuture;
+use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
+
+use super::material;
+use crate::identity::keys::Keys;
+
+/// How often a file of keys is looked at.
+const FILE_EVERY: Duration = Duration::from_secs(1);
+
+/// Somebody who tells the keys, as a JSON Web Key Set.
+pub trait KeySource: Send + Sync + 'static {
+    /// The keys now.
+    fn fetch(&self) -> BoxFuture<'_, Result<Vec<u8>>>;
+}
+
+/// Keys in a file.
+pub struct FileKeys(pub PathBuf);
+
+impl KeySource for FileKeys {
+    fn fetch(&self) -> BoxFuture<'_, Result<Vec<u8>>> {
+        let path = self.0.clone();
+        Box::pin(async move {
+            tokio::task::spawn_blocking(move || material::read("--xds-token-jwks", &path))
+                .await
+                .context("cannot read")?
+        })
+    }
+}
+
+/// The keys that are known, and until when (seconds since 1970) they may be believed.
+#[derive(Clone, Debug, Default)]
+pub struct KnownKeys {
+    keys: Option<Arc<Keys>>,
+    until: Option<u64>,
+}
+
+impl KnownKeys {
+    /// Keys, for ever where there is no end.
+    pub fn new(keys: Arc<Keys>, until: Option<u64>) -> Self {
+        Self { keys: Some(keys), until }
+    }
+
+    /// The keys at a time, where there are any that may still be believed.
+    pub fn at(&self, now: u64) -> Option<&Keys> {
+        self.keys.as_deref().filter(|_| self.until.is_none_or(|until| now < until))
+    }
+}
+
+/// Asks a source again and again.
+pub struct Follower<S> {
+    source: S,
+    every: Duration,
+    /// Where keys are kept, and how long they may be believed while the source is away.
+    kept: Option<(PathBuf, Duration)>,
+}
+
+/// The file in which keys are kept.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    /// When they were fetched, in seconds since 1970.
+    fetched: u64,
+    key_set: String,
+}
+
+impl<S: KeySource> Follower<S> {
+    /// Asks every so often, and keeps what it is told in this file for so long: for sources that can be away.
+    pub fn of_remote(source: S, every: Duration, kept: PathBuf, age_max: Duration) -> Self {
+        Self { source, every, kept: Some((kept, age_max)) }
+    }
+
+    /// Asks now, and then until nobody wants to know any longer.
+    ///
+    /// # Errors
+    /// Where there are no keys now, unless the source may be away.
+    pub async fn start(self) -> Result<watch::Receiver<KnownKeys>> {
+        let mut seen = self.source.fetch().await.map_err(|error| format!("{error:#}"));
+        let first = match (self.take(&seen), &self.kept) {
+            (Ok(known), _) => known,
+            (Err(error), None) => return Err(error.context("--xds-token-jwks")),
+            (Err(error), Some((path, age_max))) => {
+                tracing::warn!(error = format!("{error:#}"), "the keys of tokens cannot be fetched; trying again");
+                restore(path, *age_max).unwrap_or_default()
+            }
+        };
+        let (sender, known) = watch::channel(first);
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(self.every).await;
+                if sender.is_closed() {
+                    return;
+                }
+                let fetched = self.source.fetch().await.map_err(|error| format!("{error:#}"));
+                let is_news = fetched != seen;
+                match self.take(&fetched) {
+                    // Also where they are the same: they may be believed for longer.
+                    Ok(known) => drop(sender.send_replace(known)),
+                    Err(error) if is_news => tracing::error!(
+                        error = format!("{error:#}"),
+                        "the keys of tokens cannot be used; it goes on with those it has"
+                    ),
+                    Err(_) => {}
+                }
+                if is_news && fetched.is_ok() {
+                    tracing::info!("the keys of tokens have changed");
+                }
+                seen = fetched;
+            }
+        });
+        Ok(known)
+    }
+
+    fn take(&self, fetched: &Result<Vec<u8>, String>) -> Result<KnownKeys> {
+        let bytes = fetched.as_ref().map_err(|error| anyhow::anyhow!("{error}"))?;
+        let keys = Arc::new(Keys::parse(bytes)?);
+        let Some((path, age_max)) = &self.kept else { return Ok(KnownKeys::new(keys, None)) };
+        let now = now();
+        if let Err(error) = keep(path, now, bytes) {
+            tracing::warn!(error = format!("{error:#}"), "the keys of tokens cannot be kept for the next start");
+        }
+        Ok(KnownKeys::new(keys, Some(now + age_max.as_secs())))
+    }
+}
+
+impl Follower<FileKeys> {
+    /// Follows a file, which is always there.
+    pub fn of_file(source: FileKeys) -> Self {
+        Self { source, every: FILE_EVERY, kept: None }
+    }
+}
+
+fn keep(path: &Path, fetched: u64, key_set: &[u8]) -> Result<()> {
+    use std::io::Write;
+    let key_set = String::from_utf8(key_set.to_vec()).context("not UTF-8")?;
+    let mut file = tempfile::NamedTempFile::new_in(path.parent().context("no folder")?)?;
+    file.write_all(&serde_json::to_vec(&Kept { fetched, key_set })?)?;
+    file.as_file().sync_all()?;
+    file.persist(path)?;
+    Ok(())
+}
+
+/// What an earlier run kept, where it may still be believed. A time that is still to come is not believed either.
+fn restore(path: &Path, age_max: Duration) -> Option<KnownKeys> {
+    let kept: Kept = serde_json::from_slice(&material::read("kept keys", path).ok()?).ok()?;
+    let keys = Keys::parse(kept.key_set.as_bytes()).ok()?;
+    let until = kept.fetched.checked_add(age_max.as_secs())?;
+    (kept.fetched <= now() && now() < until).then(|| KnownKeys::new(Arc::new(keys), Some(until)))
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+
+    const KEY_SET: &[u8] = include_bytes!("../../identity/testdata/rsa.jwks.json");
+
+    /// A source that can be away.
+    struct Remote(Arc<AtomicBool>);
+
+    impl KeySource for Remote {
+        fn fetch(&self) -> BoxFuture<'_, Result<Vec<u8>>> {
+            let is_away = self.0.load(Ordering::Relaxed);
+            Box::pin(async move { if is_away { anyhow::bail!("away") } else { Ok(KEY_SET.to_vec()) } })
+        }
+    }
+
+    #[tokio::test]
+    async fn what_was_fetched_outlives_its_source_and_this_process_but_not_its_age() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("keys.json");
+        let away = Arc::new(AtomicBool::new(true));
+        let hour = Duration::from_secs(3600);
+        let start = || {
+            let remote = Remote(away.clone());
+            Follower::of_remote(remote, Duration::from_millis(5), path.clone(), hour).start()
+        };
+        let mut known = start().await.unwrap();
+        assert!(known.borrow_and_update().at(now()).is_none());
+        away.store(false, Ordering::Relaxed);
+        tokio::time::timeout(Duration::from_secs(30), known.changed()).await.unwrap().unwrap();
+        assert_eq!(known.borrow().at(now()).map(Keys::count), Some(1));
+        assert!(known.borrow().at(now() + 3601).is_none());
+        drop(known);
+        away.store(true, Ordering::Relaxed);
+        assert!(start().await.unwrap().borrow().at(now()).is_some());
+        for fetched in [now() - 3600, now() + 100] {
+            keep(&path, fetched, KEY_SET).unwrap();
+            assert!(start().await.unwrap().borrow().at(now()).is_none());
+        }
+        std::fs::write(&path, "{}").unwrap();
+        assert!(start().await.unwrap().borrow().at(now()).is_none());
+    }
+
+    #[tokio::test]
+    async fn a_file_without_keys_is_no_start_and_later_changes_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("jwks");
+        let start =
+            || Follower { every: Duration::from_millis(5), ..Follower::of_file(FileKeys(path.clone())) }.start();
+        assert!(format!("{:#}", start().await.unwrap_err()).contains("--xds-token-jwks"));
+        std::fs::write(&path, KEY_SET).unwrap();
+        let mut known = start().await.unwrap();
+        std::fs::write(&path, "{}").unwrap();
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert!(known.borrow_and_update().at(u64::MAX).is_some());
+    }
+}

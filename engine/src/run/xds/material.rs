@@ -1,0 +1,179 @@
+//! Certificate, key and authorities of the xDS server, from files that are followed.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use holdfast_xds::{TlsSource, tls};
+use rustls::server::danger::ClientCertVerifier;
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use tokio::sync::watch;
+
+/// Bytes of one file.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+/// Certificates of one file.
+const CERTIFICATES_MAX: usize = 256;
+/// How often the files are looked at: by their contents, so that it does not matter how they are replaced.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Who says whether a client's certificate can be trusted; nobody where certificates are not taken.
+pub(super) type Clients = Option<Arc<dyn ClientCertVerifier>>;
+
+/// The files.
+#[derive(Clone, Debug)]
+pub(super) struct Files {
+    pub(super) certificate: PathBuf,
+    pub(super) key: PathBuf,
+    pub(super) client_ca: Option<PathBuf>,
+    /// Must everybody show a certificate, or may they show something else?
+    pub(super) others_have_tokens: bool,
+}
+
+/// What the files hold.
+#[derive(PartialEq, Eq)]
+struct Contents {
+    certificate: Vec<u8>,
+    key: Vec<u8>,
+    client_ca: Option<Vec<u8>>,
+}
+
+/// Reads the files now, and again whenever they change, until nobody wants to know any longer.
+///
+/// # Errors
+/// Where they cannot be used now. Later such files change nothing, and are told.
+pub(super) fn follow(files: Files) -> Result<(TlsSource, watch::Receiver<Clients>)> {
+    let contents = files.read()?;
+    let (configuration, clients) = files.make(&contents)?;
+    let (tls, tls_source) = watch::channel(configuration);
+    let (verifier, verifiers) = watch::channel(clients);
+    tokio::spawn(async move {
+        let mut seen = Ok(contents);
+        loop {
+            tokio::time::sleep(LOOK_EVERY).await;
+            if tls.is_closed() {
+                return;
+            }
+            let asked = files.clone();
+            let read = tokio::task::spawn_blocking(move || asked.read().map_err(|error| format!("{error:#}"))).await;
+            let Ok(read) = read else { return };
+            if read == seen {
+                continue;
+            }
+            let made = read.as_ref().map_err(|error| anyhow::anyhow!("{error}")).and_then(|read| files.make(read));
+            match made {
+                Ok((configuration, clients)) => {
+                    // The verifiers first: who is let in by the new handshake is let in behind it, too.
+                    verifier.send_replace(clients);
+                    tls.send_replace(configuration);
+                    tracing::info!(
+                        "the certificates of the xDS server have changed; new connections are given the new ones"
+                    );
+                }
+                Err(error) => tracing::error!(
+                    error = format!("{error:#}"),
+                    "the changed certificates of the xDS server cannot be used; it goes on with those it has"
+                ),
+            }
+            seen = read;
+        }
+    });
+    Ok((tls_source, verifiers))
+}
+
+impl Files {
+    fn read(&self) -> Result<Contents> {
+        let client_ca = self.client_ca.as_ref().map(|path| read("--xds-client-ca", path));
+        Ok(Contents {
+            certificate: read("--xds-tls-cert", &self.certificate)?,
+            key: read("--xds-tls-key", &self.key)?,
+            client_ca: client_ca.transpose()?,
+        })
+    }
+
+    fn make(&self, contents: &Contents) -> Result<(Arc<rustls::ServerConfig>, Clients)> {
+        let chain = certificates(&contents.certificate).context("--xds-tls-cert")?;
+        // What is wrong with the text is not told: it may be of the key.
+        let key = PrivateKeyDer::from_pem_slice(&contents.key).ok();
+        let key = key.context("--xds-tls-key: the file holds no private key in PEM")?;
+        let clients = match &contents.client_ca {
+            Some(bundle) => {
+                let authorities = certificates(bundle).context("--xds-client-ca")?;
+                Some(tls::verifier(authorities, self.others_have_tokens).context("--xds-client-ca")?)
+            }
+            None => None,
+        };
+        let configuration =
+            tls::configuration(chain, key, clients.clone()).context("--xds-tls-cert and --xds-tls-key")?;
+        Ok((Arc::new(configuration), clients))
+    }
+}
+
+fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>> {
+    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).take(CERTIFICATES_MAX + 1).collect();
+    match all {
+        Ok(all) if all.is_empty() => bail!("the file holds no certificate in PEM"),
+        Ok(all) if all.len() > CERTIFICATES_MAX => bail!("the file holds more than {CERTIFICATES_MAX} certificates"),
+        Ok(all) => Ok(all),
+        Err(_) => bail!("the file cannot be read as PEM"),
+    }
+}
+
+pub(super) fn read(flag: &str, path: &Path) -> Result<Vec<u8>> {
+    let named = || format!("{flag} {}", path.display());
+    let mut bytes = Vec::new();
+    File::open(path).and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)).with_context(named)?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        bail!("{}: more than {FILE_BYTES_MAX} bytes", named());
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+mod tests {
+    use rcgen::{CertifiedKey, generate_simple_self_signed};
+
+    use super::*;
+
+    fn pair() -> (String, String) {
+        let CertifiedKey { cert, signing_key } = generate_simple_self_signed(vec!["a.example".into()]).unwrap();
+        (cert.pem(), signing_key.serialize_pem())
+    }
+
+    #[tokio::test]
+    async fn a_pair_that_cannot_be_used_is_no_start_and_later_changes_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let files =
+            Files { certificate: at("crt"), key: at("key"), client_ca: Some(at("ca")), others_have_tokens: false };
+        let (certificate, key) = pair();
+        let write = |name: &str, text: &str| std::fs::write(at(name), text).unwrap();
+        let refused = || format!("{:#}", follow(files.clone()).err().unwrap());
+        assert!(refused().contains("--xds-tls-cert"));
+        write("crt", &certificate);
+        write("key", "hunter2");
+        write("ca", &certificate);
+        assert!(refused().contains("--xds-tls-key") && !refused().contains("hunter2"));
+        write("key", &pair().1);
+        assert!(refused().contains("--xds-tls-key"));
+        write("key", &key);
+        write("ca", "");
+        assert!(refused().contains("--xds-client-ca"));
+        write("ca", &certificate);
+        let (mut tls, clients) = follow(files).unwrap();
+        assert!(clients.borrow().is_some());
+
+        let before = tls.borrow_and_update().clone();
+        let (certificate, key) = pair();
+        write("crt", &certificate);
+        tokio::time::sleep(2 * LOOK_EVERY).await;
+        assert!(Arc::ptr_eq(&before, &tls.borrow()));
+        write("key", &key);
+        tokio::time::timeout(Duration::from_secs(30), tls.changed()).await.unwrap().unwrap();
+        assert!(!Arc::ptr_eq(&before, &tls.borrow()));
+    }
+}
