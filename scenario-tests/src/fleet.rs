@@ -34,12 +34,24 @@ pub struct FleetEnvoy {
     pub sotw: bool,
     /// Whose it is, `namespace/name`.
     pub gateway: &'static str,
+    /// The folder of its certificate; without one it speaks no TLS to the xDS server.
+    pub credentials: Option<PathBuf>,
+    /// Parts of its bootstrap that are written otherwise.
+    pub edits: Vec<(String, String)>,
 }
 
 impl FleetEnvoy {
     /// One that has Envoy's own limit and says so.
     pub fn small(node: &str) -> Self {
-        Self { node: node.to_owned(), re2: RE2_ENVOY, says_re2: RE2_ENVOY, sotw: false, gateway: "default/public" }
+        Self {
+            node: node.to_owned(),
+            re2: RE2_ENVOY,
+            says_re2: RE2_ENVOY,
+            sotw: false,
+            gateway: "default/public",
+            credentials: None,
+            edits: Vec::new(),
+        }
     }
 
     /// One as the generated bootstrap makes it.
@@ -58,12 +70,21 @@ impl FleetEnvoy {
         let admin_address = format!("127.0.0.1:{admin}");
         let mode = if self.sotw { "sotw" } else { "delta" };
         let args = ["bootstrap", "--gateway", self.gateway, "--node-id", &self.node, "--xds", &options.xds];
-        let printed = world.command(&[&args[..], &["--admin", &admin_address, "--xds-mode", mode]].concat()).await?;
+        let folder = self.credentials.as_ref().map(|folder| folder.display().to_string());
+        let credentials = folder.as_ref().map(|folder| ["--xds-credentials", folder]);
+        let shown = credentials.as_ref().map_or(&[][..], |credentials| &credentials[..]);
+        let args = [&args[..], &["--admin", &admin_address, "--xds-mode", mode], shown].concat();
+        let printed = world.command(&args).await?;
         let text = printed.expect_code(0)?.stdout.clone();
         ensure!(text.contains("re2=10000") && text.contains("error_level: 10000"), "another bootstrap:\n{text}");
         let text = text
             .replace("re2=10000", &format!("re2={}", self.says_re2))
             .replace("error_level: 10000", &format!("error_level: {}", self.re2));
+        let mut text = text;
+        for (from, to) in &self.edits {
+            ensure!(text.contains(from), "{from:?} is not in the bootstrap:\n{text}");
+            text = text.replace(from, to);
+        }
         let file = world.folder().join(format!("{}.yaml", self.node));
         fs::write(&file, text)?;
         let binary = envoy::find().map_err(Error::msg)?;

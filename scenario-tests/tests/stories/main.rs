@@ -25,6 +25,7 @@ mod restarts;
 mod rewrites;
 mod seeing;
 mod sets;
+mod strangers;
 mod tls;
 mod told;
 mod weights;
@@ -58,6 +59,7 @@ fn main() -> ExitCode {
         rewrites::stories(),
         seeing::stories(),
         sets::stories(),
+        strangers::stories(),
         tls::stories(),
         told::stories(),
         weights::stories(),
