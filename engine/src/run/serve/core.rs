@@ -185,10 +185,10 @@ impl Core {
         }
         self.news.problems(&reading.problems);
         self.problems.clone_from(&reading.problems);
-        if !self.health.manifests.swap(true, Relaxed) {
-            tracing::info!(files = reading.files, objects = reading.objects, "read all manifests");
+        if !self.health.objects.swap(true, Relaxed) {
+            tracing::info!(files = reading.files, objects = reading.objects, "read all objects");
             if reading.objects == 0 {
-                tracing::warn!(manifests = reading.roots, "there is no object that Holdfast reads; waiting for some");
+                tracing::warn!(from = reading.roots, "there is no object that Holdfast reads; waiting for some");
             }
         }
     }
