@@ -6,7 +6,9 @@
 pub mod arguments;
 pub mod clerk;
 pub mod client;
+pub(crate) mod recorder;
 mod served;
+pub(crate) mod statuses;
 mod watch;
 
 use std::sync::Arc;

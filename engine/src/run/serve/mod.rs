@@ -94,10 +94,13 @@ async fn serve(args: RunArgs) -> Result<(), Failure> {
     Health::pass(&health.xds);
 
     let (readings_in, readings) = mpsc::channel(QUEUE_MAX);
+    let told = objects.told(&settings);
     objects.start(&args, &data, readings_in)?;
-
     let binary = keeper.as_ref().map(|keeper| keeper.binary().clone());
     let mut core = Core::new(Engine::new(settings), Outputs::new(fleets, keeper, persist), metrics, health.clone());
+    if let Some((statuses, recorder)) = told {
+        core.tell_kubernetes(statuses, recorder);
+    }
     // What is stored is served before anything else is waited for.
     core.hear_events(vec![Event::Restored(Box::new(restored))]);
     let mut probe = memory::start_probe(&args, &data, binary).await?;

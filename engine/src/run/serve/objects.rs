@@ -7,8 +7,11 @@ use tokio::sync::mpsc;
 use crate::run::cli::RunArgs;
 use crate::run::data::DataDir;
 use crate::run::failure::Failure;
+use crate::run::kubernetes::recorder::KubernetesRecorder;
+use crate::run::kubernetes::statuses::Statuses;
 use crate::run::manifests::{Incarnations, Manifests, Reading, Root, watch};
 use crate::run::{kubernetes, manifest_roots};
+use crate::settings::Settings;
 
 /// Where objects come from.
 pub(super) enum Objects {
@@ -25,6 +28,13 @@ impl Objects {
             return Ok(Objects::Kubernetes(kubernetes::client::client(&args.kubernetes).await?));
         }
         Ok(Objects::Manifests(manifest_roots("--manifests", &args.manifests)?))
+    }
+
+    /// Where statuses and Events are written, if anywhere.
+    pub(super) fn told(&self, settings: &Settings) -> Option<(Statuses, KubernetesRecorder)> {
+        let Objects::Kubernetes(client) = self else { return None };
+        let statuses = Statuses::start(client.clone(), settings.controller_name.to_string());
+        Some((statuses, KubernetesRecorder::start(client.clone())))
     }
 
     /// Reads them, and watches for changes.
