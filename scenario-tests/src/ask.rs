@@ -1,5 +1,7 @@
 //! A request and its answer, in the words of a story: `ask(port).path("/one").host("a.example").comes_to_reach("pod")`.
 
+use std::net::Ipv4Addr;
+
 use anyhow::{Context, Result, bail, ensure};
 use bytes::Bytes;
 use holdfast_engine::run::echo::EchoAnswer;
@@ -8,6 +10,7 @@ use hyper::header::{HOST, HeaderName, HeaderValue};
 use hyper::{HeaderMap, Method, Request, StatusCode, Uri, Version};
 
 use crate::connect::{Connection, Protocol, Trust};
+use crate::tls::Certificate;
 use crate::wait::until;
 
 /// The host that is asked for where a story names none.
@@ -24,6 +27,7 @@ pub struct Ask {
     protocol: Protocol,
     trust: Option<Trust>,
     body: Bytes,
+    from: Ipv4Addr,
 }
 
 /// An answer, read to its end.
@@ -48,6 +52,7 @@ pub fn ask(port: u16) -> Ask {
         protocol: Protocol::Http1,
         trust: None,
         body: Bytes::new(),
+        from: Ipv4Addr::LOCALHOST,
     }
 }
 
@@ -99,9 +104,21 @@ impl Ask {
         self
     }
 
+    /// From another loopback address.
+    pub fn coming_from(mut self, address: Ipv4Addr) -> Self {
+        self.from = address;
+        self
+    }
+
+    /// Where TLS is spoken, with a certificate of the client's.
+    pub fn showing(mut self, certificate: &Certificate) -> Self {
+        self.trust = self.trust.map(|trust| trust.showing(certificate));
+        self
+    }
+
     /// Opens the connection that this request would be sent on.
     pub async fn connect(&self) -> Result<Connection> {
-        Connection::open(self.port, self.protocol, self.trust.as_ref()).await
+        Connection::open_from(self.from, self.port, self.protocol, self.trust.as_ref()).await
     }
 
     /// Sends it once, on a new connection.

@@ -12,7 +12,7 @@ use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls::pki_types::{CertificateDer, ServerName};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio_rustls::TlsConnector;
 
 use crate::tls::Certificate;
@@ -68,8 +68,20 @@ enum Sender {
 impl Connection {
     /// Opens a connection to a loopback port.
     pub async fn open(port: u16, protocol: Protocol, trust: Option<&Trust>) -> Result<Self> {
+        Self::open_from(Ipv4Addr::LOCALHOST, port, protocol, trust).await
+    }
+
+    /// The same from another loopback address.
+    pub async fn open_from(from: Ipv4Addr, port: u16, protocol: Protocol, trust: Option<&Trust>) -> Result<Self> {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        let stream = TcpStream::connect(address).await.with_context(|| format!("connect to {address}"))?;
+        let stream = if from == Ipv4Addr::LOCALHOST {
+            TcpStream::connect(address).await
+        } else {
+            let socket = TcpSocket::new_v4()?;
+            socket.bind(SocketAddr::from((from, 0)))?;
+            socket.connect(address).await
+        };
+        let stream = stream.with_context(|| format!("connect to {address}"))?;
         stream.set_nodelay(true)?;
         let Some(trust) = trust else {
             return Ok(Self { sender: Sender::over(stream, protocol).await?, certificate: None });

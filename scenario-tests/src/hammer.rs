@@ -38,6 +38,11 @@ impl Shot {
         matches!(self, Self::Answer { status: 200, pod, .. } if !pod.is_empty())
     }
 
+    /// Whether any back end answered.
+    pub fn passed(&self) -> bool {
+        matches!(self, Self::Answer { pod, .. } if !pod.is_empty())
+    }
+
     fn of(reply: Result<Reply>) -> Self {
         match reply {
             Ok(reply) => {
@@ -62,19 +67,24 @@ pub struct Hammer {
 impl Hammer {
     /// Sends each of the requests without pause, each by a hand of its own, each time on a new connection.
     pub fn start(asks: impl IntoIterator<Item = Ask>) -> Self {
-        Self::with(asks, false)
+        Self::with(asks.into_iter().map(|ask| vec![ask]), false)
     }
 
     /// The same on connections that are kept as long as the server keeps them. Where it closed one, the request is sent
     /// once more on a new one, as every client does.
     pub fn start_kept(asks: impl IntoIterator<Item = Ask>) -> Self {
-        Self::with(asks, true)
+        Self::with(asks.into_iter().map(|ask| vec![ask]), true)
     }
 
-    fn with(asks: impl IntoIterator<Item = Ask>, kept: bool) -> Self {
+    /// The same by one hand alone, which takes the requests in turn.
+    pub fn start_kept_in_turn(asks: impl IntoIterator<Item = Ask>) -> Self {
+        Self::with([asks.into_iter().collect()], true)
+    }
+
+    fn with(hands: impl IntoIterator<Item = Vec<Ask>>, kept: bool) -> Self {
         let (seen, count, stop) = (Arc::default(), Arc::default(), Arc::default());
-        let hand = |ask| tokio::spawn(strike(ask, kept, Arc::clone(&seen), Arc::clone(&count), Arc::clone(&stop)));
-        let hands = asks.into_iter().map(hand).collect();
+        let hand = |asks| tokio::spawn(strike(asks, kept, Arc::clone(&seen), Arc::clone(&count), Arc::clone(&stop)));
+        let hands = hands.into_iter().map(hand).collect();
         Self { seen, count, stop, hands }
     }
 
@@ -125,22 +135,24 @@ impl Drop for Hammer {
 }
 
 async fn strike(
-    ask: Ask,
+    asks: Vec<Ask>,
     kept: bool,
     seen: Arc<Mutex<BTreeMap<Shot, u64>>>,
     count: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
 ) {
-    let mut connection = None;
-    while !stop.load(Ordering::Relaxed) {
-        let answer = tokio::time::timeout(REQUEST_MAX, send(&ask, &mut connection)).await;
-        let shot = Shot::of(answer.unwrap_or_else(|_| bail!("no answer within {} s", REQUEST_MAX.as_secs())));
-        if !kept || matches!(shot, Shot::Broken(_)) {
-            connection = None;
+    let mut asks: Vec<(Ask, Option<Connection>)> = asks.into_iter().map(|ask| (ask, None)).collect();
+    while !stop.load(Ordering::Relaxed) && !asks.is_empty() {
+        for (ask, connection) in &mut asks {
+            let answer = tokio::time::timeout(REQUEST_MAX, send(ask, connection)).await;
+            let shot = Shot::of(answer.unwrap_or_else(|_| bail!("no answer within {} s", REQUEST_MAX.as_secs())));
+            if !kept || matches!(shot, Shot::Broken(_)) {
+                *connection = None;
+            }
+            *seen.lock().unwrap_or_else(PoisonError::into_inner).entry(shot).or_default() += 1;
+            count.fetch_add(1, Ordering::Relaxed);
+            tokio::time::sleep(REST).await;
         }
-        *seen.lock().unwrap_or_else(PoisonError::into_inner).entry(shot).or_default() += 1;
-        count.fetch_add(1, Ordering::Relaxed);
-        tokio::time::sleep(REST).await;
     }
 }
 

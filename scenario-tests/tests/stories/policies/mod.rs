@@ -2,9 +2,10 @@
 
 mod enforced;
 mod guards;
+mod never;
 
 use holdfast_scenario_tests::Story;
 
 pub(crate) fn stories() -> Vec<Story> {
-    enforced::stories()
+    [enforced::stories(), never::stories()].concat()
 }

@@ -1,0 +1,69 @@
+//! Every combination of gates that means something, each with or without a probe.
+
+/// A combination.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Gates {
+    /// FallbackConfiguration.
+    isolate: bool,
+    /// InvalidRouteReplacement.
+    replace: bool,
+    /// Last valid versions, where they are used.
+    last_valid: Option<LastValid>,
+    /// Is there a probe?
+    pub(super) probe: bool,
+}
+
+/// How last valid versions are used.
+#[derive(Clone, Copy, Debug)]
+struct LastValid {
+    /// Dependants go back together with what they depend on.
+    dependants: bool,
+    /// BackfillUnresolvedReferences.
+    unresolved: bool,
+}
+
+const fn gates(isolate: bool, replace: bool, probe: bool) -> Gates {
+    Gates { isolate, replace, last_valid: None, probe }
+}
+
+const fn last_valid(replace: bool, dependants: bool, unresolved: bool, probe: bool) -> Gates {
+    Gates { isolate: true, replace, last_valid: Some(LastValid { dependants, unresolved }), probe }
+}
+
+/// All of them.
+pub(super) const ALL: [Gates; 12] = [
+    gates(false, true, false),
+    gates(false, false, true),
+    gates(true, true, true),
+    gates(true, false, false),
+    last_valid(true, true, false, false),
+    last_valid(false, true, false, true),
+    last_valid(true, false, false, true),
+    last_valid(false, false, false, false),
+    last_valid(true, true, true, true),
+    last_valid(false, true, true, false),
+    last_valid(true, false, true, false),
+    last_valid(false, false, true, true),
+];
+
+impl Gates {
+    /// Its flags.
+    pub(super) fn flags(self) -> Vec<String> {
+        let mut named = vec![("InvalidRouteReplacement", self.replace), ("FallbackConfiguration", self.isolate)];
+        let mut flags = Vec::new();
+        if let Some(LastValid { dependants, unresolved }) = self.last_valid {
+            named.push(("BackfillUnresolvedReferences", unresolved));
+            flags.push("--use-last-valid-config-for-fallback=true".to_owned());
+            flags.push(format!("--backfill-dependants={dependants}"));
+        }
+        let named: Vec<String> = named.into_iter().map(|(gate, on)| format!("{gate}={on}")).collect();
+        flags.extend(["--feature-gates".to_owned(), named.join(",")]);
+        flags.extend(["--probe".to_owned(), if self.probe { "on" } else { "off" }.to_owned()]);
+        flags
+    }
+
+    /// Can nothing stand in for what translation finds broken?
+    pub(super) fn closes(self) -> bool {
+        self.last_valid.is_none()
+    }
+}

@@ -1,0 +1,190 @@
+//! Where a policy is attached: at every level a route of its own, with something broader beside it that must not answer.
+
+use anyhow::Result;
+use holdfast_scenario_tests::World;
+use holdfast_scenario_tests::ask::{Ask, get};
+use holdfast_scenario_tests::manifests::{self, NAMESPACE, class, documents, gateway, https_listener, listener};
+use holdfast_scenario_tests::tls::Certificate;
+
+/// A level of attachment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Level {
+    /// A rule of an HTTPRoute, by its name.
+    Rule,
+    /// An HTTPRoute.
+    Route,
+    /// A rule that names the policy.
+    Named,
+    /// A listener without TLS.
+    Plain,
+    /// A listener with TLS.
+    Secure,
+    /// A Gateway.
+    Gateway,
+}
+
+impl Level {
+    /// All of them; first the one that is broken until its policy is there.
+    pub(super) const ALL: [Self; 6] = [Self::Named, Self::Rule, Self::Route, Self::Plain, Self::Secure, Self::Gateway];
+    /// Those of routes.
+    pub(super) const OF_ROUTES: [Self; 3] = [Self::Rule, Self::Route, Self::Named];
+
+    /// What its objects are named after.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Rule => "rule",
+            Self::Route => "route",
+            Self::Named => "named",
+            Self::Plain => "plain",
+            Self::Secure => "secure",
+            Self::Gateway => "whole",
+        }
+    }
+
+    fn host(self) -> String {
+        format!("{}.example", self.name())
+    }
+
+    /// The name of its policy.
+    pub(super) fn policy(self) -> String {
+        format!("guard-{}", self.name())
+    }
+
+    /// What is answered where a policy cannot be enforced.
+    pub(super) fn closed(self) -> u16 {
+        if Self::OF_ROUTES.contains(&self) { 404 } else { 500 }
+    }
+
+    /// The reference to what the policy is attached to; none where it is named by that.
+    fn target(self) -> Option<String> {
+        let target = |kind: &str, name: &str, section: &str| {
+            let section = if section.is_empty() { String::new() } else { format!(", sectionName: {section}") };
+            Some(format!("{{group: gateway.networking.k8s.io, kind: {kind}, name: {name}{section}}}"))
+        };
+        match self {
+            Self::Rule => target("HTTPRoute", "rule", "one"),
+            Self::Route => target("HTTPRoute", "route", ""),
+            Self::Named => None,
+            Self::Plain => target("Gateway", "public", "plain"),
+            Self::Secure => target("Gateway", "public", "secure"),
+            Self::Gateway => target("Gateway", "whole", ""),
+        }
+    }
+}
+
+/// Gateways and routes, one for each level.
+pub(super) struct Estate {
+    world: World,
+    plain: u16,
+    tls: u16,
+    whole: u16,
+    certificate: Certificate,
+}
+
+impl Estate {
+    /// The Gateways that Envoys are needed for.
+    pub(super) const GATEWAYS: [&str; 2] = ["default/public", "default/whole"];
+
+    /// Writes everything but policies.
+    pub(super) fn write(world: &World) -> Result<Self> {
+        let (plain, tls, whole) = (world.port()?, world.port()?, world.port()?);
+        let certificate = Certificate::of(&["secure.example"])?;
+        let listeners = [
+            listener("broad", plain, "protocol: HTTP"),
+            listener("plain", plain, "protocol: HTTP\nhostname: plain.example"),
+            https_listener("broad-tls", tls, "*.example", &["certificate"]),
+            https_listener("secure", tls, "secure.example", &["certificate"]),
+        ];
+        world.write(
+            "estate.yaml",
+            documents(&[
+                class(),
+                gateway("public", &listeners.concat()),
+                gateway("whole", &listener("whole", whole, "protocol: HTTP")),
+                certificate.secret(NAMESPACE, "certificate"),
+                // Everything that a guarded route does not answer itself.
+                route(
+                    "broad",
+                    "- {name: public, sectionName: broad}\n- {name: public, sectionName: broad-tls}\n",
+                    "[]",
+                    "/",
+                    "",
+                    "broad",
+                ),
+            ]),
+        )?;
+        for level in Level::ALL {
+            let parent = match level {
+                Level::Plain => "- {name: public, sectionName: plain}\n",
+                Level::Secure => "- {name: public, sectionName: secure}\n",
+                Level::Gateway => "- {name: whole}\n",
+                _ => "- {name: public, sectionName: broad}\n",
+            };
+            let filters = if level == Level::Named {
+                let policy = level.policy();
+                format!(
+                    "filters: [{{type: ExtensionRef, extensionRef: {{group: gateway.kgateway.dev, kind: TrafficPolicy, name: {policy}}}}}]"
+                )
+            } else {
+                String::new()
+            };
+            let hosts = format!("[{}]", level.host());
+            let text = route(level.name(), parent, &hosts, "/guarded", &filters, "echo");
+            world.write(&format!("route-{}.yaml", level.name()), text)?;
+        }
+        Ok(Self { world: world.clone(), plain, tls, whole, certificate })
+    }
+
+    /// A request to the route of a level.
+    pub(super) fn ask(&self, level: Level) -> Ask {
+        let port = match level {
+            Level::Secure => self.tls,
+            Level::Gateway => self.whole,
+            _ => self.plain,
+        };
+        let host = level.host();
+        let ask = get(port, "/guarded").host(&host);
+        if level == Level::Secure { ask.tls(self.certificate.trust(&host)) } else { ask }
+    }
+
+    /// Writes the policy of a level.
+    pub(super) fn policy(&self, level: Level, spec: &str) -> Result<()> {
+        let targets = level.target().map(|target| format!("targetRefs: [{target}]\n")).unwrap_or_default();
+        let spec = manifests::indent(&format!("{targets}{spec}"), 2);
+        let name = level.policy();
+        self.world.write(
+            &format!("{name}.yaml"),
+            format!(
+                "apiVersion: gateway.kgateway.dev/v1alpha1\nkind: TrafficPolicy\n\
+                 metadata: {{name: {name}, namespace: {NAMESPACE}}}\nspec:\n{spec}"
+            ),
+        )
+    }
+
+    /// Deletes the policy of a level.
+    pub(super) fn without_policy(&self, level: Level) -> Result<()> {
+        self.world.delete(&format!("{}.yaml", level.policy()))
+    }
+
+    /// Writes the objects that the guard of a level names.
+    pub(super) fn besides(&self, level: Level, objects: &str) -> Result<()> {
+        self.world.write(&besides(level), objects)
+    }
+
+    /// Deletes them.
+    pub(super) fn without_besides(&self, level: Level) -> Result<()> {
+        self.world.delete(&besides(level))
+    }
+}
+
+fn besides(level: Level) -> String {
+    format!("besides-{}.yaml", level.name())
+}
+
+fn route(name: &str, parents: &str, hosts: &str, path: &str, filters: &str, to: &str) -> String {
+    let spec = format!(
+        "hostnames: {hosts}\nrules:\n- name: one\n  matches: [{{path: {{value: {path}}}}}]\n  {filters}\n  \
+         backendRefs: [{{name: {to}, port: 8080}}]\n"
+    );
+    manifests::route("HTTPRoute", NAMESPACE, name, parents, &spec)
+}

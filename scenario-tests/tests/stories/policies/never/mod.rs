@@ -1,0 +1,105 @@
+//! Nothing gets through without what a policy asks for: every field, at every level, broken in every way, under every
+//! combination of gates, while Holdfast is killed and ended, and a client without a right to come in never stops asking.
+//!
+//! Envoys are the story's own, so that they go on while Holdfast does not; they have a limit of expressions of which
+//! Holdfast does not know, so that they refuse what translation takes.
+
+mod gates;
+mod guard;
+mod level;
+mod plan;
+mod round;
+
+use std::io::Write;
+
+use anyhow::Result;
+use holdfast_scenario_tests::{Story, World, stories};
+
+pub(crate) fn stories() -> Vec<Story> {
+    let mut all = stories!("policies::never", false, [every_pair_is_tried]);
+    all.extend(stories!(
+        "policies::never",
+        true,
+        [
+            through_held,
+            through_held_without_replacement,
+            through_isolated,
+            through_isolated_without_replacement,
+            through_last_valid,
+            through_last_valid_without_replacement,
+            through_last_valid_alone,
+            through_last_valid_alone_without_replacement,
+            through_unresolved,
+            through_unresolved_without_replacement,
+            through_unresolved_alone,
+            through_unresolved_alone_without_replacement,
+        ]
+    ));
+    all
+}
+
+async fn every_pair_is_tried(_world: World) -> Result<()> {
+    let cells = plan::check()?;
+    let fields = guard::FIELDS.len();
+    writeln!(
+        std::io::stderr(),
+        "policies::never: {cells} cells of {fields} fields, {} levels and {} combinations of gates, each broken in {} ways",
+        level::Level::ALL.len(),
+        gates::ALL.len(),
+        round::WAYS.len()
+    )?;
+    Ok(())
+}
+
+/// A story for each combination of gates.
+async fn through(world: World, number: usize) -> Result<()> {
+    round::run(&world, gates::ALL[number], &plan::rounds(number)).await
+}
+
+async fn through_held(world: World) -> Result<()> {
+    through(world, 0).await
+}
+
+async fn through_held_without_replacement(world: World) -> Result<()> {
+    through(world, 1).await
+}
+
+async fn through_isolated(world: World) -> Result<()> {
+    through(world, 2).await
+}
+
+async fn through_isolated_without_replacement(world: World) -> Result<()> {
+    through(world, 3).await
+}
+
+async fn through_last_valid(world: World) -> Result<()> {
+    through(world, 4).await
+}
+
+async fn through_last_valid_without_replacement(world: World) -> Result<()> {
+    through(world, 5).await
+}
+
+async fn through_last_valid_alone(world: World) -> Result<()> {
+    through(world, 6).await
+}
+
+async fn through_last_valid_alone_without_replacement(world: World) -> Result<()> {
+    through(world, 7).await
+}
+
+async fn through_unresolved(world: World) -> Result<()> {
+    through(world, 8).await
+}
+
+async fn through_unresolved_without_replacement(world: World) -> Result<()> {
+    through(world, 9).await
+}
+
+async fn through_unresolved_alone(world: World) -> Result<()> {
+    through(world, 10).await
+}
+
+async fn through_unresolved_alone_without_replacement(world: World) -> Result<()> {
+    through(world, 11).await
+}

@@ -1,0 +1,237 @@
+//! One world: policies at every level are broken and mended, one after the other, while a client without a right to come
+//! in never stops asking, on new connections and on old ones.
+
+use anyhow::{Context, Result, ensure};
+use holdfast_scenario_tests::ask::Ask;
+use holdfast_scenario_tests::fleet::{FleetEnvoy, Running, connected, small_binary};
+use holdfast_scenario_tests::{Hammer, Holdfast, HoldfastOptions, World, until};
+
+use super::gates::Gates;
+use super::guard::{Guard, guard};
+use super::level::{Estate, Level};
+use super::plan::Round;
+
+/// In which ways each policy is broken.
+pub(super) const WAYS: [Way; 3] = [Way::Missing, Way::Bad, Way::Refused];
+/// Edits of each policy that overtake each other.
+const HASTY: usize = 4;
+/// Edits of a world, at least.
+const EDITS_MIN: usize = 50;
+/// Where Holdfast is killed, and where it is ended: the place of the cell.
+const KILLED_AT: usize = 1;
+const ENDED_AT: usize = 3;
+
+/// How a policy is broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// What it names is not there.
+    Missing,
+    /// It cannot be enforced as it is written.
+    Bad,
+    /// Only Envoy refuses it.
+    Refused,
+}
+
+/// A policy at a level.
+struct Cell {
+    level: Level,
+    guard: Guard,
+    passing: Option<Ask>,
+    failing: Ask,
+}
+
+/// The world at work.
+struct Works {
+    world: World,
+    estate: Estate,
+    gates: Gates,
+    options: HoldfastOptions,
+    holdfast: Option<Holdfast>,
+    envoys: Vec<Running>,
+    edits: usize,
+}
+
+/// Tells the rounds of one combination of gates, all with the same Envoys.
+pub(super) async fn run(world: &World, gates: Gates, rounds: &[Round]) -> Result<()> {
+    let _backends = (world.backend("echo").await?, world.backend("broad").await?);
+    let mut works = Works::start(world, gates).await?;
+    for round in rounds {
+        works.round(round).await?;
+    }
+    let least = EDITS_MIN * rounds.len();
+    ensure!(works.edits >= least, "{} edits instead of {least}", works.edits);
+    Ok(())
+}
+
+impl Works {
+    async fn start(world: &World, gates: Gates) -> Result<Self> {
+        let estate = Estate::write(world)?;
+        let flags = gates.flags();
+        let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+        let binary = small_binary(world)?.display().to_string();
+        let options = HoldfastOptions::new(world)?.without_envoy().args(&flags).env("ENVOY_BIN", &binary);
+        let holdfast = world.run_with(options.clone()).await?;
+        let mut envoys = Vec::new();
+        for gateway in Estate::GATEWAYS {
+            let node = gateway.replace('/', "-");
+            let envoy = FleetEnvoy { gateway, ..FleetEnvoy::secretly_small(&node) };
+            envoys.push(envoy.start(world, &options).await?);
+        }
+        Ok(Self { world: world.clone(), estate, gates, options, holdfast: Some(holdfast), envoys, edits: 0 })
+    }
+
+    async fn round(&mut self, round: &Round) -> Result<()> {
+        let mut cells = Vec::new();
+        for (level, field) in round {
+            let what = format!("{field} at {level:?} under {:?}", self.gates);
+            cells.push((self.attach(*level, field).await.with_context(|| what.clone())?, what));
+        }
+        // Its connections are as old as the first edit.
+        let steady = cells.iter().filter(|(cell, _)| cell.guard.slack == 0);
+        let steady = Hammer::start_kept_in_turn(steady.map(|(cell, _)| cell.failing.clone()));
+        for (at, (cell, what)) in cells.iter().enumerate() {
+            self.cell(at, cell).await.with_context(|| what.clone())?;
+        }
+        steady.stop_expecting(|shot| !shot.passed()).await.context("on old connections")?;
+        for (cell, _) in &cells {
+            self.estate.without_policy(cell.level)?;
+        }
+        Ok(())
+    }
+
+    /// A policy where there was none: connections that are older than it are guarded as well.
+    async fn attach(&mut self, level: Level, field: &str) -> Result<Cell> {
+        let guard = guard(field, level.name()).await?;
+        let ask = self.estate.ask(level);
+        let (passing, failing) = (guard.passing.as_ref().map(|change| change(ask.clone())), (guard.failing)(ask));
+        let cell = Cell { level, guard, passing, failing };
+        let mut old = None;
+        if level == Level::Named {
+            cell.failing.comes_to_answer(level.closed()).await?;
+        } else {
+            cell.failing.comes_to_reach("echo").await?;
+            let mut connection = cell.failing.connect().await?;
+            cell.failing.send_on(&mut connection).await?.from_pod("echo")?;
+            old = Some(connection);
+        }
+        self.mend(&cell).await?;
+        if let Some(mut connection) = old.filter(|_| cell.guard.slack == 0)
+            && let Ok(reply) = cell.failing.send_on(&mut connection).await
+        {
+            ensure!(reply.pod().is_err(), "on an old connection {} passes: {reply:?}", cell.failing.line());
+        }
+        Ok(cell)
+    }
+
+    async fn cell(&mut self, at: usize, cell: &Cell) -> Result<()> {
+        let before = self.edits;
+        let hammers = [Hammer::start([cell.failing.clone()]), Hammer::start_kept([cell.failing.clone()])];
+        for way in WAYS {
+            self.broken(cell, way).await.with_context(|| format!("broken: {way:?}"))?;
+            if at == KILLED_AT && way == Way::Bad {
+                let options = self.holdfast.take().context("it does not run")?.kill()?;
+                self.again(options).await?;
+                self.is_broken(cell, way).await.context("after it was killed")?;
+            }
+            if at == ENDED_AT && way == Way::Refused {
+                self.holdfast.take().context("it does not run")?.terminate().await?.expect_code(0)?;
+                self.write_broken(cell, Way::Bad)?;
+                self.again(self.options.clone()).await?;
+                self.is_broken(cell, Way::Bad).await.context("after it ended")?;
+            }
+            for hammer in &hammers {
+                hammer.goes_on(5).await?;
+            }
+            self.mend(cell).await.with_context(|| format!("mended after {way:?}"))?;
+        }
+        for edit in 0..HASTY {
+            match WAYS.get(edit / 2) {
+                Some(way) if edit % 2 == 0 => self.write_broken(cell, *way)?,
+                _ => self.write_whole(cell)?,
+            }
+            hammers[0].goes_on(2).await?;
+        }
+        self.mend(cell).await.context("after hasty edits")?;
+        let may = cell.guard.slack * u64::try_from(self.edits - before)?;
+        for hammer in hammers {
+            let seen = hammer.stop().await;
+            let passed: u64 = seen.iter().filter(|(shot, _)| shot.passed()).map(|(_, times)| times).sum();
+            ensure!(passed <= may, "{passed} requests passed that must not: {seen:?}");
+        }
+        Ok(())
+    }
+
+    async fn again(&mut self, options: HoldfastOptions) -> Result<()> {
+        let holdfast = self.world.run_with(options).await?;
+        connected(&holdfast, self.envoys.len()).await?;
+        self.holdfast = Some(holdfast);
+        Ok(())
+    }
+
+    fn write_whole(&mut self, cell: &Cell) -> Result<()> {
+        self.edits += 1;
+        if !cell.guard.besides.is_empty() {
+            self.estate.besides(cell.level, &cell.guard.besides)?;
+        }
+        self.estate.policy(cell.level, &cell.guard.spec)
+    }
+
+    fn write_broken(&mut self, cell: &Cell, way: Way) -> Result<()> {
+        self.edits += 1;
+        match way {
+            Way::Missing if !cell.guard.besides.is_empty() => self.estate.without_besides(cell.level),
+            Way::Missing => self.estate.policy(cell.level, &cell.guard.missing_spec()),
+            Way::Bad => self.estate.policy(cell.level, &cell.guard.bad),
+            Way::Refused => self.estate.policy(cell.level, &cell.guard.refused),
+        }
+    }
+
+    async fn broken(&mut self, cell: &Cell, way: Way) -> Result<()> {
+        self.write_broken(cell, way)?;
+        self.is_broken(cell, way).await
+    }
+
+    /// It is told of, and nobody gets in for it.
+    async fn is_broken(&self, cell: &Cell, way: Way) -> Result<()> {
+        self.comes_to_tell(true).await?;
+        if way != Way::Refused && self.gates.closes() {
+            for ask in cell.passing.iter().chain([&cell.failing]) {
+                ask.comes_to_answer(cell.level.closed()).await?;
+            }
+        } else if cell.guard.slack == 0 {
+            let reply = cell.failing.send().await?;
+            ensure!(reply.pod().is_err(), "{} passes: {reply:?}", cell.failing.line());
+        }
+        Ok(())
+    }
+
+    /// All is as it was, for those who may pass as well.
+    async fn mend(&mut self, cell: &Cell) -> Result<()> {
+        self.write_whole(cell)?;
+        if let Some(passing) = &cell.passing {
+            passing.comes_to_reach("echo").await?;
+        }
+        cell.failing.comes_to_answer(cell.guard.status).await?;
+        self.comes_to_tell(false).await
+    }
+
+    /// Says whether anything is broken, and is not about to find out more.
+    async fn comes_to_tell(&self, broken: bool) -> Result<()> {
+        let holdfast = self.holdfast.as_ref().context("it does not run")?;
+        until(if broken { "it says what is broken" } else { "it says that all is well" }, || async {
+            let report = holdfast.diagnostics("/debug/config/fallback").await?;
+            let gateways = report["gateways"].as_array().context("no Gateways")?;
+            let is = |wanted: &str| gateways.iter().any(|gateway| gateway["state"] == wanted);
+            let mut told = report["status"] == "triggered" || is("held");
+            if !told {
+                // What is not there yet is no trouble that anybody falls back from.
+                let faults = holdfast.diagnostics("/debug/faults").await?;
+                let faults = faults["faults"].as_array().context("no faults")?;
+                told = faults.iter().any(|found| found["fault"]["object"]["kind"] == "TrafficPolicy");
+            }
+            ensure!(told == broken && !is("trying") && !is("probing"), "{report}");
+            Ok(())
+        })
+        .await
+    }
+}
