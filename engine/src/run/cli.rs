@@ -189,6 +189,13 @@ pub struct ProxyArgs {
     pub httpproxy_fallback_certificate: Option<SecretName>,
 }
 
+impl RunArgs {
+    /// Who starts Envoys.
+    pub fn envoys(&self) -> EnvoyMode {
+        self.envoy.unwrap_or(if self.manifests.is_empty() { EnvoyMode::None } else { EnvoyMode::Managed })
+    }
+}
+
 impl ProxyArgs {
     fn settings(&self) -> Result<Proxies, Failure> {
         if self.httpproxy_http == self.httpproxy_https {

@@ -67,9 +67,7 @@ fn two_gateways(world: &World, certificate: &Certificate) -> Result<(u16, u16)> 
 
 /// Fails where an Envoy has anything of a Gateway.
 async fn has_nothing(envoy: &Running) -> Result<()> {
-    for resource in
-        ["dynamic_listeners", "dynamic_active_clusters", "dynamic_warming_clusters", "dynamic_route_configs"]
-    {
+    for resource in ["dynamic_listeners", "dynamic_active_clusters", "dynamic_warming_clusters"] {
         let dump = envoy.dump(resource).await?;
         ensure!(dump.get("configs").is_none(), "{} has {dump}", envoy.node);
     }

@@ -63,7 +63,7 @@ async fn serve(args: RunArgs) -> Result<(), Failure> {
     }
     let metrics_listener = bind("--metrics-listen", args.metrics_listen.0).await?;
     let fleets = Fleets::new();
-    let xds = super::xds::bind(&args, &data).await?;
+    let xds = super::xds::bind(&args, &data, objects.token_keys()).await?;
     let keeper = tokio::select! {
         keeper = keeper(&args, &data, xds.address()) => keeper?,
         signal = signals.next() => {
@@ -148,9 +148,7 @@ async fn serve(args: RunArgs) -> Result<(), Failure> {
 
 /// Who keeps Envoys, where they are to be managed. Finding the binary can take minutes the first time.
 async fn keeper(args: &RunArgs, data: &DataDir, xds: &Address) -> Result<Option<Keeper>, Failure> {
-    if args.envoy.unwrap_or(if args.manifests.is_empty() { EnvoyMode::None } else { EnvoyMode::Managed })
-        == EnvoyMode::None
-    {
+    if args.envoys() == EnvoyMode::None {
         return Ok(None);
     }
     let binary = tokio::task::spawn_blocking(envoy::find::find).await.context("cannot look for an Envoy")??;

@@ -9,6 +9,7 @@ use crate::run::data::DataDir;
 use crate::run::failure::Failure;
 use crate::run::kubernetes::recorder::KubernetesRecorder;
 use crate::run::kubernetes::statuses::Statuses;
+use crate::run::kubernetes::token_keys::ServerKeys;
 use crate::run::manifests::{Incarnations, Manifests, Reading, Root, watch};
 use crate::run::{kubernetes, manifest_roots};
 use crate::settings::Settings;
@@ -35,6 +36,12 @@ impl Objects {
         let Objects::Kubernetes(client) = self else { return None };
         let statuses = Statuses::start(client.clone(), settings.controller_name.to_string());
         Some((statuses, KubernetesRecorder::start(client.clone())))
+    }
+
+    /// Who tells the keys of tokens, where it is not a file.
+    pub(super) fn token_keys(&self) -> Option<ServerKeys> {
+        let Objects::Kubernetes(client) = self else { return None };
+        Some(ServerKeys(client.clone()))
     }
 
     /// Reads them, and watches for changes.

@@ -43,7 +43,8 @@ pub struct XdsArgs {
     #[arg(long, env = "CONTROLLER_XDS_TOKEN_ISSUER", value_name = "URL")]
     #[arg(default_value = "https://kubernetes.default.svc.cluster.local")]
     pub xds_token_issuer: String,
-    /// File of the public keys that they are signed with (a JSON Web Key Set); read again when it changes
+    /// File of the public keys that they are signed with (a JSON Web Key Set); read again when it changes [default: the
+    /// API server is asked, and what it told is kept for a day]
     #[arg(long, env = "CONTROLLER_XDS_TOKEN_JWKS", value_name = "PATH")]
     pub xds_token_jwks: Option<PathBuf>,
     /// Serve without TLS on an address that others can reach, and believe every client which Gateway it is of
@@ -98,8 +99,8 @@ pub struct Protected {
 pub struct Tokens {
     /// What they must say.
     pub rules: Rules,
-    /// File of the keys that sign them.
-    pub key_set: PathBuf,
+    /// File of the keys that sign them; without one the API server tells them.
+    pub key_set: Option<PathBuf>,
 }
 
 impl XdsArgs {
@@ -107,7 +108,7 @@ impl XdsArgs {
     ///
     /// # Errors
     /// Where that is not enough, or the flags contradict each other; it says what to do.
-    pub fn protection(&self, envoys: EnvoyMode) -> Result<Protection, Failure> {
+    pub fn protection(&self, envoys: EnvoyMode, has_api_server: bool) -> Result<Protection, Failure> {
         let wrong = |why: &str| Err(Failure::usage(why));
         let address = match &self.xds_listen {
             Some(XdsListen(Listen::Tcp(address))) => Some(*address),
@@ -153,11 +154,11 @@ impl XdsArgs {
             );
         }
         let tokens = match (&self.xds_token_audience, &self.xds_token_jwks) {
-            (Some(audience), Some(key_set)) => {
+            (Some(audience), key_set) if has_api_server || key_set.is_some() => {
                 let rules = Rules { audience: audience.clone(), issuer: self.xds_token_issuer.clone() };
                 Some(Tokens { rules, key_set: key_set.clone() })
             }
-            (Some(_), None) => {
+            (Some(_), _) => {
                 return wrong("--xds-token-audience needs the keys that tokens are signed with: say --xds-token-jwks");
             }
             (None, Some(_)) => return wrong("--xds-token-jwks needs --xds-token-audience: whose tokens are taken?"),
@@ -192,7 +193,7 @@ mod tests {
 
     fn protection(line: &str, envoys: EnvoyMode) -> Result<Protection, String> {
         let words = std::iter::once("x").chain(line.split(' ').filter(|word| !word.is_empty()));
-        Line::try_parse_from(words).unwrap().xds.protection(envoys).map_err(|failure| failure.to_string())
+        Line::try_parse_from(words).unwrap().xds.protection(envoys, false).map_err(|failure| failure.to_string())
     }
 
     #[test]
@@ -215,7 +216,12 @@ mod tests {
         let tls = format!("--xds-listen 127.0.0.1:1 {tokens}");
         let Ok(Protection::Tls(protected)) = protection(&tls, EnvoyMode::None) else { panic!("no TLS") };
         let rules = Rules { audience: "h".into(), issuer: "i".into() };
-        assert_eq!(protected.tokens, Some(Tokens { rules, key_set: "j".into() }));
+        assert_eq!(protected.tokens, Some(Tokens { rules, key_set: Some("j".into()) }));
+        // An API server tells its keys itself.
+        let line = "x --xds-listen 127.0.0.1:1 --xds-tls-cert c --xds-tls-key k --xds-token-audience h";
+        let xds = Line::try_parse_from(line.split(' ')).unwrap().xds;
+        let Ok(Protection::Tls(protected)) = xds.protection(EnvoyMode::None, true) else { panic!("no TLS") };
+        assert_eq!(protected.tokens.unwrap().key_set, None);
     }
 
     #[test]

@@ -14,6 +14,10 @@ use crate::identity::keys::Keys;
 
 /// How often a file of keys is looked at.
 const FILE_EVERY: Duration = Duration::from_secs(1);
+/// How often a source elsewhere is asked.
+const REMOTE_EVERY: Duration = Duration::from_secs(60);
+/// For how long its keys are believed while it is away.
+const KEYS_AGE_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// Somebody who tells the keys, as a JSON Web Key Set.
 pub trait KeySource: Send + Sync + 'static {
@@ -71,9 +75,9 @@ struct Kept {
 }
 
 impl<S: KeySource> Follower<S> {
-    /// Asks every so often, and keeps what it is told in this file for so long: for sources that can be away.
-    pub fn of_remote(source: S, every: Duration, kept: PathBuf, age_max: Duration) -> Self {
-        Self { source, every, kept: Some((kept, age_max)) }
+    /// Follows a source that can be away, and keeps in this file what it told.
+    pub fn of_remote(source: S, kept: PathBuf) -> Self {
+        Self { source, every: REMOTE_EVERY, kept: Some((kept, KEYS_AGE_MAX)) }
     }
 
     /// Asks now, and then until nobody wants to know any longer.
@@ -185,7 +189,8 @@ mod tests {
         let hour = Duration::from_secs(3600);
         let start = || {
             let remote = Remote(away.clone());
-            Follower::of_remote(remote, Duration::from_millis(5), path.clone(), hour).start()
+            let kept = Some((path.clone(), hour));
+            Follower { source: remote, every: Duration::from_millis(5), kept }.start()
         };
         let mut known = start().await.unwrap();
         assert!(known.borrow_and_update().at(now()).is_none());

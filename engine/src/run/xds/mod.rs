@@ -16,21 +16,24 @@ use std::sync::Arc;
 use anyhow::Context;
 use holdfast_xds::Bound;
 
-use self::arguments::{Protected, Protection};
+use self::arguments::{Protected, Protection, Tokens};
 use self::doorkeeper::Keeper;
-use self::keys::{FileKeys, Follower};
+use self::keys::{FileKeys, Follower, KeySource};
 use self::material::Files;
 use super::arguments::Listen;
 use super::cli::RunArgs;
 use super::data::DataDir;
 use super::failure::Failure;
 
+/// The file of the data folder in which the keys of tokens are kept.
+const KEPT_KEYS: &str = "token-keys.json";
+
 /// Listens as the flags say; files are followed from now on.
 ///
 /// # Errors
 /// Where the flags contradict each other, files cannot be used, or nobody can listen there.
-pub async fn bind(args: &RunArgs, data: &DataDir) -> Result<Bound, Failure> {
-    let protection = args.xds.protection(args.envoy)?;
+pub async fn bind(args: &RunArgs, data: &DataDir, remote_keys: Option<impl KeySource>) -> Result<Bound, Failure> {
+    let protection = args.xds.protection(args.envoys(), remote_keys.is_some())?;
     let listen = match &args.xds.xds_listen {
         Some(listen) => match &listen.0 {
             Listen::Unix(path) => holdfast_xds::Listen::Unix(path.clone()),
@@ -44,7 +47,7 @@ pub async fn bind(args: &RunArgs, data: &DataDir) -> Result<Bound, Failure> {
             tracing::warn!(%address, "--insecure-xds: whoever reaches this address can read the private keys of every Gateway");
             None
         }
-        Protection::Tls(protected) => Some(guard(*protected).await?),
+        Protection::Tls(protected) => Some(guard(*protected, data, remote_keys).await?),
     };
     let bound = holdfast_xds::bind(listen).context("--xds-listen")?;
     Ok(match protected {
@@ -53,14 +56,19 @@ pub async fn bind(args: &RunArgs, data: &DataDir) -> Result<Bound, Failure> {
     })
 }
 
-async fn guard(protected: Protected) -> Result<(holdfast_xds::TlsSource, Keeper), Failure> {
+async fn guard(
+    protected: Protected,
+    data: &DataDir,
+    remote_keys: Option<impl KeySource>,
+) -> Result<(holdfast_xds::TlsSource, Keeper), Failure> {
     let Protected { certificate, key, client_ca, trust_domain, tokens } = protected;
     let files = Files { certificate, key, client_ca, others_have_tokens: tokens.is_some() };
     let (tls, clients) = material::follow(files)?;
     let tokens = match tokens {
-        Some(tokens) => {
-            let keys = Follower::of_file(FileKeys(tokens.key_set)).start().await?;
-            Some((tokens.rules, keys))
+        Some(Tokens { rules, key_set: Some(path) }) => Some((rules, Follower::of_file(FileKeys(path)).start().await?)),
+        Some(Tokens { rules, key_set: None }) => {
+            let source = remote_keys.context("there is nobody to ask for the keys of tokens")?;
+            Some((rules, Follower::of_remote(source, data.path().join(KEPT_KEYS)).start().await?))
         }
         None => None,
     };
