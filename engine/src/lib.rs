@@ -15,6 +15,7 @@ pub mod model;
 pub mod object;
 pub(crate) mod policies;
 mod proxies;
+pub mod provision;
 pub mod report;
 pub mod run;
 pub mod settings;
