@@ -50,7 +50,7 @@ fn template(plane: &DataPlane, operator: &Operator, parameters: &Parameters, boo
 fn pod(plane: &DataPlane, operator: &Operator, parameters: &Parameters) -> Value {
     let name = names::name(&plane.gateway);
     let drain = parameters.drain_seconds.unwrap_or(DRAIN_SECONDS);
-    let mut containers = vec![envoy(plane, operator, parameters, drain)];
+    let mut containers = vec![envoy(operator, parameters, drain)];
     containers.extend(operator.drain_image.as_ref().map(|image| drainer(image)));
     let token = json!({
         "audience": operator.token_audience,
@@ -89,7 +89,7 @@ fn pod(plane: &DataPlane, operator: &Operator, parameters: &Parameters) -> Value
     spec
 }
 
-fn envoy(plane: &DataPlane, operator: &Operator, parameters: &Parameters, drain: u32) -> Value {
+fn envoy(operator: &Operator, parameters: &Parameters, drain: u32) -> Value {
     let mut args = vec![
         "--config-path".to_owned(),
         format!("{BOOTSTRAP_FOLDER}/{BOOTSTRAP_FILE}"),
@@ -103,9 +103,7 @@ fn envoy(plane: &DataPlane, operator: &Operator, parameters: &Parameters, drain:
     if let Some(Value::String(level)) = parameters.log_level.map(|level| json!(level)) {
         args.extend(["--log-level".into(), level]);
     }
-    let ports = plane.ports.iter().map(|port| {
-        json!({ "name": format!("port-{}", port.bound), "containerPort": port.bound, "protocol": "TCP" })
-    });
+    // Ports of listeners are not named here: they need not be, and Pods would begin anew whenever one comes.
     let ready = json!({ "name": "ready", "containerPort": READY_PORT, "protocol": "TCP" });
     let said = || json!({ "requests": { "cpu": "100m", "memory": "128Mi" }, "limits": { "memory": MEMORY_LIMIT } });
     let mut container = json!({
@@ -115,7 +113,7 @@ fn envoy(plane: &DataPlane, operator: &Operator, parameters: &Parameters, drain:
         "command": ["envoy"],
         "args": args,
         "env": [{ "name": "POD_NAME", "valueFrom": { "fieldRef": { "fieldPath": "metadata.name" } } }],
-        "ports": ports.chain([ready]).collect::<Vec<_>>(),
+        "ports": [ready],
         "readinessProbe": {
             "httpGet": { "path": "/ready", "port": READY_PORT },
             "periodSeconds": 5,

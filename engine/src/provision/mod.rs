@@ -89,13 +89,16 @@ pub struct Operator {
 ///
 /// `bootstrap` is how an Envoy of the Gateway finds its xDS server.
 pub fn desired(plane: &DataPlane, operator: &Operator, bootstrap: &Value) -> Vec<Value> {
-    let Some(parameters) = &plane.parameters else { return Vec::new() };
+    // Without a port there is nothing to serve, nor a Service that the API server would take; what is there stays.
+    let Some(parameters) = plane.parameters.as_ref().filter(|_| !plane.ports.is_empty()) else { return Vec::new() };
     let bootstrap = bootstrap::provisioned(bootstrap.clone(), parameters);
     let (map, version) = extras::config_map(plane, operator, &bootstrap);
-    let mut objects = vec![extras::service_account(plane), map];
-    // A Service has at least one port.
-    objects.extend((!plane.ports.is_empty()).then(|| service::service(plane, parameters)));
-    objects.push(deployment::deployment(plane, operator, parameters, &version));
+    let mut objects = vec![
+        extras::service_account(plane),
+        map,
+        service::service(plane, parameters),
+        deployment::deployment(plane, operator, parameters, &version),
+    ];
     objects.extend(extras::budget(plane, parameters));
     objects.extend(extras::autoscaler(plane, parameters));
     objects.iter_mut().for_each(seal);

@@ -182,7 +182,7 @@ pub struct Autoscaling {
     /// At most as many.
     pub max_replicas: i32,
     /// The share of the requested CPU (percent) that is aimed at.
-    #[serde(default = "target")]
+    #[serde(default = "target", rename = "targetCPUUtilizationPercentage")]
     pub target_cpu_utilization_percentage: i32,
 }
 

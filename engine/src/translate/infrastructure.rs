@@ -51,11 +51,8 @@ pub(super) fn flawed(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'
 fn of_class(key: &ObjectKey, reference: &GatewayClassParametersRef, reader: &mut Reader<'_>) -> Result<Value, Fault> {
     let GatewayClassParametersRef { group, kind, name, namespace } = reference;
     let field = "spec.parametersRef";
-    let Some(namespace) = namespace else {
-        let message = "namespace must be set: parameters stand in a ConfigMap, which has one";
-        return Err(Fault::new(key, Class::Invalid, field, REASON, message));
-    };
-    read_map(key, field, (group, kind), &config_map_key(namespace, name), reader)
+    let map = config_map_key(namespace.as_deref().unwrap_or_default(), name);
+    read_map(key, field, (group, kind), &map, reader)
 }
 
 /// Reads the parameters in a ConfigMap that an object names.
@@ -70,6 +67,9 @@ fn read_map(
     if !group.is_empty() || kind != "ConfigMap" {
         let message = format!("parameters of kind {group}/{kind} are not known to Holdfast: name a ConfigMap");
         return Err(fault(Class::Invalid, message));
+    }
+    if map.namespace.is_empty() {
+        return Err(fault(Class::Invalid, "namespace must be set: a ConfigMap has one".into()));
     }
     reader.edge(key, "", map, Role::Mentions);
     let name = map.namespaced_name();
