@@ -79,3 +79,65 @@ impl Engine {
         }
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::engine::Event;
+    use crate::provision::Provisioned;
+    use crate::settings::Settings;
+    use crate::testing;
+
+    const OBJECTS: &str = "{apiVersion: gateway.networking.k8s.io/v1, kind: GatewayClass, metadata: {name: c}, spec: \
+        {controllerName: holdfast.dev/gateway-controller}}\n---\n\
+        {apiVersion: gateway.networking.k8s.io/v1, kind: Gateway, metadata: {name: g, namespace: n}, spec: \
+        {gatewayClassName: c, listeners: [{name: http, port: 80, protocol: HTTP}]}}\n";
+
+    /// Reason of `Programmed`, and the addresses.
+    fn told(engine: &Engine) -> (String, Vec<String>) {
+        let statuses = engine.statuses();
+        let status = &statuses.iter().find(|status| &*status.object.kind == "Gateway").unwrap().status;
+        let text = |value: &Value, name: &str| value[name].as_str().unwrap().to_owned();
+        let programmed = status["conditions"].as_array().unwrap().iter().find(|one| one["type"] == "Programmed");
+        let addresses = status["addresses"].as_array().unwrap().iter().map(|address| text(address, "value"));
+        (text(programmed.unwrap(), "reason"), addresses.collect())
+    }
+
+    #[test]
+    fn a_gateway_is_programmed_when_it_can_be_reached() {
+        let mut engine = testing::engine(OBJECTS, Settings { provision: true, ..Settings::default() });
+        let key = engine.data_planes().first().unwrap().gateway.clone();
+        let mut stands = |addresses: &[&str], trouble: Option<&str>| {
+            let addresses = addresses.iter().map(|address| Address::of(address)).collect();
+            let standing = Provisioned { addresses, trouble: trouble.map(str::to_owned) };
+            engine.handle(vec![Event::Provisioned(key.clone(), Some(standing))]);
+            told(&engine)
+        };
+        assert_eq!(stands(&[], None), ("AddressNotAssigned".into(), vec![]));
+        assert_eq!(stands(&["192.0.2.1"], Some("a stranger")), ("NoResources".into(), vec!["192.0.2.1".into()]));
+        // What is left is what Envoys say, of which there is none here.
+        assert_eq!(stands(&["192.0.2.1"], None), ("Pending".into(), vec!["192.0.2.1".into()]));
+        engine.handle(vec![Event::Provisioned(key, None)]);
+        assert_eq!(told(&engine), ("Pending".into(), vec![]));
+    }
+
+    #[test]
+    fn where_nothing_is_made_addresses_are_those_of_a_flag() {
+        let settings = Settings { addresses: vec!["192.0.2.1".into(), "a.example".into()], ..Settings::default() };
+        let engine = testing::engine(OBJECTS, settings);
+        assert_eq!(told(&engine).1, ["192.0.2.1", "a.example"]);
+    }
+
+    #[test]
+    fn gateways_of_others_are_known_by_their_class() {
+        let mut engine = testing::engine(OBJECTS, Settings { provision: true, ..Settings::default() });
+        assert_eq!(engine.others_gateways(), Vec::<Arc<str>>::new());
+        engine.handle(testing::events(&OBJECTS.replace("holdfast.dev/", "example.com/")));
+        assert_eq!((engine.others_gateways().len(), engine.data_planes().len()), (1, 0));
+        engine.handle(vec![Event::Deleted(class_key("c"))]);
+        assert_eq!(engine.others_gateways(), Vec::<Arc<str>>::new());
+    }
+}

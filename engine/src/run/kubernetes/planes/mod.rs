@@ -39,8 +39,8 @@ pub(super) struct Wanted {
 pub(crate) struct DataPlanes(watch::Sender<Option<Wanted>>);
 
 impl DataPlanes {
-    /// Starts to keep data planes in these namespaces, or all where none is named; `leads` says whether to write. News of
-    /// how they stand come by the channel.
+    /// Starts to keep data planes in these namespaces, or all where none is named. News of how they stand come by the
+    /// channel.
     ///
     /// # Errors
     /// Where a file that a flag names cannot be read.
@@ -48,12 +48,13 @@ impl DataPlanes {
         client: &Client,
         args: &ProvisionArgs,
         namespaces: &[String],
-        leads: watch::Receiver<bool>,
     ) -> anyhow::Result<(Self, mpsc::Receiver<Vec<Event>>)> {
         let (wanted, receiver) = watch::channel(None);
         let (news, told) = mpsc::channel(NEWS_MAX);
         let owned = Owned::watch(client, namespaces);
         let plan = Plan::new(args)?;
+        // There is one replica, which leads.
+        let (_, leads) = watch::channel(true);
         tokio::spawn(Writer::new(client.clone(), plan, owned, leads, news).run(receiver));
         Ok((Self(wanted), told))
     }

@@ -158,6 +158,12 @@ impl Writer {
     async fn apply(&self, key: &Key, object: &Value, found: Option<&Value>) -> Result<(), Error> {
         let Some(api) = self.api(key) else { return Ok(()) };
         let mut object = object.clone();
+        // Where others say how many Pods there are, to say nothing any more would make it one.
+        if let Some(replicas) = found.and_then(|found| found.pointer("/spec/replicas"))
+            && let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut)
+        {
+            spec.entry("replicas").or_insert_with(|| replicas.clone());
+        }
         // What takes its place meanwhile is not written over.
         if let Some(uid) = found.and_then(|found| found.pointer("/metadata/uid"))
             && let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut)
