@@ -14,8 +14,6 @@ pub const READY_PORT: u16 = 19_001;
 pub(super) const ADMIN_SOCKET: &str = "/run/holdfast/admin.sock";
 /// The bootstrap's file.
 pub(super) const BOOTSTRAP_FILE: &str = "bootstrap.json";
-/// The file of those who are trusted to be the xDS server.
-pub(super) const AUTHORITIES_FILE: &str = "ca.crt";
 /// The cluster of the admin interface. No cluster that is served is named so.
 const ADMIN_CLUSTER: &str = "holdfast-admin";
 /// The memory limit of a Pod of which nothing is said.

@@ -5,7 +5,7 @@
 
 use serde_json::{Value, json};
 
-use super::bootstrap::{ADMIN_SOCKET, AUTHORITIES_FILE, BOOTSTRAP_FILE, MEMORY_LIMIT, READY_PORT};
+use super::bootstrap::{ADMIN_SOCKET, BOOTSTRAP_FILE, MEMORY_LIMIT, READY_PORT};
 use super::parameters::{Parameters, PodParameters};
 use super::{DataPlane, Operator, names, object, own_labels, put, selector, with};
 
@@ -16,11 +16,11 @@ const DRAIN_SECONDS: u32 = 30;
 /// Seconds that Envoy has to end after that.
 const END_SECONDS: u32 = 15;
 /// Where the bootstrap is.
-const BOOTSTRAP_FOLDER: &str = "/etc/envoy";
+pub(super) const BOOTSTRAP_FOLDER: &str = "/etc/envoy";
 /// Where the admin socket is.
 const RUN_FOLDER: &str = "/run/holdfast";
 /// Where the token is by which the xDS server knows who asks.
-const TOKEN_FOLDER: &str = "/var/run/secrets/holdfast.dev";
+pub(super) const TOKEN_FOLDER: &str = "/var/run/secrets/holdfast.dev";
 /// Seconds for which a token is good; it is replaced long before.
 const TOKEN_SECONDS: u32 = 3600;
 
@@ -58,7 +58,7 @@ fn pod(plane: &DataPlane, operator: &Operator, parameters: &Parameters) -> Value
         "path": "token",
     });
     let mut spec = json!({
-        "serviceAccountName": name,
+        "serviceAccountName": names::account(&plane.gateway),
         "automountServiceAccountToken": false,
         "enableServiceLinks": false,
         "terminationGracePeriodSeconds": drain.saturating_add(END_SECONDS),
@@ -153,14 +153,4 @@ fn security() -> Value {
         "runAsNonRoot": true,
         "capabilities": { "drop": ["ALL"] },
     })
-}
-
-/// Where Envoy reads whom it trusts to be the xDS server.
-pub fn authorities_path() -> String {
-    format!("{BOOTSTRAP_FOLDER}/{AUTHORITIES_FILE}")
-}
-
-/// Where Envoy reads the token by which it is known.
-pub fn token_path() -> String {
-    format!("{TOKEN_FOLDER}/token")
 }

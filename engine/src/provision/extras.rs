@@ -4,22 +4,26 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::bootstrap::{AUTHORITIES_FILE, BOOTSTRAP_FILE};
+use super::bootstrap::BOOTSTRAP_FILE;
 use super::parameters::{Autoscaling, Parameters};
-use super::{DataPlane, Operator, hash, names, object, put, selector, with};
+use super::{DataPlane, Operator, hash, names, object, put, secure, selector, with};
 
 /// Who Envoys are; what they may ask the API server for is nothing.
 pub(super) fn service_account(plane: &DataPlane) -> Value {
-    with(object(plane, "v1", "ServiceAccount"), [("automountServiceAccountToken", json!(false))])
+    let mut account = with(object(plane, "v1", "ServiceAccount"), [("automountServiceAccountToken", json!(false))]);
+    if let Some(metadata) = account.get_mut("metadata") {
+        put(metadata, "name", Some(names::account(&plane.gateway)));
+    }
+    account
 }
 
 /// What Envoys begin with, and the hash of it: they begin anew where it is another.
 pub(super) fn config_map(plane: &DataPlane, operator: &Operator, bootstrap: &Value) -> (Value, String) {
     let text = serde_json::to_string_pretty(bootstrap).unwrap_or_default();
-    let mut data = BTreeMap::from([(BOOTSTRAP_FILE, text)]);
-    data.extend(operator.authorities.clone().map(|pem| (AUTHORITIES_FILE, pem)));
-    // Envoy reads authorities anew by itself.
-    let version = data.get(BOOTSTRAP_FILE).map(|text| hash(text)).unwrap_or_default();
+    // The other files are read anew by themselves.
+    let version = hash(&text);
+    let mut data: BTreeMap<&str, String> = secure::files(operator);
+    data.insert(BOOTSTRAP_FILE, text);
     (with(object(plane, "v1", "ConfigMap"), [("data", json!(data))]), version)
 }
 

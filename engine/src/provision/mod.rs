@@ -12,6 +12,7 @@ mod extras;
 pub mod names;
 pub mod parameters;
 mod quantity;
+mod secure;
 mod service;
 
 use std::collections::BTreeMap;
@@ -21,7 +22,6 @@ use holdfast_graph::ObjectKey;
 use serde_json::{Map, Value, json};
 
 pub use bootstrap::READY_PORT;
-pub use deployment::{authorities_path, token_path};
 pub use parameters::{Flaw, KEY, Parameters};
 
 use crate::apis::gateway::GROUP;
@@ -83,6 +83,8 @@ pub struct Operator {
     pub token_audience: String,
     /// Whom Envoys trust to be the xDS server (PEM), where that is told to them.
     pub authorities: Option<String>,
+    /// The name in the certificate of the xDS server.
+    pub server_name: String,
 }
 
 /// The objects of a data plane, in the order in which they are applied; none where nothing can be said of it.
@@ -91,7 +93,8 @@ pub struct Operator {
 pub fn desired(plane: &DataPlane, operator: &Operator, bootstrap: &Value) -> Vec<Value> {
     // Without a port there is nothing to serve, nor a Service that the API server would take; what is there stays.
     let Some(parameters) = plane.parameters.as_ref().filter(|_| !plane.ports.is_empty()) else { return Vec::new() };
-    let bootstrap = bootstrap::provisioned(bootstrap.clone(), parameters);
+    let mut bootstrap = bootstrap::provisioned(bootstrap.clone(), parameters);
+    secure::secure(&mut bootstrap, operator);
     let (map, version) = extras::config_map(plane, operator, &bootstrap);
     let mut objects = vec![
         extras::service_account(plane),

@@ -4,6 +4,8 @@ use holdfast_graph::ObjectKey;
 
 /// Characters of a name, and of a label's value.
 const NAME_CHARS_MAX: usize = 63;
+/// Characters of a ServiceAccount's name.
+const ACCOUNT_CHARS_MAX: usize = 253;
 /// How names end.
 const SUFFIX: &str = "-holdfast";
 /// Characters of a hash that tells names apart that were changed or cut.
@@ -23,6 +25,12 @@ pub fn name(gateway: &ObjectKey) -> String {
     let room = NAME_CHARS_MAX - SUFFIX.len() - HASH_CHARS - 1 - prefix.len();
     let stem: String = written.chars().map(|c| if c == '.' { '-' } else { c }).take(room).collect();
     format!("{prefix}{}-{}{SUFFIX}", stem.trim_end_matches('-'), short_hash(written))
+}
+
+/// The name of its ServiceAccount. It says whose Envoys these are, so that it is the Gateway's own name wherever that
+/// can be: names of ServiceAccounts may be long, and have dots.
+pub fn account(gateway: &ObjectKey) -> String {
+    if gateway.name.len() + SUFFIX.len() <= ACCOUNT_CHARS_MAX { format!("{}{SUFFIX}", gateway.name) } else { name(gateway) }
 }
 
 /// A name as the value of a label.
@@ -60,6 +68,9 @@ mod tests {
         assert_ne!(named(&long('a')), named(&long('b')));
         assert_ne!(named("a.b"), named("a-b"));
         assert!(named("1st").starts_with("gw-1st-"));
+        let account = |name: &str| super::account(&ObjectKey::new("g", "Gateway", "infra", name));
+        assert_eq!((account("1.st"), account("public")), ("1.st-holdfast".into(), "public-holdfast".into()));
+        assert!(account(&"a".repeat(253)).len() <= 63);
     }
 
     proptest! {

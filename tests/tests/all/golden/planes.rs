@@ -15,7 +15,8 @@ pub(super) fn of(case: &Case, engine: &Engine) -> Value {
         image: "envoy:1.40.0".into(),
         drain_image: None,
         token_audience: "holdfast.dev/xds".into(),
-        authorities: None,
+        authorities: case.show.contains("trusted").then(|| "(PEM)".into()),
+        server_name: "holdfast.holdfast-system.svc".into(),
     };
     let planes = engine.data_planes().into_iter().map(|plane| {
         let bootstrap = Bootstrap {

@@ -30,7 +30,8 @@ pub struct ProvisionArgs {
     /// Where Envoys that are made find the xDS server [default: holdfast.NAMESPACE.svc:18000, of $POD_NAMESPACE]
     #[arg(long, env = "CONTROLLER_PROVISION_XDS_ADDRESS", value_name = "HOST:PORT")]
     pub provision_xds_address: Option<Target>,
-    /// A file (PEM) of those whom Envoys that are made trust to be the xDS server
+    /// A file (PEM) of those whom Envoys that are made trust to be the xDS server: with it they speak TLS, and show the
+    /// token of their ServiceAccount
     #[arg(long, env = "CONTROLLER_PROVISION_XDS_AUTHORITIES", value_name = "FILE")]
     pub provision_xds_authorities: Option<PathBuf>,
     /// The audience of the token by which Envoys that are made are known to the xDS server
@@ -42,6 +43,14 @@ pub struct ProvisionArgs {
 }
 
 impl ProvisionArgs {
+    /// The name in the certificate of the xDS server.
+    pub(super) fn xds_server_name(&self) -> String {
+        match self.xds_address() {
+            Target::Tcp(host, _) => host,
+            Target::Unix(_) => String::new(),
+        }
+    }
+
     /// Where Envoys find the xDS server.
     pub(super) fn xds_address(&self) -> Target {
         let namespace = || std::env::var("POD_NAMESPACE").ok().filter(|namespace| !namespace.is_empty());

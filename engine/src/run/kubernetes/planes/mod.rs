@@ -86,6 +86,7 @@ impl Plan {
             image: args.provision_image.clone(),
             drain_image: args.provision_drain_image.clone(),
             token_audience: args.provision_token_audience.clone(),
+            server_name: args.xds_server_name(),
             authorities: args.provision_xds_authorities.as_ref().map(read).transpose()?,
         };
         Ok(Self { operator, args: args.clone() })
