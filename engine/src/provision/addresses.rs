@@ -67,7 +67,8 @@ mod tests {
         assert_eq!(told(&pending), Vec::<String>::new());
         let inside = json!({ "spec": { "type": "ClusterIP", "clusterIPs": ["10.96.0.1", "fd00::1"] } });
         assert_eq!(told(&inside), ["IPAddress 10.96.0.1", "IPAddress fd00::1"]);
-        let outside = json!({ "spec": { "type": "NodePort", "clusterIPs": ["10.96.0.1"], "externalIPs": ["192.0.2.9"] } });
+        let outside =
+            json!({ "spec": { "type": "NodePort", "clusterIPs": ["10.96.0.1"], "externalIPs": ["192.0.2.9"] } });
         assert_eq!(told(&outside), ["IPAddress 192.0.2.9"]);
     }
 }

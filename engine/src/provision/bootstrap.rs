@@ -52,9 +52,14 @@ fn put(all: &mut Value, at: &str, name: &str, value: Value) {
 }
 
 /// What Envoy may use before it turns requests away; `None` where its memory has no limit.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of a quantity, which is no less than 0")]
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a share of a quantity, which is no less than 0"
+)]
 fn heap_bytes(parameters: &Parameters) -> Option<u64> {
-    let said = parameters.resources.as_ref().map(|resources| resources.limits.as_ref().and_then(|all| all.get("memory")));
+    let said =
+        parameters.resources.as_ref().map(|resources| resources.limits.as_ref().and_then(|all| all.get("memory")));
     let limit = match said {
         None => MEMORY_LIMIT,
         Some(limit) => &limit?.0,
@@ -63,9 +68,7 @@ fn heap_bytes(parameters: &Parameters) -> Option<u64> {
 }
 
 fn ready_listener() -> Value {
-    let filter = |name: &str, kind: &str| {
-        json!({ "name": name, "typed_config": { "@type": format!("type.googleapis.com/envoy.extensions.filters.http.{kind}") } })
-    };
+    let filter = |name: &str, kind: &str| json!({ "name": name, "typed_config": { "@type": format!("type.googleapis.com/envoy.extensions.filters.http.{kind}") } });
     let exact = |name: &str, text: &str| json!({ "name": name, "string_match": { "exact": text } });
     let mut health = filter("envoy.filters.http.health_check", "health_check.v3.HealthCheck");
     put(&mut health, "/typed_config", "pass_through_mode", json!(false));

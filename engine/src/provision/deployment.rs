@@ -77,8 +77,9 @@ fn pod(plane: &DataPlane, operator: &Operator, parameters: &Parameters) -> Value
             { "name": "token", "projected": { "sources": [{ "serviceAccountToken": token }] } },
         ],
     });
-    let PodParameters { node_selector, tolerations, affinity, topology_spread_constraints, priority_class_name, .. } =
-        &parameters.pod;
+    let PodParameters {
+        node_selector, tolerations, affinity, topology_spread_constraints, priority_class_name, ..
+    } = &parameters.pod;
     put(&mut spec, "nodeSelector", Some(node_selector).filter(|labels| !labels.is_empty()));
     put(&mut spec, "tolerations", Some(tolerations).filter(|all| !all.is_empty()));
     put(&mut spec, "affinity", affinity.as_ref());

@@ -36,7 +36,8 @@ pub(super) fn budget(plane: &DataPlane, parameters: &Parameters) -> Option<Value
 }
 
 pub(super) fn autoscaler(plane: &DataPlane, parameters: &Parameters) -> Option<Value> {
-    let Autoscaling { min_replicas, max_replicas, target_cpu_utilization_percentage } = parameters.autoscaling.as_ref()?;
+    let Autoscaling { min_replicas, max_replicas, target_cpu_utilization_percentage } =
+        parameters.autoscaling.as_ref()?;
     let target = json!({ "type": "Utilization", "averageUtilization": target_cpu_utilization_percentage });
     let spec = json!({
         "scaleTargetRef": { "apiVersion": "apps/v1", "kind": "Deployment", "name": names::name(&plane.gateway) },

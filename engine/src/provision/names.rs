@@ -30,7 +30,11 @@ pub fn name(gateway: &ObjectKey) -> String {
 /// The name of its ServiceAccount. It says whose Envoys these are, so that it is the Gateway's own name wherever that
 /// can be: names of ServiceAccounts may be long, and have dots.
 pub fn account(gateway: &ObjectKey) -> String {
-    if gateway.name.len() + SUFFIX.len() <= ACCOUNT_CHARS_MAX { format!("{}{SUFFIX}", gateway.name) } else { name(gateway) }
+    if gateway.name.len() + SUFFIX.len() <= ACCOUNT_CHARS_MAX {
+        format!("{}{SUFFIX}", gateway.name)
+    } else {
+        name(gateway)
+    }
 }
 
 /// A name as the value of a label.

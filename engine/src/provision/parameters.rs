@@ -273,11 +273,13 @@ fn without_nulls(value: &mut Value) {
 }
 
 fn check(parameters: &Parameters) -> Result<(), Flaw> {
-    let Parameters { replicas, image, resources, concurrency, drain_seconds, service, pod, autoscaling, .. } = parameters;
+    let Parameters { replicas, image, resources, concurrency, drain_seconds, service, pod, autoscaling, .. } =
+        parameters;
     if replicas.is_some_and(|count| !(0..=REPLICAS_MAX).contains(&count)) {
         return Err(Flaw::new("replicas", format!("must be from 0 to {REPLICAS_MAX}")));
     }
-    let is_image = |image: &String| !image.is_empty() && image.len() <= 1024 && image.bytes().all(|b| b.is_ascii_graphic());
+    let is_image =
+        |image: &String| !image.is_empty() && image.len() <= 1024 && image.bytes().all(|b| b.is_ascii_graphic());
     if image.as_ref().is_some_and(|image| !is_image(image)) {
         return Err(Flaw::new("image", "must be the name of an image"));
     }
@@ -298,7 +300,8 @@ fn check(parameters: &Parameters) -> Result<(), Flaw> {
     check_labels("pod.labels", &pod.labels)?;
     check_labels("pod.nodeSelector", &pod.node_selector)?;
     if let Some(range) = service.load_balancer_source_ranges.iter().find(|range| !is_range(range)) {
-        let message = format!("{:?} is no range of addresses, as 10.0.0.0/8", range.chars().take(64).collect::<String>());
+        let message =
+            format!("{:?} is no range of addresses, as 10.0.0.0/8", range.chars().take(64).collect::<String>());
         return Err(Flaw::new("service.loadBalancerSourceRanges", message));
     }
     if let Some(Budget { min_available, max_unavailable }) = &parameters.pod_disruption_budget

@@ -33,7 +33,14 @@ mod tests {
 
     #[test]
     fn quantities_are_read() {
-        for (text, number) in [("2", 2.0), ("0.5", 0.5), ("500m", 0.5), ("1Ki", 1024.0), ("3G", 3e9), ("1.5Gi", 1.5 * 1024.0 * 1024.0 * 1024.0)] {
+        for (text, number) in [
+            ("2", 2.0),
+            ("0.5", 0.5),
+            ("500m", 0.5),
+            ("1Ki", 1024.0),
+            ("3G", 3e9),
+            ("1.5Gi", 1.5 * 1024.0 * 1024.0 * 1024.0),
+        ] {
             assert!(read(text).is_some_and(|read| (read - number).abs() < 1e-9), "{text}");
         }
         for text in ["", "Mi", "1 Gi", "1GB", "-1", "one", "1.2.3", ".", "inf", "NaN", "1e"] {

@@ -66,7 +66,17 @@ impl GatewayPlan {
 
     /// Is it the same to everyone but the HTTPProxies that stand at it?
     pub(super) fn is_same_to_routes(&self, other: &Self) -> bool {
-        let Self { name, address, listeners, sets, says_whose_sets: _, proxies: _, infrastructure: _, accepted, faults } = self;
+        let Self {
+            name,
+            address,
+            listeners,
+            sets,
+            says_whose_sets: _,
+            proxies: _,
+            infrastructure: _,
+            accepted,
+            faults,
+        } = self;
         (name, address, listeners, sets, accepted, faults)
             == (&other.name, &other.address, &other.listeners, &other.sets, &other.accepted, &other.faults)
     }

@@ -118,12 +118,10 @@ pub(super) fn read(
     let all = match (class, own.transpose()) {
         (_, Err(fault)) => Err(Some(fault)),
         (Some(None), Ok(_)) => Err(None),
-        (class, Ok(own)) => {
-            parameters::together(class.flatten().as_ref(), own.as_ref()).map_err(|flaw| {
-                let message = format!("together with those of GatewayClass {}: {flaw}", gateway.class);
-                Some(Fault::new(key, Class::Invalid, field, REASON, message))
-            })
-        }
+        (class, Ok(own)) => parameters::together(class.flatten().as_ref(), own.as_ref()).map_err(|flaw| {
+            let message = format!("together with those of GatewayClass {}: {flaw}", gateway.class);
+            Some(Fault::new(key, Class::Invalid, field, REASON, message))
+        }),
     };
     match all {
         Ok(all) => (Infrastructure { labels, annotations, parameters: Some(Arc::new(all)) }, None),

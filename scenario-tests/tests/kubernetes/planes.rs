@@ -95,7 +95,7 @@ async fn what_is_made_is_kept(world: World) -> Result<()> {
     ensure!(version().await? != before, "the version tells of a change");
     comes_to_be(&cluster, &format!("poddisruptionbudget/{NAME}"), ".spec.minAvailable", "1").await?;
     cluster.apply(manifests::gateway("public", &format!("{}\n{}", manifests::http_listener(port), second()))).await?;
-    comes_to_be(&cluster, &format!("service/{NAME}"), ".spec.ports[*].port", &format!("{port} 81")).await?;
+    comes_to_be(&cluster, &format!("service/{NAME}"), ".spec.ports[?(@.port==81)].targetPort", "81").await?;
     // What others change or delete is put right.
     cluster.ask(&["scale", &deployment, "--replicas=7"]).await?;
     comes_to_be(&cluster, &deployment, ".spec.replicas", "3").await?;
@@ -117,9 +117,12 @@ async fn what_is_made_is_kept(world: World) -> Result<()> {
     let another = "apiVersion: gateway.networking.k8s.io/v1\nkind: GatewayClass\nmetadata: {name: other}\nspec: \
                    {controllerName: example.com/other}\n";
     cluster.apply(another).await?;
-    cluster.ask(&["patch", "gateway", "public", "--type=merge", "-p", r#"{"spec":{"gatewayClassName":"other"}}"#]).await?;
+    cluster
+        .ask(&["patch", "gateway", "public", "--type=merge", "-p", r#"{"spec":{"gatewayClassName":"other"}}"#])
+        .await?;
     until("what was made is gone", || async {
-        let said = cluster.ask(&["get", "deployment,service", "-o", "name", "-l", "app.kubernetes.io/managed-by"]).await?;
+        let said =
+            cluster.ask(&["get", "deployment,service", "-o", "name", "-l", "app.kubernetes.io/managed-by"]).await?;
         ensure!(said.is_empty(), "{said}");
         Ok(())
     })
@@ -166,7 +169,8 @@ async fn what_is_not_ours_is_not_touched(world: World) -> Result<()> {
     let _holdfast = world.run_with(options(&world, &cluster)?).await?;
     gateway_says(&cluster, "Programmed", "False NoResources").await?;
     comes_to_be(&cluster, &format!("service/{NAME}"), ".spec.selector", r#"{"app":"theirs"}"#).await?;
-    let made = cluster.ask(&["get", "deployment,serviceaccount", "-o", "name", "-l", "app.kubernetes.io/managed-by"]).await?;
+    let made =
+        cluster.ask(&["get", "deployment,serviceaccount", "-o", "name", "-l", "app.kubernetes.io/managed-by"]).await?;
     ensure!(made.is_empty(), "{made}");
     // When it is gone everything is made.
     cluster.ask(&["delete", "service", NAME]).await?;
@@ -194,11 +198,13 @@ async fn bad_parameters_leave_what_runs(world: World) -> Result<()> {
 async fn switched_off_nothing_is_made(world: World) -> Result<()> {
     let cluster = Cluster::start(&world).await?;
     gateway(&world, &cluster).await?;
-    let options = options(&world, &cluster)?.args(&["--provision=false", "--gateway-addresses", "203.0.113.9,a.example"]);
+    let options =
+        options(&world, &cluster)?.args(&["--provision=false", "--gateway-addresses", "203.0.113.9,a.example"]);
     let _holdfast = world.run_with(options).await?;
     let addresses = ".status.addresses[*].value";
     comes_to_be(&cluster, "gateway/public", addresses, "203.0.113.9 a.example").await?;
-    let made = cluster.ask(&["get", "deployment,service,serviceaccount", "-o", "name", "-l", "app.kubernetes.io/managed-by"]);
+    let made =
+        cluster.ask(&["get", "deployment,service,serviceaccount", "-o", "name", "-l", "app.kubernetes.io/managed-by"]);
     let made = made.await?;
     ensure!(made.is_empty(), "{made}");
     Ok(())
@@ -209,7 +215,10 @@ async fn bootstrap(world: &World, cluster: &Cluster) -> Result<(PathBuf, PathBuf
     until("the bootstrap is made", || cluster.ask(&["get", "configmap", NAME])).await?;
     let text = cluster.ask(&["get", "configmap", NAME, "-o", r"jsonpath={.data.bootstrap\.json}"]).await?;
     let socket = world.folder().join("admin.sock");
-    let (file, text) = (world.folder().join("bootstrap.json"), text.replace("/run/holdfast/admin.sock", &socket.display().to_string()));
+    let (file, text) = (
+        world.folder().join("bootstrap.json"),
+        text.replace("/run/holdfast/admin.sock", &socket.display().to_string()),
+    );
     ensure!(text.contains("admin.sock"), "{text}");
     fs::write(&file, text)?;
     Ok((file, socket))
@@ -237,7 +246,14 @@ async fn an_envoy_of_the_bootstrap_serves(world: World) -> Result<()> {
     answers(READY, "/ready", 200).await?;
     let figures = get(READY, "/stats/prometheus").send().await?;
     ensure!(figures.status == 200 && figures.body.contains("envoy_server_live"), "{}", figures.status);
-    for path in ["/config_dump", "/stats/prometheus/../../config_dump", "/stats/prometheus/", "//config_dump", "/quitquitquit", "/"] {
+    for path in [
+        "/config_dump",
+        "/stats/prometheus/../../config_dump",
+        "/stats/prometheus/",
+        "//config_dump",
+        "/quitquitquit",
+        "/",
+    ] {
         let reply = get(READY, path).send().await?;
         ensure!(reply.status == 404, "{path}: {}", reply.status);
     }

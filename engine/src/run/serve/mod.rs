@@ -109,7 +109,8 @@ async fn serve(args: RunArgs) -> Result<(), Failure> {
     let mut probe = memory::start_probe(&args, &data, binary).await?;
     let build = probe.available.borrow_and_update().clone();
     core.use_probe(probe.prober.take(), build);
-    let inputs = Inputs { readings, notices, tried: probe.tried, probe: probe.available, provisioned, questions, ending };
+    let inputs =
+        Inputs { readings, notices, tried: probe.tried, probe: probe.available, provisioned, questions, ending };
     let mut core = tokio::spawn(core.run(inputs));
     tracing::info!(data = %data.path().display(), "started");
 

@@ -4,10 +4,10 @@ use anyhow::Context;
 use kube::Client;
 use tokio::sync::mpsc;
 
+use crate::engine::Event;
 use crate::run::cli::RunArgs;
 use crate::run::data::DataDir;
 use crate::run::failure::Failure;
-use crate::engine::Event;
 use crate::run::kubernetes::planes::DataPlanes;
 use crate::run::kubernetes::recorder::KubernetesRecorder;
 use crate::run::kubernetes::statuses::Statuses;

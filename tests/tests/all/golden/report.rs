@@ -63,7 +63,9 @@ fn without_repeats(earlier: &Value, later: &mut Value) {
             Some(new) if new == old => {
                 fields.remove(name);
             }
-            Some(new) if ["gateways", "dataPlanes", "statuses", "RDS", "EDS"].contains(&&**name) || name.contains('/') => {
+            Some(new)
+                if ["gateways", "dataPlanes", "statuses", "RDS", "EDS"].contains(&&**name) || name.contains('/') =>
+            {
                 without_repeats(old, new);
             }
             Some(_) => {}

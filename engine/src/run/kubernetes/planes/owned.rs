@@ -75,9 +75,9 @@ impl Owned {
         for kind in &KINDS {
             let (resource, all) = (kind.resource(), namespaces.is_empty());
             let of_all = all.then(|| (None, Api::all_with(client.clone(), &resource)));
-            let of_each = namespaces.iter().map(|namespace| {
-                (Some(namespace.clone()), Api::namespaced_with(client.clone(), namespace, &resource))
-            });
+            let of_each = namespaces
+                .iter()
+                .map(|namespace| (Some(namespace.clone()), Api::namespaced_with(client.clone(), namespace, &resource)));
             for (namespace, api) in of_all.into_iter().chain(of_each) {
                 tokio::spawn(owned.clone().run(kind, namespace, api));
             }

@@ -126,7 +126,9 @@ impl Writer {
         }
         for (key, object, found) in &wanted {
             if !found.as_ref().is_some_and(|found| compare::has(found, object)) {
-                self.apply(key, object, found.as_ref()).await.map_err(|error| told(key, "cannot be applied", &error))?;
+                self.apply(key, object, found.as_ref())
+                    .await
+                    .map_err(|error| told(key, "cannot be applied", &error))?;
             }
         }
         // What parameters asked for once and no longer.
