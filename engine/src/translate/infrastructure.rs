@@ -42,13 +42,17 @@ pub(super) fn flawed(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'
     match &reader.object(key)?.body {
         Body::GatewayClass(class) if class.controller_name == settings.controller_name => {
             let reference = class.parameters.as_ref()?;
-            of_class(key, reference, reader).err()
+            of_class(key, reference, reader).err().map(|fault| *fault)
         }
         _ => None,
     }
 }
 
-fn of_class(key: &ObjectKey, reference: &GatewayClassParametersRef, reader: &mut Reader<'_>) -> Result<Value, Fault> {
+fn of_class(
+    key: &ObjectKey,
+    reference: &GatewayClassParametersRef,
+    reader: &mut Reader<'_>,
+) -> Result<Value, Box<Fault>> {
     let GatewayClassParametersRef { group, kind, name, namespace } = reference;
     let field = "spec.parametersRef";
     let map = config_map_key(namespace.as_deref().unwrap_or_default(), name);
@@ -62,8 +66,8 @@ fn read_map(
     (group, kind): (&str, &str),
     map: &ObjectKey,
     reader: &mut Reader<'_>,
-) -> Result<Value, Fault> {
-    let fault = |class: Class, message: String| Fault::new(key, class, field, REASON, message);
+) -> Result<Value, Box<Fault>> {
+    let fault = |class: Class, message: String| Box::new(Fault::new(key, class, field, REASON, message));
     if !group.is_empty() || kind != "ConfigMap" {
         let message = format!("parameters of kind {group}/{kind} are not known to Holdfast: name a ConfigMap");
         return Err(fault(Class::Invalid, message));
@@ -120,14 +124,14 @@ pub(super) fn read(
         (Some(None), Ok(_)) => Err(None),
         (class, Ok(own)) => parameters::together(class.flatten().as_ref(), own.as_ref()).map_err(|flaw| {
             let message = format!("together with those of GatewayClass {}: {flaw}", gateway.class);
-            Some(Fault::new(key, Class::Invalid, field, REASON, message))
+            Some(Box::new(Fault::new(key, Class::Invalid, field, REASON, message)))
         }),
     };
     match all {
         Ok(all) => (Infrastructure { labels, annotations, parameters: Some(Arc::new(all)) }, None),
         Err(fault) => {
             let message = fault.as_ref().map(|fault| format!("{field}: {}", fault.message));
-            faults.extend(fault);
+            faults.extend(fault.map(|fault| *fault));
             (Infrastructure { labels, annotations, parameters: None }, message)
         }
     }
