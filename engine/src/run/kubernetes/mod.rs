@@ -6,6 +6,7 @@
 pub mod arguments;
 pub mod clerk;
 pub mod client;
+pub mod planes;
 pub(crate) mod recorder;
 mod served;
 pub(crate) mod statuses;
