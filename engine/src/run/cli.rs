@@ -479,8 +479,8 @@ mod tests {
         }
         let long = "x".repeat(5000);
         assert!(parse(&format!("run --manifests m --invalid-route-response-body {long}")).is_err());
-        for line in ["", "run", "fly", "check", "bootstrap", "bootstrap --gateway web", "run --manifests m --nonsense"]
-        {
+        let missing = ["", "run --envoy", "fly", "check", "bootstrap", "bootstrap --gateway web"];
+        for line in missing.into_iter().chain(["run --manifests m --nonsense"]) {
             assert_eq!(parse(line).unwrap_err().exit_code(), 2, "{line}");
         }
     }

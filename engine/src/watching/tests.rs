@@ -1,3 +1,5 @@
+//! What is believed of lists and watches.
+
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;

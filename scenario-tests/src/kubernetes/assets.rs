@@ -3,6 +3,8 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -14,6 +16,8 @@ const KUBERNETES: &str = "1.36.2";
 const ETCD: &str = "3.6.8";
 /// The release of Go that builds them.
 const GO: &str = "go1.26.8";
+/// How long one build may take: a module proxy that never answers must not hold up all other tests.
+const BUILD_MAX: Duration = Duration::from_secs(35 * 60);
 /// The programs.
 const PROGRAMS: [&str; 3] = ["kube-apiserver", "etcd", "kubectl"];
 
@@ -43,7 +47,7 @@ pub fn find() -> Result<Assets> {
     if has_all(&folder) {
         return Ok(Assets(folder));
     }
-    fs::create_dir_all(&folder).with_context(|| format!("cannot write to {}", folder.display()))?;
+    fs::create_dir_all(&cache).with_context(|| format!("cannot write to {}", cache.display()))?;
     // Several processes may want them at once: one builds, the others wait.
     let lock = File::create(cache.join("kubernetes.lock"))?;
     lock.lock()?;
@@ -52,7 +56,13 @@ pub fn find() -> Result<Assets> {
             "building kube-apiserver {KUBERNETES} and etcd {ETCD} (about 8 minutes, once) into {}",
             folder.display()
         );
-        build(&folder).context("set KUBEBUILDER_ASSETS to a folder with kube-apiserver, etcd and kubectl")?;
+        // Only what is whole stands at its place.
+        let draft = cache.join("kubernetes.building");
+        let _ = fs::remove_dir_all(&draft);
+        fs::create_dir_all(&draft)?;
+        build(&draft).context("set KUBEBUILDER_ASSETS to a folder with kube-apiserver, etcd and kubectl")?;
+        let _ = fs::remove_dir_all(&folder);
+        fs::rename(&draft, &folder)?;
     }
     Ok(Assets(folder))
 }
@@ -82,13 +92,26 @@ pub(super) fn go_build(module: &str, flags: &str, folder: &Path, packages: &[&st
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("kubernetes").join(module);
     let mut go = Command::new("go");
     go.current_dir(&sources).env("GOTOOLCHAIN", GO).env("CGO_ENABLED", "0").env("GOFLAGS", "-mod=readonly");
-    // Only what is whole stands in the folder: Go writes a program beside its place and moves it.
     go.args(["build", "-trimpath", "-ldflags", flags, "-o"]).arg(format!("{}/", folder.display())).args(packages);
-    let output = go.stdin(Stdio::null()).output().context("there is no Go (1.21 or later) to build them with")?;
-    if output.status.success() {
+    let log = folder.join(format!("{module}.log"));
+    go.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(&log)?);
+    let mut building = go.spawn().context("there is no Go (1.21 or later) to build them with")?;
+    let end = Instant::now() + BUILD_MAX;
+    let status = loop {
+        if let Some(status) = building.try_wait()? {
+            break status;
+        }
+        if Instant::now() >= end {
+            building.kill()?;
+            building.wait()?;
+            bail!("go build of {module} did not end within {} minutes", BUILD_MAX.as_secs() / 60);
+        }
+        sleep(Duration::from_millis(200));
+    };
+    if status.success() {
         return Ok(());
     }
-    let said = String::from_utf8_lossy(&output.stderr);
+    let said = fs::read_to_string(&log).unwrap_or_default();
     let lines: Vec<&str> = said.lines().filter(|line| !line.starts_with("go: downloading")).collect();
     bail!("go build of {module} failed: {}", lines.get(lines.len().saturating_sub(5)..).unwrap_or_default().join("; "))
 }

@@ -13,6 +13,7 @@ use super::assets::{self, Assets};
 use crate::process::{Finished, Process};
 use crate::wait::until;
 use crate::world::World;
+use tokio::net::TcpStream;
 
 /// The CRDs, as they are upstream.
 const CRDS: [&str; 3] = ["gateway-api", "contour", "kgateway"];
@@ -79,13 +80,15 @@ impl Cluster {
         let arguments = [
             format!("--etcd-servers=http://127.0.0.1:{}", self.etcd_port),
             "--bind-address=127.0.0.1".into(),
+            // What it would look for is the way out of a machine, and there is none.
+            "--advertise-address=10.244.255.254".into(),
             format!("--secure-port={}", self.port),
             format!("--tls-cert-file={}", file("server.crt")),
             format!("--tls-private-key-file={}", file("server.key")),
             format!("--client-ca-file={}", file("ca.crt")),
             "--service-cluster-ip-range=10.96.0.0/16".into(),
             "--service-account-issuer=https://kubernetes.default.svc".into(),
-            format!("--service-account-key-file={}", file("accounts.key")),
+            format!("--service-account-key-file={}", file("accounts.pub")),
             format!("--service-account-signing-key-file={}", file("accounts.key")),
             "--authorization-mode=RBAC".into(),
             "--disable-admission-plugins=ServiceAccount".into(),
@@ -94,13 +97,20 @@ impl Cluster {
             format!("--audit-log-path={}", file("audit.log")),
         ];
         let program = self.assets.program("kube-apiserver");
-        self.api_server = Some(Process::start(&program, arguments, &[], &self.world.log("kube-apiserver"))?);
-        until("the API server is ready", || async {
+        let mut server = Process::start(&program, arguments, &[], &self.world.log("kube-apiserver"))?;
+        let ready = until("the API server is ready", || async {
+            // Asking costs a process each time.
+            TcpStream::connect(("127.0.0.1", self.port)).await?;
             let said = self.kubectl(&["get", "--raw", "/readyz"]).await?;
             ensure!(said.stdout == "ok", "{}", said.said());
             Ok(())
-        })
-        .await
+        });
+        let ready = tokio::select! {
+            ready = ready => ready,
+            end = server.comes_to_end() => Err(anyhow::anyhow!("the API server ended before it was ready ({end})")),
+        };
+        self.api_server = Some(server);
+        ready
     }
 
     /// Ends the API server; etcd keeps the objects.
@@ -175,7 +185,7 @@ impl Cluster {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../charts/crds").join(project);
         let folder = folder.display().to_string();
         self.ask(&["apply", "--server-side", "-f", &folder]).await?;
-        self.ask(&["wait", "--for=condition=Established", "--timeout=60s", "-f", &folder]).await.map(drop)
+        self.ask(&["wait", "--for=condition=Established", "--timeout=60s", "crd", "--all"]).await.map(drop)
     }
 }
 
@@ -207,13 +217,15 @@ fn write_identities(folder: &Path, port: u16) -> Result<()> {
     let admin_key = KeyPair::generate()?;
     let admin_pem = admin.signed_by(&admin_key, &issuer)?.pem();
 
+    let accounts = KeyPair::generate()?;
     let files = [
         ("ca.crt", authority_pem),
         ("server.crt", server_pem),
         ("server.key", server_key.serialize_pem()),
         ("admin.crt", admin_pem),
         ("admin.key", admin_key.serialize_pem()),
-        ("accounts.key", KeyPair::generate()?.serialize_pem()),
+        ("accounts.pub", accounts.public_key_pem()),
+        ("accounts.key", accounts.serialize_pem()),
     ];
     for (name, text) in files {
         fs::write(folder.join(name), text)?;
