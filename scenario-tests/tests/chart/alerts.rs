@@ -12,7 +12,11 @@ use serde_json::Value;
 use super::{chart, full, objects, only, render, write};
 
 pub(crate) fn stories() -> Vec<Story> {
-    stories!("alerts", false, [rules_are_taken, alerts_fire_when_they_should, every_alert_is_tested, the_dashboard_is_whole])
+    stories!(
+        "alerts",
+        false,
+        [rules_are_taken, alerts_fire_when_they_should, every_alert_is_tested, the_dashboard_is_whole]
+    )
 }
 
 async fn promtool(world: &World, args: &[&str]) -> Result<Finished> {
@@ -50,8 +54,13 @@ async fn alerts_fire_when_they_should(world: World) -> Result<()> {
 async fn every_alert_is_tested(_world: World) -> Result<()> {
     let alerts: Value = serde_saphyr::from_str(&fs::read_to_string(chart().join("files/alerts.yaml"))?)?;
     let tests: Value = serde_saphyr::from_str(&tests()?)?;
-    let cases: Vec<&Value> =
-        tests["tests"].as_array().into_iter().flatten().filter_map(|test| test["alert_rule_test"].as_array()).flatten().collect();
+    let cases: Vec<&Value> = tests["tests"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|test| test["alert_rule_test"].as_array())
+        .flatten()
+        .collect();
     for alert in alerts["groups"][0]["rules"].as_array().context("no rules")? {
         let of_it = |fires: bool| {
             cases.iter().any(|case| case["alertname"] == alert["alert"] && case["exp_alerts"].is_array() == fires)

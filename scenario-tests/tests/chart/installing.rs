@@ -71,7 +71,8 @@ async fn the_api_server_takes_what_is_rendered(world: World) -> Result<()> {
     // It can say no.
     let wrong = render(&world, &[]).await?.replacen("publishNotReadyAddresses", "publishUnreadyAddresses", 1);
     let file = write(&world, "wrong.yaml", &wrong)?;
-    let said = cluster.kubectl(&["apply", "--server-side", "--dry-run=server", "--validate=strict", "-f", &file]).await?;
+    let said =
+        cluster.kubectl(&["apply", "--server-side", "--dry-run=server", "--validate=strict", "-f", &file]).await?;
     ensure!(said.code != Some(0), "an unknown field is taken");
     Ok(())
 }
@@ -104,7 +105,9 @@ async fn the_key_outlives_upgrades_and_the_release(world: World) -> Result<()> {
         all.extend(args);
         helm(&world, &all).await?.expect_code(0).map(drop)
     };
-    let key = async || cluster.ask(&["-n", "holdfast", "get", "secret", "holdfast-store-key", "-o", "jsonpath={.data}"]).await;
+    let key = async || {
+        cluster.ask(&["-n", "holdfast", "get", "secret", "holdfast-store-key", "-o", "jsonpath={.data}"]).await
+    };
     let crds = "crds.gatewayApi=true,crds.contour=true,crds.kgateway=true";
     run(&["install", "holdfast", &chart, "--create-namespace", "--set", crds]).await?;
     for object in [
@@ -118,15 +121,30 @@ async fn the_key_outlives_upgrades_and_the_release(world: World) -> Result<()> {
     let first = key().await?;
     ensure!(first.contains("store.key"), "{first}");
     run(&["upgrade", "holdfast", &chart, "--set", "replicas=2"]).await?;
-    ensure!(cluster.ask(&["-n", "holdfast", "get", "statefulset", "holdfast", "-o", "jsonpath={.spec.replicas}"]).await? == "2");
+    ensure!(
+        cluster.ask(&["-n", "holdfast", "get", "statefulset", "holdfast", "-o", "jsonpath={.spec.replicas}"]).await?
+            == "2"
+    );
     ensure!(key().await? == first, "an upgrade makes another key");
     run(&["uninstall", "holdfast"]).await?;
-    ensure!(cluster.kubectl(&["-n", "holdfast", "get", "statefulset", "holdfast"]).await?.code != Some(0), "it is still there");
+    ensure!(
+        cluster.kubectl(&["-n", "holdfast", "get", "statefulset", "holdfast"]).await?.code != Some(0),
+        "it is still there"
+    );
     run(&["install", "holdfast", &chart, "--set", crds]).await?;
     ensure!(key().await? == first, "the key is lost with the release");
     // The release is small enough to be kept in a Secret, many times.
     let size = cluster
-        .ask(&["-n", "holdfast", "get", "secret", "-l", "owner=helm,version=1", "-o", "jsonpath={.items[0].data.release}"])
+        .ask(&[
+            "-n",
+            "holdfast",
+            "get",
+            "secret",
+            "-l",
+            "owner=helm,version=1",
+            "-o",
+            "jsonpath={.items[0].data.release}",
+        ])
         .await?;
     ensure!(size.len() < 900_000, "the release has {} bytes", size.len());
     Ok(())
@@ -152,8 +170,19 @@ async fn holdfast_uses_what_its_roles_give_and_no_more(world: World) -> Result<(
     let kubeconfig = cluster.kubeconfig_of(token.trim())?.display().to_string();
     let data = world.data().display().to_string();
     let args = [
-        "run", "--kubeconfig", &kubeconfig, "--data-dir", &data, "--envoy", "none", "--probe", "off", "--diagnostics-listen",
-        "none", "--metrics-listen", "none",
+        "run",
+        "--kubeconfig",
+        &kubeconfig,
+        "--data-dir",
+        &data,
+        "--envoy",
+        "none",
+        "--probe",
+        "off",
+        "--diagnostics-listen",
+        "none",
+        "--metrics-listen",
+        "none",
     ];
     let pod = [("POD_NAME", "holdfast-0"), ("POD_NAMESPACE", "holdfast"), ("POD_UID", "1")];
     let pod: Vec<(String, String)> = pod.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
@@ -184,9 +213,13 @@ fn asked() -> BTreeSet<Use> {
     let mut asked = BTreeSet::new();
     for right in rights().into_iter().filter(|right| right.place <= Place::Watched) {
         let waited = |verb: &&&str| {
-            !NOT_WAITED_FOR.iter().any(|(of, resource)| of == **verb && (resource.is_empty() || *resource == right.resource))
+            !NOT_WAITED_FOR
+                .iter()
+                .any(|(of, resource)| *of == **verb && (resource.is_empty() || *resource == right.resource))
         };
-        asked.extend(right.verbs.iter().filter(waited).map(|verb| (right.group.into(), right.resource.clone(), (*verb).into())));
+        asked.extend(
+            right.verbs.iter().filter(waited).map(|verb| (right.group.into(), right.resource.clone(), (*verb).into())),
+        );
     }
     asked
 }

@@ -45,8 +45,9 @@ fn full() -> String {
 /// Runs Helm to its end.
 async fn helm(world: &World, args: &[&str]) -> Result<Finished> {
     let home = world.folder().display().to_string();
-    let env: Vec<(String, String)> =
-        ["HOME", "HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME"].map(|name| (name.to_owned(), home.clone())).into();
+    let env: Vec<(String, String)> = ["HOME", "HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME"]
+        .map(|name| (name.to_owned(), home.clone()))
+        .into();
     Process::start(&tools::HELM.find()?, args, &env, &world.log("helm"))?.finish().await
 }
 

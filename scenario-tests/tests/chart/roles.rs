@@ -10,7 +10,11 @@ use serde_json::Value;
 use super::{objects, of_kind, render};
 
 pub(crate) fn stories() -> Vec<Story> {
-    stories!("roles", false, [a_cluster_is_read_with_one_role, namespaces_are_read_with_a_role_each, no_role_is_made_where_none_is_wanted])
+    stories!(
+        "roles",
+        false,
+        [a_cluster_is_read_with_one_role, namespaces_are_read_with_a_role_each, no_role_is_made_where_none_is_wanted]
+    )
 }
 
 /// Group, resource, verb; and the namespace, empty for the whole cluster.
@@ -85,8 +89,11 @@ async fn namespaces_are_read_with_a_role_each(world: World) -> Result<()> {
         (Place::Default, "default"),
     ];
     same(&given, &asked(&places))?;
-    let wide: BTreeSet<&str> =
-        given.iter().filter(|(_, _, _, namespace)| namespace.is_empty()).map(|(_, resource, ..)| resource.as_str()).collect();
+    let wide: BTreeSet<&str> = given
+        .iter()
+        .filter(|(_, _, _, namespace)| namespace.is_empty())
+        .map(|(_, resource, ..)| resource.as_str())
+        .collect();
     ensure!(wide == BTreeSet::from(["gatewayclasses", "gatewayclasses/status", "namespaces"]), "{wide:?}");
     Ok(())
 }

@@ -29,7 +29,10 @@ fn every_metric_that_is_asked_for_exists() {
         let asked = metrics(&text(file));
         assert!(asked.len() > 5, "{file} asks for {asked:?}");
         let strangers: Vec<&String> = asked.iter().filter(|name| !known.contains(*name)).collect();
-        assert!(strangers.is_empty(), "{file} asks for metrics that docs/reference/metrics.md does not have: {strangers:?}");
+        assert!(
+            strangers.is_empty(),
+            "{file} asks for metrics that docs/reference/metrics.md does not have: {strangers:?}"
+        );
     }
 }
 
@@ -42,13 +45,15 @@ fn every_alert_leads_to_its_page() {
         let name = alert["alert"].as_str().unwrap();
         let url = alert["annotations"]["runbook_url"].as_str().unwrap();
         let page = url.strip_prefix("RUNBOOKS/").unwrap();
-        let said = fs::read_to_string(docs("operating/runbook").join(page)).unwrap_or_else(|error| panic!("{page}: {error}"));
+        let said =
+            fs::read_to_string(docs("operating/runbook").join(page)).unwrap_or_else(|error| panic!("{page}: {error}"));
         assert!(said.starts_with(&format!("# {name}\n")), "{page} does not begin with # {name}");
         let severity = alert["labels"]["severity"].as_str().unwrap();
         assert!(index.contains(&format!("| `{name}` | {severity} |")), "the runbook's table lacks {name} ({severity})");
         pages.insert(page.to_owned());
     }
-    let all = fs::read_dir(docs("operating/runbook")).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let all =
+        fs::read_dir(docs("operating/runbook")).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let lonely: Vec<String> = all.filter(|page| page != "README.md" && !pages.contains(page)).collect();
     assert!(lonely.is_empty(), "no alert leads to {lonely:?}");
 }

@@ -107,7 +107,8 @@ fn the_readme_has_a_row_for_each_value() {
         let node = described(&schema, &line.path).unwrap();
         if node.get("properties").is_none() {
             let default = at(&values, &line.path).to_string();
-            writeln!(table, "| `{}` | `{default}` | {} |", line.path.join("."), line.comment.replace('|', "\\|")).unwrap();
+            writeln!(table, "| `{}` | `{default}` | {} |", line.path.join("."), line.comment.replace('|', "\\|"))
+                .unwrap();
         }
     }
     is_made_of("README.md", &format!("{before}{}{table}{}{after}", TABLE.0, TABLE.1));
