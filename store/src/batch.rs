@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use holdfast_graph::ObjectKey;
 
+use crate::LastValidStore;
 use crate::error::StoreError;
 use crate::record::{
     LIST_MAX, PAYLOAD_BYTES_MAX, RESOURCES_MAX, Scope, StoredObject, StoredResource, StoredVerdict, TEXT_BYTES_MAX,
@@ -69,6 +70,29 @@ impl Batch {
     /// The changes, in order.
     pub fn into_changes(self) -> Vec<Change> {
         self.changes
+    }
+
+    /// Changes that make an empty store hold what another holds.
+    ///
+    /// # Errors
+    /// Where that one cannot be read.
+    pub fn of_everything(store: &impl LastValidStore) -> Result<Self, StoreError> {
+        let mut batch = Self::default();
+        for scope in store.scopes()? {
+            for key in store.objects(&scope)? {
+                // Of two versions the older is proven first.
+                for version in store.versions(&scope, &key)?.into_iter().rev() {
+                    batch.push(Change::Promote(scope.clone(), version));
+                }
+            }
+            let configuration = store.configuration(&scope)?;
+            if !configuration.is_empty() {
+                batch.push(Change::Acknowledge(scope.clone(), configuration));
+            }
+            let verdicts = store.verdicts(&scope)?.into_iter();
+            batch.changes.extend(verdicts.map(|verdict| Change::Convict(scope.clone(), verdict)));
+        }
+        Ok(batch)
     }
 
     /// Checks every record against the limits.
