@@ -1,5 +1,6 @@
 //! Changes that are committed together.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use holdfast_graph::ObjectKey;
@@ -92,6 +93,32 @@ impl Batch {
             let verdicts = store.verdicts(&scope)?.into_iter();
             batch.changes.extend(verdicts.map(|verdict| Change::Convict(scope.clone(), verdict)));
         }
+        Ok(batch)
+    }
+
+    /// Changes that make a store that holds what one holds hold what another does.
+    ///
+    /// # Errors
+    /// Where one of them cannot be read.
+    pub fn between(before: &impl LastValidStore, after: &impl LastValidStore) -> Result<Self, StoreError> {
+        let mut batch = Self::default();
+        let scopes = after.scopes()?;
+        for scope in before.scopes()? {
+            if !scopes.iter().any(|known| known.gateway == scope.gateway) {
+                batch.push(Change::ForgetGateway(scope.gateway));
+                continue;
+            }
+            let objects = after.objects(&scope)?;
+            let gone = before.objects(&scope)?.into_iter().filter(|key| objects.binary_search(key).is_err());
+            batch.changes.extend(gone.map(Change::Forget));
+            let verdicts: BTreeSet<_> = after.verdicts(&scope)?.into_iter().map(|verdict| verdict.content).collect();
+            let gone = before.verdicts(&scope)?.into_iter().filter(|verdict| !verdicts.contains(&verdict.content));
+            batch.changes.extend(gone.map(|verdict| Change::Acquit(scope.clone(), verdict.content)));
+            if after.configuration(&scope)?.is_empty() {
+                batch.push(Change::Acknowledge(scope, Vec::new()));
+            }
+        }
+        batch.append(Self::of_everything(after)?);
         Ok(batch)
     }
 

@@ -78,7 +78,7 @@ impl Line {
     /// Who tries: an Envoy that has what is proven, where anything is.
     fn trial_node(&self) -> Option<Arc<str>> {
         let anything = self.hold.has_acknowledged_routes();
-        let fit = self.envoys.keys().filter(|node| !self.alone.contains_key(*node));
+        let fit = self.envoys.keys().filter(|node| !self.alone.contains_key(*node) && !self.afar.contains(*node));
         let fit = fit.filter(|node| !anything || !self.fresh.contains(*node));
         fit.min_by_key(|node| self.silent.contains(*node)).cloned()
     }

@@ -116,6 +116,10 @@ impl Line {
         if !self.hold.refuse(answer, name, version, message) {
             return;
         }
+        if around.follows {
+            // It is held at what was acknowledged until the leader has judged.
+            return self.settle(around);
+        }
         if answer.kind == ResourceType::Secret {
             self.convict_certificate(name, version, Detected::Nack, message, around);
             self.stage = Stage::Settled;

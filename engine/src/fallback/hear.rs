@@ -7,7 +7,7 @@ use super::line::Line;
 use super::lines::{BUILDS_MAX, Lines};
 use super::rollout::Stage;
 use super::search::SILENCE;
-use crate::engine::Event;
+use crate::engine::{Event, Role};
 use crate::translate::fleet::FleetId;
 
 impl Lines {
@@ -41,17 +41,25 @@ impl Lines {
                 }
             }
             Event::Clock(_) => self.tick(around),
+            Event::Role(role) => self.change_role(role == Role::Follower, around),
+            Event::Learned(learned) => self.learn(*learned, around),
+            Event::Observed(seen) => self.observed(&seen, around),
             _ => {}
         }
     }
 
-    fn line(&mut self, fleet: &str, build: &str) -> Option<&mut Line> {
+    pub(super) fn line(&mut self, fleet: &str, build: &str) -> Option<&mut Line> {
         let lines = self.gateways.get_mut(fleet)?;
         let at = lines.iter().position(|line| *line.build == *build).unwrap_or(0);
         lines.get_mut(at)
     }
 
     pub(super) fn connected(&mut self, envoy: &EnvoyId, resumes: bool, around: &mut Around<'_>) {
+        self.came(envoy, resumes, false, around);
+    }
+
+    /// An Envoy is there, at this replica or at another.
+    pub(super) fn came(&mut self, envoy: &EnvoyId, resumes: bool, afar: bool, around: &mut Around<'_>) {
         let Some(lines) = self.gateways.get_mut(&envoy.fleet) else {
             self.early.entry(envoy.fleet.clone()).or_default().push((envoy.clone(), resumes));
             return;
@@ -76,6 +84,7 @@ impl Lines {
                 line.last_valid.promote(&version.object, version.since);
             }
             line.envoys.insert(envoy.node.clone(), 0);
+            line.afar.extend(afar.then(|| envoy.node.clone()));
             line.fresh.extend((!resumes).then(|| envoy.node.clone()));
             let routes = around.translator.route_keys();
             line.edited(&routes, around.translator);
@@ -84,6 +93,7 @@ impl Lines {
         }
         if let Some(line) = self.line(&envoy.fleet, &envoy.build) {
             *line.envoys.entry(envoy.node.clone()).or_insert(0) += 1;
+            line.afar.extend(afar.then(|| envoy.node.clone()));
             line.canary_connected(&envoy.node, resumes);
             if !resumes {
                 line.fresh.insert(envoy.node.clone());
@@ -96,7 +106,7 @@ impl Lines {
         }
     }
 
-    fn disconnected(&mut self, envoy: &EnvoyId, around: &mut Around<'_>) {
+    pub(super) fn disconnected(&mut self, envoy: &EnvoyId, around: &mut Around<'_>) {
         if let Some(early) = self.early.get_mut(&envoy.fleet) {
             if let Some(at) = early.iter().position(|(known, _)| known.node == envoy.node) {
                 early.swap_remove(at);
@@ -113,6 +123,7 @@ impl Lines {
             return;
         }
         line.envoys.remove(&envoy.node);
+        line.afar.remove(&envoy.node);
         line.fresh.remove(&envoy.node);
         line.alone.remove(&envoy.node);
         line.strays.remove(&envoy.node);

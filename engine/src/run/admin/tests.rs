@@ -69,7 +69,8 @@ impl Loop {
         let (end, ending) = watch::channel(false);
         let core = Core::new(Engine::new(Settings::standalone()), Outputs::new(fleets, None, None), metrics, health);
         let ((_, tried), (_, probe)) = (mpsc::channel(1), watch::channel(None));
-        let inputs = Inputs { readings: readings_out, notices: notices_out, tried, probe, questions, ending };
+        let (_, replicas) = mpsc::channel(1);
+        let inputs = Inputs { readings: readings_out, notices: notices_out, tried, probe, replicas, questions, ending };
         Self { state, readings, notices, end, task: tokio::spawn(core.run(inputs)) }
     }
 

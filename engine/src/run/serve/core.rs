@@ -27,6 +27,7 @@ use crate::run::admin::metrics::Metrics;
 use crate::run::events::{EventRecorder, LogRecorder};
 use crate::run::manifests::{Problem, Reading};
 use crate::run::probe::Prober;
+use crate::run::shared::task::Outbox;
 use crate::trial::Tried;
 
 /// How many readings, and how many questions, may wait; who sends more waits too.
@@ -97,6 +98,8 @@ pub struct Inputs {
     pub tried: mpsc::Receiver<Vec<Tried>>,
     /// Is the probe there? With its build.
     pub probe: watch::Receiver<Option<Arc<str>>>,
+    /// From the other replicas; the sender is gone where there are none.
+    pub replicas: mpsc::Receiver<Vec<Event>>,
     /// From whoever wants to know.
     pub questions: mpsc::Receiver<Question>,
     /// True when the product is to end.
@@ -145,6 +148,11 @@ impl Core {
                 Some(tried) = inputs.tried.recv() => {
                     block_in_place(|| self.hear_events(vec![Event::Tried(tried)]));
                     due.tell.get_or_insert_with(|| Deadline::now() + TELL_AFTER);
+                }
+                Some(events) = inputs.replicas.recv() => {
+                    if block_in_place(|| self.hear_events(events)) {
+                        due.tell.get_or_insert_with(|| Deadline::now() + TELL_AFTER);
+                    }
                 }
                 Ok(()) = inputs.probe.changed() => {
                     let build = inputs.probe.borrow_and_update().clone();
@@ -211,6 +219,11 @@ impl Core {
     pub fn use_probe(&mut self, prober: Option<Prober>, build: Option<Arc<str>>) {
         self.outputs.use_probe(prober);
         self.hear_events(vec![Event::Probe(build)]);
+    }
+
+    /// From now on what is proven and refused is shared with other replicas.
+    pub fn share(&mut self, outbox: Outbox) {
+        self.outputs.share(outbox);
     }
 
     /// Something happened that is no change of objects; true where something was done about it.

@@ -7,6 +7,7 @@ pub mod memory;
 pub mod news;
 pub mod outputs;
 pub mod ports;
+mod replicas;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +27,7 @@ use super::data::{self, DataDir};
 use super::envoy::{self, Keeper, KeeperOptions};
 use super::failure::Failure;
 use super::manifests::{Incarnations, Manifests, watch as manifest_watch};
-use crate::engine::{Engine, Event};
+use crate::engine::{Engine, Event, Role};
 use crate::settings::Settings;
 
 /// How many notices of Envoys may wait; a stream whose notice finds no place waits too.
@@ -50,7 +51,8 @@ async fn serve(args: RunArgs) -> Result<(), Failure> {
     let data = DataDir::open(&path)?;
     let settings = settings(&args)?;
     let metrics = Arc::new(Metrics::new().context("cannot count")?);
-    let (persist, restored) = memory::open_store(&args, &data, &metrics)?;
+    let mut shared = replicas::of(&args, &data)?;
+    let (persist, restored) = memory::open_store(&args, &data, &metrics, shared.as_mut())?;
     let mut signals = Signals::new()?;
     let (end, ending) = watch::channel(false);
 
@@ -71,7 +73,7 @@ async fn serve(args: RunArgs) -> Result<(), Failure> {
         }
     };
     let state = admin::State {
-        asker,
+        asker: asker.clone(),
         metrics: metrics.clone(),
         health: health.clone(),
         fleets: fleets.clone(),
@@ -99,13 +101,15 @@ async fn serve(args: RunArgs) -> Result<(), Failure> {
 
     let folders: Vec<_> = args.manifests.iter().map(|path| path.display().to_string()).collect();
     let binary = keeper.as_ref().map(|keeper| keeper.binary().clone());
-    let mut core = Core::new(Engine::new(settings), Outputs::new(fleets, keeper, persist), metrics, health.clone());
+    let mut core = Core::new(Engine::new(settings), Outputs::new(fleets, keeper, persist.clone()), metrics, health.clone());
     // What is stored is served before anything else is waited for.
-    core.hear_events(vec![Event::Restored(Box::new(restored))]);
+    let follows = shared.is_some().then_some(Event::Role(Role::Follower));
+    core.hear_events(follows.into_iter().chain([Event::Restored(Box::new(restored))]).collect());
     let mut probe = memory::start_probe(&args, &data, binary).await?;
     let build = probe.available.borrow_and_update().clone();
     core.use_probe(probe.prober.take(), build);
-    let inputs = Inputs { readings, notices, tried: probe.tried, probe: probe.available, questions, ending };
+    let replicas = replicas::start(shared, &mut core, asker, persist)?;
+    let inputs = Inputs { readings, notices, tried: probe.tried, probe: probe.available, replicas, questions, ending };
     let mut core = tokio::spawn(core.run(inputs));
     tracing::info!(manifests = folders.join(" "), data = %data.path().display(), "started");
 
