@@ -8,7 +8,8 @@ use holdfast_scenario_tests::story::language::Refuse;
 use holdfast_scenario_tests::story::replicas::{Replicas, taken_by};
 
 const BUILD: &str = "1.36.0";
-const BASICS: &str = "{basics: \"yes\"}\n---\n{route: shop/cart, path: /cart, to: a}\n---\n{route: shop/pay, path: /pay, to: a}";
+const BASICS: &str =
+    "{basics: \"yes\"}\n---\n{route: shop/cart, path: /cart, to: a}\n---\n{route: shop/pay, path: /pay, to: a}";
 
 fn settings() -> Settings {
     let fallback = Fallback { isolate: true, use_last_valid: true, ..Fallback::default() };

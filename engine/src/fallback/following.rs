@@ -4,11 +4,12 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use holdfast_graph::{Detected, Node, Quarantine};
+use holdfast_graph::{Content, Detected, Node, Quarantine};
 use holdfast_store::Change;
-use holdfast_store::shards::Offer;
+use holdfast_store::shards::{Offer, OnTrial};
 use holdfast_xds::{Resource, ResourceType, Snapshot};
 
+use super::admission::TrialRun;
 use super::around::Around;
 use super::last_valid::LastValid;
 use super::line::Line;
@@ -26,6 +27,8 @@ pub(crate) struct Shared {
     pub(super) snapshot: Snapshot,
     /// What it offers to all and nobody has acknowledged.
     offers: HashSet<Offer>,
+    /// What it asks this replica to try.
+    trial: Option<OnTrial>,
     /// Is it newer than what this replica's Envoys were offered last?
     is_new: bool,
 }
@@ -96,8 +99,8 @@ impl Line {
                 }
             }
         }
-        let offers = learned.offers.iter().copied().collect();
-        self.shared = Shared { snapshot: learned.snapshot.clone(), offers, is_new: true };
+        let (offers, trial) = (learned.offers.all.iter().copied().collect(), learned.offers.trial.clone());
+        self.shared = Shared { snapshot: learned.snapshot.clone(), offers, trial, is_new: true };
         let (last_valid, objects) = (&self.last_valid, around.objects);
         self.unpromoted.retain(|key| {
             let newest = last_valid.of(key, None).next();
@@ -107,18 +110,61 @@ impl Line {
 
     /// Takes what is wanted a step further, as far as the leader has led the way.
     pub(super) fn follow(&mut self, around: &mut Around<'_>) {
-        let waits = self.unproven().into_keys().any(|(kind, name)| {
-            self.wanted.get(kind, &name).is_none_or(|resource| !self.is_shared(kind, resource))
-        });
+        let waits = self
+            .unproven()
+            .into_keys()
+            .any(|(kind, name)| self.wanted.get(kind, &name).is_none_or(|resource| !self.is_shared(kind, resource)));
         if !waits {
             self.shared.is_new = false;
-            return self.release(around);
+            self.release(around);
+            return self.try_for_the_leader(around);
         }
         self.stage = Stage::Following;
         let is_first = self.everyone.is_none() && !self.shared.snapshot.of(ResourceType::Listener).is_empty();
         if std::mem::take(&mut self.shared.is_new) && (is_first || self.shared.is_settled()) {
             self.take_what_the_leader_has();
         }
+        self.try_for_the_leader(around);
+    }
+
+    /// One Envoy of this replica is offered what the leader asks it to try.
+    fn try_for_the_leader(&mut self, around: &mut Around<'_>) {
+        let before = self.trial.take();
+        let there = |trial: &&OnTrial| self.envoys.contains_key(&trial.node);
+        let Some(OnTrial { node, contents, apart }) = self.shared.trial.as_ref().filter(there).cloned() else {
+            if before.is_some() {
+                around.translator.close(&self.trial_fleet());
+            }
+            return;
+        };
+        let (contents, apart) = (contents.into_iter().map(Content).collect(), apart.into_iter().collect());
+        let Some((snapshot, waiting)) = self.on_trial(&contents, &apart, around) else { return };
+        if before.is_none_or(|before| before.waiting != waiting) {
+            self.hold.expect(&snapshot, &waiting);
+        }
+        let is_refused =
+            waiting.iter().any(|((kind, name), version)| self.hold.refusal_of(*kind, name, *version).is_some());
+        self.trial = Some(TrialRun { node, snapshot, waiting, deadline: u64::MAX, contents, apart });
+        if is_refused {
+            self.end_what_is_tried();
+        }
+    }
+
+    /// What was tried for the leader is refused: the Envoy has again what all have.
+    pub(super) fn end_what_is_tried(&mut self) {
+        if let (Some(trial), Some(everyone)) = (&mut self.trial, &self.everyone) {
+            trial.snapshot = everyone.clone();
+        }
+    }
+
+    /// What is asked of an Envoy of another replica.
+    pub(super) fn asked_afar(&self) -> Option<OnTrial> {
+        let trial = self.trial.as_ref().filter(|trial| self.afar.contains(&trial.node))?;
+        Some(OnTrial {
+            node: trial.node.clone(),
+            contents: trial.contents.iter().map(|content| content.0).collect(),
+            apart: trial.apart.iter().cloned().collect(),
+        })
     }
 
     /// Is a resource offered by the leader to all, or made of parts that were all proven?
@@ -197,7 +243,8 @@ impl Line {
         self.blamed.clear();
         self.configuration_changed = true;
         let mut suspects: BTreeMap<Node, Subject> = BTreeMap::new();
-        for (content, verdict) in self.quarantine.iter().filter(|(_, verdict)| verdict.detected == Detected::Suspected) {
+        for (content, verdict) in self.quarantine.iter().filter(|(_, verdict)| verdict.detected == Detected::Suspected)
+        {
             let by_object = around.settings.fallback.use_last_valid;
             let whose = if by_object { Node::whole(verdict.node.key.clone()) } else { verdict.node.clone() };
             let fresh = || Subject { node: whose.clone(), contents: BTreeMap::new() };

@@ -123,12 +123,18 @@ impl Lines {
             return;
         }
         line.envoys.remove(&envoy.node);
-        line.afar.remove(&envoy.node);
+        let afar = line.afar.remove(&envoy.node);
         line.fresh.remove(&envoy.node);
         line.alone.remove(&envoy.node);
         line.strays.remove(&envoy.node);
         line.silent.remove(&envoy.node);
-        line.lost(&envoy.node, SILENCE, around);
+        if afar {
+            // Its replica may have gone, which says nothing.
+            line.trial.take_if(|trial| trial.node == envoy.node);
+            line.start_trial(around);
+        } else {
+            line.lost(&envoy.node, SILENCE, around);
+        }
         self.touched.insert(envoy.fleet.clone());
     }
 
@@ -150,7 +156,12 @@ impl Lines {
             if line.close_while_waiting(around) {
                 self.touched.insert(line.name.clone());
             }
-            if let Some(node) = late {
+            if let Some(node) = late.as_ref().filter(|node| line.afar.contains(*node)) {
+                line.silent.insert(node.clone());
+                line.trial = None;
+                line.start_trial(around);
+                self.touched.insert(line.name.clone());
+            } else if let Some(node) = late {
                 if line.envoys.contains_key(&node) {
                     line.silent.insert(node.clone());
                     line.lost(&node, SILENCE, around);

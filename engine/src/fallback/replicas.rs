@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use holdfast_store::shards::{Answered, Observation, ObservedScope, Offers, Refused};
+use holdfast_store::shards::{Answered, Observation, ObservedScope, Offers, Refused, ScopeOffers};
 use holdfast_xds::{Answer, EnvoyId, Outcome, ResourceType, Version};
 
 use super::around::Around;
@@ -130,7 +130,10 @@ impl Lines {
         }
         for (observation, scope) in seen.iter().flat_map(|one| one.scopes.iter().map(move |scope| (one, scope))) {
             let Some(line) = self.line(&scope.gateway, &scope.build) else { continue };
-            for answer in answers(observation, scope) {
+            // What is tried was offered to the one that tries it alone.
+            let tries = line.trial.as_ref().map(|trial| trial.node.clone());
+            let tries = tries.filter(|node| scope.nodes.iter().any(|known| afar(observation, known) == *node));
+            for answer in answers(observation, scope, tries) {
                 line.answered(&answer, around);
             }
             self.touched.insert(scope.gateway.clone());
@@ -145,14 +148,18 @@ impl Lines {
     /// What is offered to all, for those who follow.
     pub(crate) fn offered_to_all(&self) -> Offers {
         let lines = self.iter().filter(|line| !line.build.is_empty());
-        lines.map(|line| (line.scope(), line.offered_to_all())).collect()
+        let offers = |line: &Line| ScopeOffers { all: line.offered_to_all(), trial: line.asked_afar() };
+        lines.map(|line| (line.scope(), offers(line))).collect()
     }
 }
 
 impl Line {
     fn observation(&self) -> Option<ObservedScope> {
         let nodes: Vec<Arc<str>> = self.envoys.keys().filter(|node| !self.afar.contains(*node)).cloned().collect();
-        let refused = self.hold.refusals().filter(|refusal| *refusal.node != *"probe").filter_map(|refusal| {
+        let tried = self.trial.iter().flat_map(|trial| &trial.waiting);
+        let tried = tried.filter_map(|((kind, name), version)| self.hold.refusal_of(*kind, name, *version));
+        let refusals = tried.chain(self.hold.refusals());
+        let refused = refusals.filter(|refusal| *refusal.node != *"probe").filter_map(|refusal| {
             let version = *Version::parse(&refusal.version)?.as_bytes();
             let resource = Answered { kind: number(refusal.kind), name: refusal.resource.clone(), version };
             Some(Refused { resource, node: refusal.node.clone(), message: refusal.message.as_str().into() })
@@ -186,7 +193,7 @@ fn afar(observation: &Observation, node: &str) -> Arc<str> {
 }
 
 /// What a replica has seen, as answers of its Envoys.
-fn answers(observation: &Observation, scope: &ObservedScope) -> Vec<Answer> {
+fn answers(observation: &Observation, scope: &ObservedScope, tries: Option<Arc<str>>) -> Vec<Answer> {
     let answer = |node: Arc<str>, kind, outcome, resources| Answer {
         fleet: scope.gateway.clone(),
         node,
@@ -200,10 +207,10 @@ fn answers(observation: &Observation, scope: &ObservedScope) -> Vec<Answer> {
     for one in scope.acknowledged.iter().take(ACKNOWLEDGED_MAX) {
         taken.entry(one.kind).or_default().push(named(one));
     }
-    let node = afar(observation, scope.nodes.first().map_or("", |node| node));
-    let taken = taken.into_iter().filter_map(|(kind, resources)| {
-        Some(answer(node.clone(), kind_of(kind)?, Outcome::Acknowledged, resources))
-    });
+    let node = tries.unwrap_or_else(|| afar(observation, scope.nodes.first().map_or("", |node| node)));
+    let taken = taken
+        .into_iter()
+        .filter_map(|(kind, resources)| Some(answer(node.clone(), kind_of(kind)?, Outcome::Acknowledged, resources)));
     let refused = scope.refused.iter().take(REFUSED_MAX).filter_map(|refused| {
         let outcome = Outcome::Refused { message: refused.message.to_string() };
         let kind = kind_of(refused.resource.kind)?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use envoy_types::pb::envoy::config::route::v3::RouteConfiguration;
 use holdfast_graph::{Content, Detected, Node, ObjectKey, Origins, Verdict};
-use holdfast_store::shards::Offer;
+use holdfast_store::shards::ScopeOffers;
 use holdfast_store::{StoredResource, StoredVerdict};
 use holdfast_xds::{Resource, ResourceType, Snapshot, Version};
 use prost::Message;
@@ -32,8 +32,8 @@ pub(crate) struct RestoredLine {
     pub(crate) snapshot: Snapshot,
     pub(super) versions: Vec<ObjectVersion>,
     pub(super) verdicts: Vec<(Content, Verdict)>,
-    /// What is offered to all and nobody has acknowledged, where another replica leads.
-    pub(super) offers: Vec<Offer>,
+    /// What is offered, where another replica leads.
+    pub(super) offers: ScopeOffers,
 }
 
 impl Restored {
@@ -60,14 +60,14 @@ impl Restored {
             snapshot,
             versions: versions.collect(),
             verdicts: verdicts.into_iter().filter_map(verdict).collect(),
-            offers: Vec::new(),
+            offers: ScopeOffers::default(),
         });
     }
 }
 
 impl Restored {
-    /// Adds what the leader offers to all of one scope, and nobody has acknowledged.
-    pub fn offer(&mut self, scope: &holdfast_store::Scope, offers: Vec<Offer>) {
+    /// Adds what the leader offers in one scope; what is to be tried, only where that is here.
+    pub fn offer(&mut self, scope: &holdfast_store::Scope, offers: ScopeOffers) {
         let known = self.lines.iter_mut().find(|line| line.gateway == scope.gateway && line.build == scope.build);
         match known {
             Some(line) => line.offers = offers,
@@ -102,7 +102,7 @@ impl RestoredLine {
             snapshot: line.hold.acknowledged_snapshot(),
             versions: Vec::new(),
             verdicts: Vec::new(),
-            offers: Vec::new(),
+            offers: ScopeOffers::default(),
         }
     }
 
@@ -201,7 +201,14 @@ mod tests {
             let mut snapshot = Snapshot::default();
             snapshot.insert(kind, Arc::new(Resource::new("it".to_owned(), Bytes::new(), Origins::default())));
             let (gateway, build) = ("infra/public".into(), "1".into());
-            let line = RestoredLine { gateway, build, snapshot, versions: Vec::new(), verdicts: Vec::new(), offers: Vec::new() };
+            let line = RestoredLine {
+                gateway,
+                build,
+                snapshot,
+                versions: Vec::new(),
+                verdicts: Vec::new(),
+                offers: ScopeOffers::default(),
+            };
             let actions = Lines::default().restore(Restored { lines: vec![line] });
             assert_eq!(actions.len(), given, "{kind:?}");
         }

@@ -227,7 +227,7 @@ impl Line {
             (Stage::Canary { node, empty, .. }, _) if !empty || self.everyone.is_none() => {
                 nodes.insert(node.clone(), self.wanted.clone());
             }
-            (_, Some(trial)) => {
+            (_, Some(trial)) if !self.afar.contains(&trial.node) => {
                 nodes.insert(trial.node.clone(), current(&trial.snapshot));
             }
             _ => {}

@@ -6,7 +6,7 @@ use bincode::{Decode, Encode};
 use bytes::Bytes;
 use holdfast_graph::ObjectKey;
 
-use super::LEAF_BYTES_MAX;
+use super::{LEAF_BYTES_MAX, Offer, OnTrial, ScopeOffers};
 use crate::record::{StoredObject, StoredResource, StoredVerdict};
 
 /// What the manifest of one of our stores says.
@@ -77,8 +77,8 @@ pub(super) enum RecordForm {
     Resource(ResourceForm),
     /// What was refused.
     Verdict(Box<VerdictForm>),
-    /// What everybody is offered and nobody has acknowledged.
-    Offers(Vec<(u8, [u8; 16])>),
+    /// What is offered.
+    Offers(OffersForm),
 }
 
 /// A resource.
@@ -90,6 +90,34 @@ pub(super) struct ResourceForm {
     sensitive: bool,
     origins: Vec<KeyForm>,
     body: Vec<u8>,
+}
+
+/// What is offered: to all, and to one alone.
+#[derive(Encode, Decode)]
+pub(super) struct OffersForm {
+    all: Vec<(u8, [u8; 16])>,
+    trial: Option<(Arc<str>, Vec<[u8; 16]>, Vec<KeyForm>)>,
+}
+
+impl From<&ScopeOffers> for OffersForm {
+    fn from(offers: &ScopeOffers) -> Self {
+        let trial = offers
+            .trial
+            .as_ref()
+            .map(|trial| (trial.node.clone(), trial.contents.clone(), trial.apart.iter().map(KeyForm::from).collect()));
+        Self { all: offers.all.iter().map(|offer| (offer.kind, offer.content)).collect(), trial }
+    }
+}
+
+impl From<&OffersForm> for ScopeOffers {
+    fn from(form: &OffersForm) -> Self {
+        let trial = form.trial.as_ref().map(|(node, contents, apart)| OnTrial {
+            node: node.clone(),
+            contents: contents.clone(),
+            apart: apart.iter().map(ObjectKey::from).collect(),
+        });
+        Self { all: form.all.iter().map(|(kind, content)| Offer { kind: *kind, content: *content }).collect(), trial }
+    }
 }
 
 /// A verdict.

@@ -8,8 +8,8 @@ use super::bucket::{Bucket, Revision};
 use super::form::{self, Leaf, ManifestForm, PRODUCT, RecordForm};
 use super::frame::Flaw;
 use super::{
-    BLOB_BYTES_MAX, Known, LEAF_BYTES_MAX, LEAVES_MAX, MANIFEST, Offer, Offers, Refreshed, ShardStore, blobs, bound,
-    frame, tree, written_by,
+    BLOB_BYTES_MAX, Known, LEAF_BYTES_MAX, LEAVES_MAX, MANIFEST, Offers, Refreshed, ShardStore, blobs, bound, frame,
+    tree, written_by,
 };
 use crate::batch::{Batch, Change};
 use crate::error::StoreError;
@@ -144,7 +144,7 @@ fn changes<'a>(
             RecordForm::Resource(resource) => resources.push(resource.into()),
             RecordForm::Verdict(verdict) => batch.push(Change::Convict(scope.clone(), (&**verdict).into())),
             RecordForm::Offers(own) => {
-                offers.entry(scope.clone()).or_default().extend(own.iter().copied().map(Offer::from));
+                offers.insert(scope.clone(), own.into());
             }
         }
     }

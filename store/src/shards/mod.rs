@@ -60,8 +60,28 @@ pub struct Offer {
     pub content: [u8; 16],
 }
 
+/// What one process is asked to offer to one of its Envoys alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OnTrial {
+    /// Which process and which of its Envoys.
+    pub node: Arc<str>,
+    /// The contents that are tried.
+    pub contents: Vec<[u8; 16]>,
+    /// Objects of which these are tried apart from the rest.
+    pub apart: Vec<ObjectKey>,
+}
+
+/// What is offered in one scope.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ScopeOffers {
+    /// To all.
+    pub all: Vec<Offer>,
+    /// To one, where anything is tried.
+    pub trial: Option<OnTrial>,
+}
+
 /// What is offered, by scope.
-pub type Offers = BTreeMap<Scope, Vec<Offer>>;
+pub type Offers = BTreeMap<Scope, ScopeOffers>;
 
 /// What was found when it was looked whether another has written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

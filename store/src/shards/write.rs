@@ -7,8 +7,8 @@ use bytes::Bytes;
 use super::bucket::{Bucket, Expected, Put};
 use super::form::{self, Leaf, ManifestForm, PRODUCT, RecordForm, ScopeForm};
 use super::{
-    BLOB_BYTES_MAX, Known, LEAVES_MAX, MANIFEST, OFFERS_MAX, Offer, Offers, SHARED_BYTES_MAX, ShardStore, blobs, bound,
-    frame, tree, written_by,
+    BLOB_BYTES_MAX, Known, LEAVES_MAX, MANIFEST, OFFERS_MAX, Offers, SHARED_BYTES_MAX, ScopeOffers, ShardStore, blobs,
+    bound, frame, tree, written_by,
 };
 use crate::batch::count;
 use crate::error::StoreError;
@@ -21,8 +21,8 @@ pub(super) fn write<B: Bucket>(
     memory: MemoryStore,
     mut offers: Offers,
 ) -> Result<(), StoreError> {
-    offers.values_mut().for_each(|offers| offers.truncate(OFFERS_MAX));
-    offers.retain(|_, offers| !offers.is_empty());
+    offers.values_mut().for_each(|offers| offers.all.truncate(OFFERS_MAX));
+    offers.retain(|_, offers| *offers != ScopeOffers::default());
     let generation = store.known.generation + 1;
     let mut next = Known { generation, leaves: BTreeMap::new() };
     let mut fresh = Vec::new();
@@ -34,8 +34,7 @@ pub(super) fn write<B: Bucket>(
         let records = tree::records(&memory, &scope, store.sealer.as_ref())?;
         let mut pages = tree::leaves(&records);
         if let Some(offers) = offers.get(&scope) {
-            let offers = offers.iter().map(|offer| (offer.kind, offer.content)).collect();
-            pages.extend(form::encode(&RecordForm::Offers(offers)));
+            pages.extend(form::encode(&RecordForm::Offers(offers.into())));
         }
         for page in pages {
             let name = bound(&store.identity, &scope);
@@ -119,10 +118,4 @@ fn sweep<B: Bucket>(store: &mut ShardStore<B>, expired: BTreeSet<String>, named:
     }
     gone.retain(|name| !named.contains(name) && !store.expiring.contains(name));
     store.swept = gone.into_iter().all(|name| store.bucket.delete(&name).is_ok());
-}
-
-impl From<(u8, [u8; 16])> for Offer {
-    fn from((kind, content): (u8, [u8; 16])) -> Self {
-        Self { kind, content }
-    }
 }

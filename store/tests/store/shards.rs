@@ -3,7 +3,8 @@
 
 use bytes::Bytes;
 use holdfast_store::shards::{
-    Answered, BLOB_BYTES_MAX, Bucket, Expected, Observation, ObservedScope, Offer, Offers, Refreshed, Refused,
+    Answered, BLOB_BYTES_MAX, Bucket, Expected, Observation, ObservedScope, Offer, Offers, OnTrial, Refreshed, Refused,
+    ScopeOffers,
 };
 use holdfast_store::{
     Batch, Change, LastValidStore, MemoryBucket, MemoryStore, ShardStore, StoreError, StoredObject, conformance,
@@ -206,7 +207,9 @@ fn what_is_sensitive_is_sealed_or_not_shared() {
 fn offers_and_observations_are_read_by_others() {
     let bucket = MemoryBucket::default();
     let (mut one, at) = (open(&bucket), scope("infra/one"));
-    let offers = Offers::from([(at.clone(), vec![Offer { kind: 4, content: [9; 16] }])]);
+    let trial = OnTrial { node: "holdfast-1/e1".into(), contents: vec![[8; 16]], apart: vec![key("a")] };
+    let all = vec![Offer { kind: 4, content: [9; 16] }];
+    let offers = Offers::from([(at.clone(), ScopeOffers { all, trial: Some(trial) })]);
     one.share(promote(&at, object("a", 1, "a")), offers.clone()).unwrap();
     let two = open(&bucket);
     assert_eq!(two.offers(), &offers);

@@ -101,7 +101,8 @@ async fn serve(args: RunArgs) -> Result<(), Failure> {
 
     let folders: Vec<_> = args.manifests.iter().map(|path| path.display().to_string()).collect();
     let binary = keeper.as_ref().map(|keeper| keeper.binary().clone());
-    let mut core = Core::new(Engine::new(settings), Outputs::new(fleets, keeper, persist.clone()), metrics, health.clone());
+    let mut core =
+        Core::new(Engine::new(settings), Outputs::new(fleets, keeper, persist.clone()), metrics, health.clone());
     // What is stored is served before anything else is waited for.
     let follows = shared.is_some().then_some(Event::Role(Role::Follower));
     core.hear_events(follows.into_iter().chain([Event::Restored(Box::new(restored))]).collect());

@@ -69,6 +69,8 @@ pub struct Sharing<B> {
     told_at: Option<u64>,
     /// When each other replica was seen to count, and how far.
     others: BTreeMap<Arc<str>, (u64, u64)>,
+    /// Was anybody there when it was told last?
+    observed: bool,
     overtaken_until: u64,
     /// What happened and could not be told yet.
     untold: Vec<Event>,
@@ -88,6 +90,7 @@ impl<B: Bucket> Sharing<B> {
             beat: 0,
             told_at: None,
             others: BTreeMap::new(),
+            observed: false,
             overtaken_until: 0,
             untold: Vec::new(),
         }
@@ -211,7 +214,11 @@ impl<B: Bucket> Sharing<B> {
                 return Err(error);
             }
         }
-        let events = vec![Event::Observed(self.others(now_ms)?)];
+        let observed = self.others(now_ms)?;
+        // Of nobody it is told once.
+        let before = std::mem::replace(&mut self.observed, !observed.is_empty());
+        let is_news = self.observed || before;
+        let events = if is_news { vec![Event::Observed(observed)] } else { Vec::new() };
         Ok(Turn { events, notices: self.store.notices(), ..Turn::default() })
     }
 
@@ -235,7 +242,13 @@ impl<B: Bucket> Sharing<B> {
             let (mut restored, more) = restore::restore(self.store.contents())?;
             turn.notices.extend(more);
             for (scope, offers) in self.store.offers() {
-                restored.offer(scope, offers.clone());
+                let mut offers = offers.clone();
+                // What others are asked to try is theirs.
+                offers.trial = offers.trial.and_then(|mut trial| {
+                    trial.node = trial.node.strip_prefix(&*self.own)?.strip_prefix('/')?.into();
+                    Some(trial)
+                });
+                restored.offer(scope, offers);
             }
             turn.mirror = Batch::between(&self.mirrored, self.store.contents())?;
             self.mirrored = self.store.contents().clone();
