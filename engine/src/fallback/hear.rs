@@ -1,5 +1,6 @@
 //! What happens to Envoys, the probe and the time: which line it is about, and which lines there are of builds.
 
+use holdfast_store::Change;
 use holdfast_xds::EnvoyId;
 
 use super::around::Around;
@@ -82,6 +83,11 @@ impl Lines {
             // What another build has proven is a start, as content that is still to be proven here.
             for version in first.last_valid.iter() {
                 line.last_valid.promote(&version.object, version.since);
+                // Those who follow derive the same plan of it.
+                if let Some(stored) = crate::apis::document::stored(&version.object, version.since) {
+                    let promoted = Change::Promote(line.scope(), stored);
+                    line.record(promoted);
+                }
             }
             line.envoys.insert(envoy.node.clone(), 0);
             line.afar.extend(afar.then(|| envoy.node.clone()));
