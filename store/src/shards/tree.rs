@@ -9,7 +9,7 @@ use crate::sled::seal::Sealer;
 use crate::{LastValidStore, MemoryStore};
 
 /// Bits of a place.
-const DEPTH_MAX: u32 = 128;
+const DEPTH: u32 = 128;
 
 /// A record, where it stands, and its bytes.
 pub(super) struct Record {
@@ -70,11 +70,11 @@ fn split(records: &[Record], depth: u32, leaves: &mut Vec<Vec<u8>>) {
         return;
     }
     let bytes: usize = records.iter().map(|record| record.bytes.len()).sum();
-    if bytes <= SHARD_BYTES || records.len() == 1 || depth >= DEPTH_MAX {
+    if bytes <= SHARD_BYTES || records.len() == 1 || depth >= DEPTH {
         leaves.push(records.iter().flat_map(|record| record.bytes.iter().copied()).collect());
         return;
     }
-    let bit = 1_u128 << (DEPTH_MAX - 1 - depth);
+    let bit = 1_u128 << (DEPTH - 1 - depth);
     let middle = records.partition_point(|record| record.place & bit == 0);
     let (low, high) = records.split_at(middle);
     split(low, depth + 1, leaves);

@@ -124,8 +124,7 @@ impl<B: Bucket> Sharing<B> {
     /// One turn.
     ///
     /// # Errors
-    /// Where the bucket cannot be reached: what waits is tried again with the next turn. The role is taken on all the
-    /// same, and told with the next turn.
+    /// Where the bucket cannot be reached: what waits is tried again with the next turn. A role is taken on all the same.
     pub fn turn(&mut self, said: Said) -> Result<Turn, StoreError> {
         let Said { leads, batch, offers, seen, now_ms } = said;
         let mut turn = Turn { events: std::mem::take(&mut self.untold), ..Turn::default() };
@@ -143,8 +142,8 @@ impl<B: Bucket> Sharing<B> {
                     turn.events.push(role);
                 }
                 Err(error) => {
-                    self.untold.push(role);
-                    return Err(error);
+                    turn.events.push(role);
+                    turn.notices.push(format!("it cannot be read: {error}"));
                 }
             }
             // What this one has to say in its new role it says with the next turn.

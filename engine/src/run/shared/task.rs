@@ -84,7 +84,8 @@ fn work(
     persist: Option<&Persist>,
 ) {
     let (mut away, mut noted) = (None, 0);
-    while let Some(batch) = wait(batches, away.unwrap_or(EVERY)) {
+    let mut first = Some(SOON);
+    while let Some(batch) = wait(batches, away.or_else(|| first.take()).unwrap_or(EVERY)) {
         let asked = runtime.block_on(asker.ask(|core| (core.engine.offered_to_all(), core.engine.observation())));
         let Some((offers, seen)) = asked else { return };
         let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
