@@ -118,7 +118,8 @@ fn take<B: Bucket>(store: &mut ShardStore<B>, manifest: ManifestForm, revision: 
         if let Err(error) = memory.commit(batch) {
             store.notices.push(format!("what is shared of {} is left out: {error}", scope.gateway));
         }
-        known.leaves.insert(scope, leaves);
+        // Of what is damaged all is written anew.
+        known.leaves.extend(whole.then_some((scope, leaves)));
     }
     (store.memory, store.offers, store.known, store.revision) = (memory, offers, known, Some(revision));
     store.read = read;

@@ -27,7 +27,7 @@ pub use self::bucket::{Bucket, Expected, MemoryBucket, Put, Revision};
 pub use self::observed::{Answered, OBSERVERS_MAX, Observation, ObservedScope, Refused};
 
 use self::form::{Leaf, RecordForm};
-use crate::batch::Batch;
+use crate::batch::{Batch, Change};
 use crate::error::StoreError;
 use crate::record::{Scope, Statistics, StoredObject, StoredResource, StoredVerdict};
 use crate::sled::Options;
@@ -171,10 +171,37 @@ impl<B: Bucket> ShardStore<B> {
     /// # Errors
     /// As for a commit; [`StoreError::Conflict`] where another has written: then it is to be read first.
     pub fn share(&mut self, batch: Batch, offers: Offers) -> Result<(), StoreError> {
+        if batch.is_empty() && offers == self.offers && self.revision.is_some() {
+            return Ok(());
+        }
         batch.check()?;
+        let touched = self.touched(&batch, &offers);
         let mut memory = self.memory.clone();
         memory.commit(batch)?;
-        write::write(self, memory, offers)
+        write::write(self, memory, offers, Some(&touched))
+    }
+
+    /// The scopes that a batch and other offers concern.
+    fn touched(&self, batch: &Batch, offers: &Offers) -> BTreeSet<Scope> {
+        let scopes = || self.known.leaves.keys();
+        let mut touched = BTreeSet::new();
+        for change in batch.changes() {
+            match change {
+                Change::Promote(scope, _)
+                | Change::Acknowledge(scope, _)
+                | Change::Convict(scope, _)
+                | Change::Acquit(scope, _) => {
+                    touched.insert(scope.clone());
+                }
+                Change::Forget(_) => touched.extend(scopes().cloned()),
+                Change::ForgetGateway(gateway) => {
+                    touched.extend(scopes().filter(|scope| scope.gateway == *gateway).cloned());
+                }
+            }
+        }
+        let differs = |scope: &&Scope| offers.get(*scope) != self.offers.get(*scope);
+        touched.extend(offers.keys().chain(self.offers.keys()).filter(differs).cloned());
+        touched
     }
 
     /// Writes what this store is to hold instead of all that it held.
@@ -185,7 +212,7 @@ impl<B: Bucket> ShardStore<B> {
         everything.check()?;
         let mut memory = MemoryStore::default();
         memory.commit(everything)?;
-        write::write(self, memory, offers)
+        write::write(self, memory, offers, None)
     }
 
     /// What it holds, in memory.

@@ -15,11 +15,12 @@ use crate::error::StoreError;
 use crate::record::Scope;
 use crate::{LastValidStore, MemoryStore};
 
-/// Writes what is to be held from now on.
+/// Writes what is to be held from now on; of scopes that are not touched, where it is said which are, nothing changed.
 pub(super) fn write<B: Bucket>(
     store: &mut ShardStore<B>,
     memory: MemoryStore,
     mut offers: Offers,
+    touched: Option<&BTreeSet<Scope>>,
 ) -> Result<(), StoreError> {
     offers.values_mut().for_each(|offers| offers.all.truncate(OFFERS_MAX));
     offers.retain(|_, offers| *offers != ScopeOffers::default());
@@ -29,7 +30,12 @@ pub(super) fn write<B: Bucket>(
     let mut scopes: BTreeSet<Scope> = memory.scopes()?.into_iter().collect();
     scopes.extend(offers.keys().cloned());
     for scope in scopes {
-        let known = store.known.leaves.get(&scope).map(Vec::as_slice).unwrap_or_default();
+        let known = store.known.leaves.get(&scope);
+        if let Some(known) = known.filter(|_| touched.is_some_and(|touched| !touched.contains(&scope))) {
+            next.leaves.insert(scope, known.clone());
+            continue;
+        }
+        let known = known.map(Vec::as_slice).unwrap_or_default();
         let mut leaves = Vec::new();
         let records = tree::records(&memory, &scope, store.sealer.as_ref())?;
         let mut pages = tree::leaves(&records);
