@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use holdfast_graph::{Graph, ObjectKey};
 use holdfast_store::Batch;
+use holdfast_store::shards::{self, Observation, ObservedScope};
 use holdfast_xds::{Answer, EnvoyId, Offers, Snapshot};
 
 use crate::fallback::around::Around;
@@ -20,6 +21,16 @@ use crate::settings::Settings;
 use crate::snapshot::ObjectSnapshot;
 use crate::translate::Translator;
 use crate::trial::{Trial, Tried};
+
+/// Of several replicas one leads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Role {
+    /// Convicts and promotes.
+    #[default]
+    Leader,
+    /// Serves the same plan.
+    Follower,
+}
 
 /// Something that happened outside.
 #[derive(Clone, Debug)]
@@ -46,6 +57,12 @@ pub enum Event {
     Provisioned(ObjectKey, Option<Provisioned>),
     /// What an earlier run stored. Comes first, or not at all.
     Restored(Box<Restored>),
+    /// Whether this replica leads. Of one that is told nothing it is so.
+    Role(Role),
+    /// What the leader has shared: it takes the place of all that was known. Of no use to who leads.
+    Learned(Box<Restored>),
+    /// What the other replicas that are there have seen, all of it. Of use to who leads.
+    Observed(Vec<Observation>),
     /// The time, in milliseconds of Unix time. Comes before what happened at that time.
     Clock(u64),
 }
@@ -184,6 +201,7 @@ impl Engine {
             decoding,
             settings,
             now_ms: self.now_ms,
+            follows: lines.follows(),
             probe: self.probe.as_ref(),
             next_trial: &mut self.next_trial,
             fallbacks: &mut self.fallbacks,
@@ -357,6 +375,16 @@ impl Engine {
     /// Searches for whom to blame that have ended since this was last asked.
     pub fn take_attributed(&mut self) -> Vec<Attributed> {
         self.lines.take_attributed()
+    }
+
+    /// What this replica's Envoys have answered, for the leader.
+    pub fn observation(&self) -> Vec<ObservedScope> {
+        self.lines.observation()
+    }
+
+    /// What is offered to all Envoys, for replicas that follow.
+    pub fn offered_to_all(&self) -> shards::Offers {
+        self.lines.offered_to_all()
     }
 
     /// What is to be stored since this was last asked: versions that were proven, configurations that were

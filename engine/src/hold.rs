@@ -157,6 +157,21 @@ impl Hold {
         self.acknowledged.insert((kind, resource.name.clone()), resource);
     }
 
+    /// Takes in what Envoys of another replica acknowledged. What own ones took of what is wanted is as good, and newer.
+    pub(crate) fn learn(&mut self, kind: ResourceType, resource: &Arc<Resource>) {
+        let slot = (kind, resource.name.clone());
+        let wanted = self.desired.get(kind, &resource.name).map(|wanted| wanted.version);
+        let known = self.acknowledged.get(&slot).map(|known| known.version);
+        if known.is_none() || known != wanted {
+            self.acknowledged.insert(slot, resource.clone());
+        }
+    }
+
+    /// Everything that was acknowledged.
+    pub(crate) fn all_acknowledged(&self) -> impl Iterator<Item = (ResourceType, &Arc<Resource>)> {
+        self.acknowledged.iter().map(|(slot, resource)| (slot.0, resource))
+    }
+
     /// Is the acknowledged form of a resource this one?
     pub(crate) fn is_acknowledged(&self, kind: ResourceType, resource: &Resource) -> bool {
         self.was_acknowledged(kind, &resource.name, resource.version)

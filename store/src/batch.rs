@@ -1,9 +1,11 @@
 //! Changes that are committed together.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use holdfast_graph::ObjectKey;
 
+use crate::LastValidStore;
 use crate::error::StoreError;
 use crate::record::{
     LIST_MAX, PAYLOAD_BYTES_MAX, RESOURCES_MAX, Scope, StoredObject, StoredResource, StoredVerdict, TEXT_BYTES_MAX,
@@ -69,6 +71,55 @@ impl Batch {
     /// The changes, in order.
     pub fn into_changes(self) -> Vec<Change> {
         self.changes
+    }
+
+    /// Changes that make an empty store hold what another holds.
+    ///
+    /// # Errors
+    /// Where that one cannot be read.
+    pub fn of_everything(store: &impl LastValidStore) -> Result<Self, StoreError> {
+        let mut batch = Self::default();
+        for scope in store.scopes()? {
+            for key in store.objects(&scope)? {
+                // Of two versions the older is proven first.
+                for version in store.versions(&scope, &key)?.into_iter().rev() {
+                    batch.push(Change::Promote(scope.clone(), version));
+                }
+            }
+            let configuration = store.configuration(&scope)?;
+            if !configuration.is_empty() {
+                batch.push(Change::Acknowledge(scope.clone(), configuration));
+            }
+            let verdicts = store.verdicts(&scope)?.into_iter();
+            batch.changes.extend(verdicts.map(|verdict| Change::Convict(scope.clone(), verdict)));
+        }
+        Ok(batch)
+    }
+
+    /// Changes that make a store that holds what one holds hold what another does.
+    ///
+    /// # Errors
+    /// Where one of them cannot be read.
+    pub fn between(before: &impl LastValidStore, after: &impl LastValidStore) -> Result<Self, StoreError> {
+        let mut batch = Self::default();
+        let scopes = after.scopes()?;
+        for scope in before.scopes()? {
+            if !scopes.iter().any(|known| known.gateway == scope.gateway) {
+                batch.push(Change::ForgetGateway(scope.gateway));
+                continue;
+            }
+            let objects = after.objects(&scope)?;
+            let gone = before.objects(&scope)?.into_iter().filter(|key| objects.binary_search(key).is_err());
+            batch.changes.extend(gone.map(Change::Forget));
+            let verdicts: BTreeSet<_> = after.verdicts(&scope)?.into_iter().map(|verdict| verdict.content).collect();
+            let gone = before.verdicts(&scope)?.into_iter().filter(|verdict| !verdicts.contains(&verdict.content));
+            batch.changes.extend(gone.map(|verdict| Change::Acquit(scope.clone(), verdict.content)));
+            if after.configuration(&scope)?.is_empty() {
+                batch.push(Change::Acknowledge(scope, Vec::new()));
+            }
+        }
+        batch.append(Self::of_everything(after)?);
+        Ok(batch)
     }
 
     /// Checks every record against the limits.

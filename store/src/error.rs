@@ -38,6 +38,9 @@ pub enum StoreError {
     /// There is no store there.
     #[error("there is no store at {0}")]
     Absent(String),
+    /// Another has written what several share, since it was read here.
+    #[error("another has written what is shared, since it was read")]
+    Conflict,
     /// The files below cannot be used.
     #[error("the store's files cannot be used: {0}")]
     Unavailable(String),

@@ -4,7 +4,7 @@
 //! One trait, [`LastValidStore`], and a folder for each backend; every backend passes [`conformance`]. This crate decides
 //! nothing about what is valid, names no Kubernetes kind, and never looks into a payload.
 //!
-//! [`SledStore`] keeps it on the disk; [`MemoryStore`] is for runs without a data folder and the model that others are
+//! [`SledStore`] keeps it on the disk; [`ShardStore`] in a [`Bucket`] that several processes share; [`MemoryStore`] is for runs without a data folder and the model that others are
 //! compared with.
 
 pub mod batch;
@@ -12,12 +12,14 @@ pub mod conformance;
 pub mod error;
 pub mod memory;
 pub mod record;
+pub mod shards;
 pub mod sled;
 
 pub use batch::{Batch, Change};
 pub use error::StoreError;
 pub use memory::MemoryStore;
 pub use record::{Digest, Scope, Statistics, StoredObject, StoredResource, StoredVerdict};
+pub use shards::{Bucket, MemoryBucket, ShardStore};
 pub use sled::{Key, Opened, Options, SledStore};
 
 use holdfast_graph::ObjectKey;

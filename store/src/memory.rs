@@ -16,7 +16,7 @@ use crate::record::{
 type Resources = BTreeMap<(Arc<str>, Arc<str>), (Digest, StoredResource)>;
 
 /// A store that ends with its process.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct MemoryStore {
     generation: u64,
     shelves: BTreeMap<Scope, Shelf>,

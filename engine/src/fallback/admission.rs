@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use holdfast_graph::Detected;
+use holdfast_graph::{Content, Detected, ObjectKey};
 use holdfast_xds::{ResourceType, Snapshot};
 
 use super::around::Around;
@@ -23,6 +23,10 @@ pub(crate) struct TrialRun {
     pub(crate) waiting: Waiting,
     /// When it counts as silent, in milliseconds of Unix time.
     pub(crate) deadline: u64,
+    /// What is tried.
+    pub(crate) contents: BTreeSet<Content>,
+    /// The objects of which that is tried apart from the rest.
+    pub(crate) apart: BTreeSet<ObjectKey>,
 }
 
 impl Line {
@@ -40,15 +44,39 @@ impl Line {
             return;
         };
         let on_trial: BTreeSet<_> = subjects.iter().flat_map(|subject| subject.contents.keys().copied()).collect();
-        let fleet = self.trial_fleet();
-        around.translator.open(&fleet, &self.fleet);
         // A unit is tried apart from the rest of its object, which is closed meanwhile.
         let apart = subjects.iter().filter(|subject| !subject.node.section.is_empty());
         let apart: BTreeSet<_> = apart.map(|subject| subject.node.key.clone()).collect();
-        let derived = self.derive(around, &on_trial, &apart);
+        let Some((snapshot, waiting)) = self.on_trial(&on_trial, &apart, around) else { return };
+        // With one half cleared, the other half makes what was refused as a whole.
+        let known = waiting.iter().find_map(|((kind, name), version)| self.hold.refusal_of(*kind, name, *version));
+        if let Some(message) = known.map(|refusal| refusal.message.clone()) {
+            return self.trial_refused(&message, around);
+        }
+        self.attribution.round();
+        self.hold.expect(&snapshot, &waiting);
+        let nothing_to_learn = waiting.is_empty();
+        let deadline = around.now_ms.saturating_add(around.settings.fallback.ack_timeout_ms);
+        self.trial = Some(TrialRun { node, snapshot, waiting, deadline, contents: on_trial, apart });
+        if nothing_to_learn {
+            // Their content is served already, or not at all.
+            self.trial_accepted(around);
+        }
+    }
+
+    /// What an Envoy is offered that tries these contents, and what of it is to be answered.
+    pub(super) fn on_trial(
+        &mut self,
+        contents: &BTreeSet<Content>,
+        apart: &BTreeSet<ObjectKey>,
+        around: &mut Around<'_>,
+    ) -> Option<(Snapshot, Waiting)> {
+        let fleet = self.trial_fleet();
+        around.translator.open(&fleet, &self.fleet);
+        let derived = self.derive(around, contents, apart);
         around.translator.lay_over(&fleet, derived.overlay);
         around.translator.translate(around.objects, around.graph);
-        let Some(snapshot) = around.translator.snapshot(&fleet).cloned() else { return };
+        let snapshot = around.translator.snapshot(&fleet).cloned()?;
         self.note_forms(&fleet, &snapshot, around.translator);
         let nothing = Snapshot::default();
         let mut waiting = Waiting::new();
@@ -59,28 +87,15 @@ impl Line {
                 changed.filter(|resource| kind != ResourceType::Cluster || !self.is_known_good(kind, resource));
             waiting.extend(unknown.map(|resource| ((kind, resource.name.clone()), resource.version)));
         }
-        // With one half cleared, the other half makes what was refused as a whole.
-        let known = waiting.iter().find_map(|((kind, name), version)| self.hold.refusal_of(*kind, name, *version));
-        if let Some(message) = known.map(|refusal| refusal.message.clone()) {
-            return self.trial_refused(&message, around);
-        }
-        self.attribution.round();
-        self.hold.expect(&snapshot, &waiting);
-        let nothing_to_learn = waiting.is_empty();
-        let deadline = around.now_ms.saturating_add(around.settings.fallback.ack_timeout_ms);
-        self.trial = Some(TrialRun { node, snapshot, waiting, deadline });
-        if nothing_to_learn {
-            // Their content is served already, or not at all.
-            self.trial_accepted(around);
-        }
+        Some((snapshot, waiting))
     }
 
-    /// Who tries: an Envoy that has what is proven, where anything is.
+    /// Who tries: an Envoy that has what is proven, where anything is; one of another replica, where there is no other.
     fn trial_node(&self) -> Option<Arc<str>> {
         let anything = self.hold.has_acknowledged_routes();
         let fit = self.envoys.keys().filter(|node| !self.alone.contains_key(*node));
         let fit = fit.filter(|node| !anything || !self.fresh.contains(*node));
-        fit.min_by_key(|node| self.silent.contains(*node)).cloned()
+        fit.min_by_key(|node| (self.afar.contains(*node), self.silent.contains(*node))).cloned()
     }
 
     /// The Envoy took the suspects that were on trial.
@@ -124,7 +139,7 @@ impl Line {
         true
     }
 
-    fn trial_fleet(&self) -> FleetId {
+    pub(super) fn trial_fleet(&self) -> FleetId {
         let label = format!("{}?trial", self.fleet.label).into();
         FleetId { gateway: self.gateway.clone(), label }
     }

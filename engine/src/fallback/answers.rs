@@ -49,6 +49,7 @@ impl Line {
         }
         if let Some(trial) = &mut self.trial
             && *trial.node == *answer.node
+            && !around.follows
         {
             let slot = (answer.kind, name.clone());
             if trial.waiting.get(&slot) == Some(&version) {
@@ -105,6 +106,9 @@ impl Line {
         });
         if on_trial {
             self.hold.refuse(answer, name, version, message);
+            if around.follows {
+                return self.end_what_is_tried();
+            }
             return self.trial_refused(message, around);
         }
         let others = self.envoys.keys().any(|node| !self.alone.contains_key(node));
@@ -116,6 +120,10 @@ impl Line {
         if !self.hold.refuse(answer, name, version, message) {
             return;
         }
+        if around.follows {
+            // It is held at what was acknowledged until the leader has judged.
+            return self.settle(around);
+        }
         if answer.kind == ResourceType::Secret {
             self.convict_certificate(name, version, Detected::Nack, message, around);
             self.stage = Stage::Settled;
@@ -126,6 +134,9 @@ impl Line {
 
     /// An Envoy is lost, or silent for too long, on what it was offered first.
     pub(crate) fn lost(&mut self, node: &str, message: &str, around: &mut Around<'_>) {
+        if around.follows {
+            return self.advance(around);
+        }
         if self.trial_lost(node, message, around) {
             return;
         }

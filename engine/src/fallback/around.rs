@@ -24,6 +24,8 @@ pub(crate) struct Around<'a> {
     pub(crate) settings: &'a Settings,
     /// Milliseconds of Unix time.
     pub(crate) now_ms: u64,
+    /// Does another replica lead?
+    pub(crate) follows: bool,
     /// The build of the probe, where there is one.
     pub(crate) probe: Option<&'a Arc<str>>,
     pub(crate) next_trial: &'a mut u64,

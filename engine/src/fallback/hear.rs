@@ -1,5 +1,6 @@
 //! What happens to Envoys, the probe and the time: which line it is about, and which lines there are of builds.
 
+use holdfast_store::Change;
 use holdfast_xds::EnvoyId;
 
 use super::around::Around;
@@ -7,7 +8,7 @@ use super::line::Line;
 use super::lines::{BUILDS_MAX, Lines};
 use super::rollout::Stage;
 use super::search::SILENCE;
-use crate::engine::Event;
+use crate::engine::{Event, Role};
 use crate::translate::fleet::FleetId;
 
 impl Lines {
@@ -41,17 +42,25 @@ impl Lines {
                 }
             }
             Event::Clock(_) => self.tick(around),
+            Event::Role(role) => self.change_role(role == Role::Follower, around),
+            Event::Learned(learned) => self.learn(*learned, around),
+            Event::Observed(seen) => self.observed(&seen, around),
             _ => {}
         }
     }
 
-    fn line(&mut self, fleet: &str, build: &str) -> Option<&mut Line> {
+    pub(super) fn line(&mut self, fleet: &str, build: &str) -> Option<&mut Line> {
         let lines = self.gateways.get_mut(fleet)?;
         let at = lines.iter().position(|line| *line.build == *build).unwrap_or(0);
         lines.get_mut(at)
     }
 
     pub(super) fn connected(&mut self, envoy: &EnvoyId, resumes: bool, around: &mut Around<'_>) {
+        self.came(envoy, resumes, false, around);
+    }
+
+    /// An Envoy is there, at this replica or at another.
+    pub(super) fn came(&mut self, envoy: &EnvoyId, resumes: bool, afar: bool, around: &mut Around<'_>) {
         let Some(lines) = self.gateways.get_mut(&envoy.fleet) else {
             self.early.entry(envoy.fleet.clone()).or_default().push((envoy.clone(), resumes));
             return;
@@ -74,8 +83,14 @@ impl Lines {
             // What another build has proven is a start, as content that is still to be proven here.
             for version in first.last_valid.iter() {
                 line.last_valid.promote(&version.object, version.since);
+                // Those who follow derive the same plan of it.
+                if let Some(stored) = crate::apis::document::stored(&version.object, version.since) {
+                    let promoted = Change::Promote(line.scope(), stored);
+                    line.record(promoted);
+                }
             }
             line.envoys.insert(envoy.node.clone(), 0);
+            line.afar.extend(afar.then(|| envoy.node.clone()));
             line.fresh.extend((!resumes).then(|| envoy.node.clone()));
             let routes = around.translator.route_keys();
             line.edited(&routes, around.translator);
@@ -84,6 +99,7 @@ impl Lines {
         }
         if let Some(line) = self.line(&envoy.fleet, &envoy.build) {
             *line.envoys.entry(envoy.node.clone()).or_insert(0) += 1;
+            line.afar.extend(afar.then(|| envoy.node.clone()));
             line.canary_connected(&envoy.node, resumes);
             if !resumes {
                 line.fresh.insert(envoy.node.clone());
@@ -96,7 +112,7 @@ impl Lines {
         }
     }
 
-    fn disconnected(&mut self, envoy: &EnvoyId, around: &mut Around<'_>) {
+    pub(super) fn disconnected(&mut self, envoy: &EnvoyId, around: &mut Around<'_>) {
         if let Some(early) = self.early.get_mut(&envoy.fleet) {
             if let Some(at) = early.iter().position(|(known, _)| known.node == envoy.node) {
                 early.swap_remove(at);
@@ -113,11 +129,18 @@ impl Lines {
             return;
         }
         line.envoys.remove(&envoy.node);
+        let afar = line.afar.remove(&envoy.node);
         line.fresh.remove(&envoy.node);
         line.alone.remove(&envoy.node);
         line.strays.remove(&envoy.node);
         line.silent.remove(&envoy.node);
-        line.lost(&envoy.node, SILENCE, around);
+        if afar {
+            // Its replica may have gone, which says nothing.
+            line.trial.take_if(|trial| trial.node == envoy.node);
+            line.start_trial(around);
+        } else {
+            line.lost(&envoy.node, SILENCE, around);
+        }
         self.touched.insert(envoy.fleet.clone());
     }
 
@@ -139,7 +162,12 @@ impl Lines {
             if line.close_while_waiting(around) {
                 self.touched.insert(line.name.clone());
             }
-            if let Some(node) = late {
+            if let Some(node) = late.as_ref().filter(|node| line.afar.contains(*node)) {
+                line.silent.insert(node.clone());
+                line.trial = None;
+                line.start_trial(around);
+                self.touched.insert(line.name.clone());
+            } else if let Some(node) = late {
                 if line.envoys.contains_key(&node) {
                     line.silent.insert(node.clone());
                     line.lost(&node, SILENCE, around);

@@ -123,6 +123,7 @@ fn plan(line: &Line, engine: &Engine) -> Value {
     let stage = match &line.stage {
         Stage::Settled => json!("settled"),
         Stage::Probing => json!("probing"),
+        Stage::Following => json!("following"),
         Stage::Canary { node, waiting, .. } => json!({ "trying": node, "unanswered": waiting.len() }),
     };
     let testing = line.readmission.as_ref().and_then(Readmission::testing).unwrap_or_default();

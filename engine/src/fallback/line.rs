@@ -13,6 +13,7 @@ use super::around::Around;
 use super::attribution::Attribution;
 use super::checker;
 use super::derive::{Derived, derive};
+use super::following::Shared;
 use super::forms::Form;
 use super::last_valid::LastValid;
 use super::proof::Proof;
@@ -52,6 +53,10 @@ pub(crate) struct Line {
     pub(super) acknowledged: BTreeMap<Arc<str>, Form>,
     /// Connected Envoys, with the number of their streams.
     pub(crate) envoys: BTreeMap<Arc<str>, usize>,
+    /// Those of them that are connected to other replicas.
+    pub(crate) afar: BTreeSet<Arc<str>>,
+    /// What the leader has shared, where another replica leads.
+    pub(super) shared: Shared,
     /// What all its Envoys have, or are to have; none before anything was offered.
     pub(crate) everyone: Option<Snapshot>,
     /// What they should have next.
@@ -108,6 +113,8 @@ impl Line {
             forms: BTreeMap::new(),
             acknowledged: BTreeMap::new(),
             envoys: BTreeMap::new(),
+            afar: BTreeSet::new(),
+            shared: Shared::default(),
             everyone: None,
             wanted: Snapshot::default(),
             stage: Stage::Settled,
@@ -158,7 +165,9 @@ impl Line {
 
     /// Derives the plan anew, and takes what comes of it on its way to the Envoys.
     pub(crate) fn settle(&mut self, around: &mut Around<'_>) {
-        self.drop_suspicions(around);
+        if !around.follows {
+            self.drop_suspicions(around);
+        }
         self.let_go(around);
         self.replan(around);
         let isolate = around.settings.fallback.isolate;
@@ -167,7 +176,7 @@ impl Line {
             self.whole.held = true;
             self.replan(around);
         }
-        if !self.blame_what_is_known(around) {
+        if around.follows || !self.blame_what_is_known(around) {
             self.carry_on(around);
         }
         if self.search.is_none() && self.readmission.is_none() {

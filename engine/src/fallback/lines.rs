@@ -10,6 +10,7 @@ use holdfast_xds::{EnvoyId, Offers, ResourceType, Snapshot, Waiting};
 use super::around::Around;
 use super::attribution::Attributed;
 use super::line::Line;
+use super::replicas::Learned;
 use super::restored::{Restored, RestoredLine};
 use super::rollout::Offered;
 use crate::engine::Action;
@@ -41,6 +42,10 @@ pub(crate) struct Lines {
     look_again: bool,
     /// Were all objects known once?
     pub(super) listed: bool,
+    /// Does another replica lead?
+    pub(super) follows: bool,
+    /// What that one has shared last.
+    pub(super) learned: Learned,
 }
 
 impl Lines {
@@ -70,7 +75,7 @@ impl Lines {
     /// An object was deleted, or another one has its name now.
     pub(crate) fn forget(&mut self, key: &ObjectKey) {
         self.gateways.values_mut().flatten().for_each(|line| line.forget(key));
-        for restored in self.restored.values_mut().flatten() {
+        for restored in self.restored.values_mut().chain(self.learned.values_mut()).flatten() {
             restored.forget(key);
         }
         self.gone.push(Change::Forget(key.clone()));
@@ -196,6 +201,9 @@ impl Lines {
             lines.push(Line::new(key, &build, FleetId::main(key)));
         }
         self.gateways.insert(name.clone(), lines);
+        if self.follows {
+            self.take_learned(name, around);
+        }
         for (envoy, resumes) in self.early.remove(name).unwrap_or_default() {
             self.connected(&envoy, resumes, around);
         }

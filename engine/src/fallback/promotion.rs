@@ -70,7 +70,8 @@ impl Line {
     /// A version of an object is proven good, where it could be read as a whole.
     pub(crate) fn promote_one(&mut self, key: &ObjectKey, around: &Around<'_>) {
         let now = around.now();
-        if around.is_whole(key)
+        if !around.follows
+            && around.is_whole(key)
             && let Some(object) = around.objects.get(key)
             && self.last_valid.promote(object, now)
             && let Some(stored) = crate::apis::document::stored(object, now)

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use envoy_types::pb::envoy::config::route::v3::RouteConfiguration;
 use holdfast_graph::{Content, Detected, Node, ObjectKey, Origins, Verdict};
+use holdfast_store::shards::ScopeOffers;
 use holdfast_store::{StoredResource, StoredVerdict};
 use holdfast_xds::{Resource, ResourceType, Snapshot, Version};
 use prost::Message;
@@ -29,8 +30,10 @@ pub(crate) struct RestoredLine {
     pub(crate) gateway: Arc<str>,
     pub(crate) build: Arc<str>,
     pub(crate) snapshot: Snapshot,
-    versions: Vec<ObjectVersion>,
-    verdicts: Vec<(Content, Verdict)>,
+    pub(super) versions: Vec<ObjectVersion>,
+    pub(super) verdicts: Vec<(Content, Verdict)>,
+    /// What is offered, where another replica leads.
+    pub(super) offers: ScopeOffers,
 }
 
 impl Restored {
@@ -57,7 +60,22 @@ impl Restored {
             snapshot,
             versions: versions.collect(),
             verdicts: verdicts.into_iter().filter_map(verdict).collect(),
+            offers: ScopeOffers::default(),
         });
+    }
+}
+
+impl Restored {
+    /// Adds what the leader offers in one scope; what is to be tried, only where that is here.
+    pub fn offer(&mut self, scope: &holdfast_store::Scope, offers: ScopeOffers) {
+        let known = self.lines.iter_mut().find(|line| line.gateway == scope.gateway && line.build == scope.build);
+        match known {
+            Some(line) => line.offers = offers,
+            None => {
+                self.add(scope.clone(), Vec::new(), Vec::new(), Vec::new());
+                self.lines.last_mut().into_iter().for_each(|line| line.offers.clone_from(&offers));
+            }
+        }
     }
 }
 
@@ -65,8 +83,7 @@ fn verdict(stored: StoredVerdict) -> Option<(Content, Verdict)> {
     let verdict = Verdict {
         node: Node::section(stored.key, stored.section),
         generation: stored.generation,
-        // A suspicion ends with the run that had it: whoever it was about is tried again.
-        detected: stored.detected_by.parse().ok().filter(|detected| *detected != Detected::Suspected)?,
+        detected: stored.detected_by.parse().ok()?,
         field: stored.field,
         message: stored.message,
         since: stored.since,
@@ -85,6 +102,7 @@ impl RestoredLine {
             snapshot: line.hold.acknowledged_snapshot(),
             versions: Vec::new(),
             verdicts: Vec::new(),
+            offers: ScopeOffers::default(),
         }
     }
 
@@ -123,7 +141,9 @@ impl RestoredLine {
         for key in gone {
             line.record(holdfast_store::Change::Forget(key));
         }
-        for (content, verdict) in self.verdicts {
+        // A suspicion ends with the run that had it: whoever it was about is tried again.
+        let firm = self.verdicts.into_iter().filter(|(_, verdict)| verdict.detected != Detected::Suspected);
+        for (content, verdict) in firm {
             if line.restore_refused(&content, &verdict) {
                 continue;
             }
@@ -136,13 +156,18 @@ impl RestoredLine {
             }
         }
         for kind in ResourceType::ALL {
-            for content in self.snapshot.of(kind).values().flat_map(|resource| proven(kind, resource)) {
-                line.proof.prove(content);
-            }
+            self.snapshot.of(kind).values().for_each(|resource| line.prove_restored(kind, resource));
         }
         if serves {
             line.everyone = Some(self.snapshot);
         }
+    }
+}
+
+impl Line {
+    /// What was acknowledged in an earlier run, or by Envoys of another replica, is proven.
+    pub(super) fn prove_restored(&mut self, kind: ResourceType, resource: &Resource) {
+        proven(kind, resource).into_iter().for_each(|content| self.proof.prove(content));
     }
 }
 
@@ -176,7 +201,14 @@ mod tests {
             let mut snapshot = Snapshot::default();
             snapshot.insert(kind, Arc::new(Resource::new("it".to_owned(), Bytes::new(), Origins::default())));
             let (gateway, build) = ("infra/public".into(), "1".into());
-            let line = RestoredLine { gateway, build, snapshot, versions: Vec::new(), verdicts: Vec::new() };
+            let line = RestoredLine {
+                gateway,
+                build,
+                snapshot,
+                versions: Vec::new(),
+                verdicts: Vec::new(),
+                offers: ScopeOffers::default(),
+            };
             let actions = Lines::default().restore(Restored { lines: vec![line] });
             assert_eq!(actions.len(), given, "{kind:?}");
         }

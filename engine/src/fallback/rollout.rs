@@ -32,6 +32,8 @@ pub(crate) enum Stage {
     Settled,
     /// It is on the probe.
     Probing,
+    /// It waits for the word of the replica that leads.
+    Following,
     /// One Envoy is offered it.
     Canary {
         /// Which.
@@ -60,6 +62,9 @@ pub(crate) struct Offered {
 impl Line {
     /// Takes what is wanted a step further on its way.
     pub(crate) fn advance(&mut self, around: &mut Around<'_>) {
+        if around.follows {
+            return self.follow(around);
+        }
         if matches!(self.stage, Stage::Probing) {
             return;
         }
@@ -74,7 +79,7 @@ impl Line {
         // Nobody has anything yet: the first that comes tries it, and the others wait for that one.
         let is_first = self.everyone.is_none();
         let Some(node) = self.trier() else {
-            if is_first {
+            if is_first && self.afar.is_empty() {
                 self.stage = Stage::Settled;
                 return;
             }
@@ -105,7 +110,7 @@ impl Line {
 
     /// Who is to try what is new: one that speaks, where there is one.
     fn trier(&self) -> Option<Arc<str>> {
-        let fit = self.envoys.keys().filter(|node| !self.alone.contains_key(*node));
+        let fit = self.envoys.keys().filter(|node| !self.alone.contains_key(*node) && !self.afar.contains(*node));
         fit.min_by_key(|node| self.silent.contains(*node)).cloned()
     }
 
@@ -115,7 +120,7 @@ impl Line {
     }
 
     /// Everybody is offered what is wanted.
-    fn release(&mut self, around: &mut Around<'_>) {
+    pub(super) fn release(&mut self, around: &mut Around<'_>) {
         self.stage = Stage::Settled;
         if let Some(before) = self.everyone.replace(self.wanted.clone())
             && before != self.wanted
@@ -126,7 +131,7 @@ impl Line {
     }
 
     /// Resources of which nobody has acknowledged every part.
-    fn unproven(&self) -> Waiting {
+    pub(super) fn unproven(&self) -> Waiting {
         let nothing = Snapshot::default();
         let before = self.everyone.as_ref().unwrap_or(&nothing);
         let mut unproven = Waiting::new();
@@ -222,7 +227,7 @@ impl Line {
             (Stage::Canary { node, empty, .. }, _) if !empty || self.everyone.is_none() => {
                 nodes.insert(node.clone(), self.wanted.clone());
             }
-            (_, Some(trial)) => {
+            (_, Some(trial)) if !self.afar.contains(&trial.node) => {
                 nodes.insert(trial.node.clone(), current(&trial.snapshot));
             }
             _ => {}

@@ -52,6 +52,7 @@ impl Line {
                 Stage::Settled => ServedState::Current,
                 Stage::Probing => ServedState::Probing,
                 Stage::Canary { .. } => ServedState::Trying,
+                Stage::Following => ServedState::Following,
             }
         }
     }

@@ -223,6 +223,8 @@ pub enum ServedState {
     Trying,
     /// What is new is on the probe; Envoys have what was acknowledged before.
     Probing,
+    /// What is new waits for the word of the replica that leads.
+    Following,
     /// What an earlier run stored, until everything was read once.
     Unverified,
     /// A fallback: some objects are backfilled, replaced or excluded.

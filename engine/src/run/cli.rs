@@ -120,6 +120,9 @@ pub struct RunArgs {
     /// ~/.local/share/holdfast]
     #[arg(long, env = "CONTROLLER_DATA_DIR", value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
+    /// A folder that several replicas on one host share: what the one that leads has proven is there for all of them
+    #[arg(long, env = "CONTROLLER_SHARED_STORE", value_name = "DIR", hide = true)]
+    pub shared_store: Option<PathBuf>,
     /// The key that Secrets are sealed with.
     #[command(flatten)]
     pub store_key: StoreKeyArgs,

@@ -23,6 +23,7 @@ pub mod output;
 pub mod probe;
 pub mod rate_limits;
 pub mod serve;
+pub mod shared;
 pub mod status;
 pub mod store;
 pub mod translate;

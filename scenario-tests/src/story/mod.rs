@@ -15,6 +15,7 @@ pub mod never_policies;
 mod never_proxies;
 pub mod oracle;
 pub mod random;
+pub mod replicas;
 pub mod short;
 pub mod short_policies;
 mod short_proxies;

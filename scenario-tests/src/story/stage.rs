@@ -10,7 +10,7 @@ use holdfast_engine::fallback::restored::Restored;
 use holdfast_engine::settings::Settings;
 use holdfast_engine::trial::{Outcome as TrialOutcome, Tried};
 use holdfast_graph::ObjectKey;
-use holdfast_store::{LastValidStore, MemoryStore};
+use holdfast_store::{Batch, LastValidStore, MemoryStore};
 use holdfast_xds::{EnvoyId, Offers, Resource, ResourceType, Version};
 
 use super::envoy::{Envoy, Push};
@@ -56,6 +56,8 @@ pub struct Stage {
     pub counts: Counts,
     /// What is wrong in any story, whatever it expects.
     pub broken_rules: Vec<String>,
+    /// What was to be stored since it was taken from here last: for stories with several replicas.
+    pub outbox: Batch,
     offers: BTreeMap<Arc<str>, Offers>,
     store: MemoryStore,
     now_ms: u64,
@@ -65,6 +67,11 @@ pub struct Stage {
 }
 
 impl Stage {
+    /// The time, in milliseconds.
+    pub fn now_ms(&self) -> u64 {
+        self.now_ms
+    }
+
     /// Does the deciding code know of an object?
     pub fn knows(&self, key: &ObjectKey) -> bool {
         self.engine.as_ref().is_some_and(|engine| engine.objects().get(key).is_some())
@@ -84,6 +91,7 @@ impl Stage {
             writer: Writer::default(),
             counts: Counts::default(),
             broken_rules: Vec::new(),
+            outbox: Batch::default(),
             offers: BTreeMap::new(),
             store: MemoryStore::default(),
             now_ms: BEGIN_MS,
@@ -138,7 +146,8 @@ impl Stage {
         later
     }
 
-    fn keep(&mut self, batch: holdfast_store::Batch) {
+    fn keep(&mut self, batch: Batch) {
+        self.outbox.append(batch.clone());
         if !batch.is_empty()
             && let Err(error) = self.store.commit(batch)
         {

@@ -14,13 +14,13 @@ mod form;
 mod keys;
 mod load;
 mod open;
-mod seal;
+pub(crate) mod seal;
 mod section;
 mod state;
 mod survey;
 #[cfg(test)]
 mod tests;
-mod trouble;
+pub(crate) mod trouble;
 mod write;
 
 use std::collections::BTreeSet;

@@ -28,13 +28,13 @@ impl std::fmt::Debug for Key {
 
 /// What seals and unseals, made of the key; each purpose has a key of its own.
 #[derive(Clone)]
-pub(super) struct Sealer {
+pub(crate) struct Sealer {
     sealing: [u8; 32],
     naming: [u8; 32],
 }
 
 impl Sealer {
-    pub(super) fn new(key: &Key) -> Self {
+    pub(crate) fn new(key: &Key) -> Self {
         Self {
             sealing: blake3::derive_key("holdfast 2026 store: sealing of payloads", &key.0),
             naming: blake3::derive_key("holdfast 2026 store: digests of sealed payloads", &key.0),
@@ -42,12 +42,12 @@ impl Sealer {
     }
 
     /// The digest that a sealed payload is known by. It is keyed: a plain one would let guesses be tried.
-    pub(super) fn digest(&self, payload: &[u8]) -> Digest {
+    pub(crate) fn digest(&self, payload: &[u8]) -> Digest {
         Digest::from_bytes(*blake3::keyed_hash(&self.naming, payload).as_bytes())
     }
 
     /// A payload, sealed for the record of this name.
-    pub(super) fn seal(&self, name: &[u8], payload: &[u8]) -> Result<Vec<u8>, Trouble> {
+    pub(crate) fn seal(&self, name: &[u8], payload: &[u8]) -> Result<Vec<u8>, Trouble> {
         let mut nonce = [0; NONCE_BYTES];
         getrandom::fill(&mut nonce)
             .map_err(|error| Trouble::Other(format!("the system gives no random bytes: {error}")))?;
@@ -58,7 +58,7 @@ impl Sealer {
     }
 
     /// What was sealed for the record of this name; nothing where it was sealed with another key or for another record.
-    pub(super) fn unseal(&self, name: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
+    pub(crate) fn unseal(&self, name: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
         let (nonce, sealed) = sealed.split_first_chunk::<NONCE_BYTES>()?;
         XChaCha20Poly1305::new(&self.sealing.into())
             .decrypt(&XNonce::from(*nonce), Payload { msg: sealed, aad: name })

@@ -7,7 +7,7 @@ use crate::error::StoreError;
 
 /// What goes wrong with sled or its files.
 #[derive(Debug)]
-pub(super) enum Trouble {
+pub(crate) enum Trouble {
     /// The files are not what was written, or sled panicked over them.
     Corrupt(String),
     /// Somebody else has them.

@@ -10,4 +10,5 @@ mod full;
 mod generations;
 mod kills;
 mod sealing;
+mod shards;
 mod strangers;

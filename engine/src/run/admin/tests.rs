@@ -69,9 +69,17 @@ impl Loop {
         let (end, ending) = watch::channel(false);
         let core = Core::new(Engine::new(Settings::standalone()), Outputs::new(fleets, None, None), metrics, health);
         let ((_, tried), (_, probe)) = (mpsc::channel(1), watch::channel(None));
-        let provisioned = mpsc::channel(1).1;
-        let inputs =
-            Inputs { readings: readings_out, notices: notices_out, tried, probe, provisioned, questions, ending };
+        let (provisioned, replicas) = (mpsc::channel(1).1, mpsc::channel(1).1);
+        let inputs = Inputs {
+            readings: readings_out,
+            notices: notices_out,
+            tried,
+            probe,
+            provisioned,
+            replicas,
+            questions,
+            ending,
+        };
         Self { state, readings, notices, end, task: tokio::spawn(core.run(inputs)) }
     }
 

@@ -30,6 +30,7 @@ use crate::run::kubernetes::recorder::KubernetesRecorder;
 use crate::run::kubernetes::statuses::{self, Statuses};
 use crate::run::manifests::{Problem, Reading};
 use crate::run::probe::Prober;
+use crate::run::shared::task::Outbox;
 use crate::trial::Tried;
 
 /// How many readings, and how many questions, may wait; who sends more waits too.
@@ -107,6 +108,8 @@ pub struct Inputs {
     pub probe: watch::Receiver<Option<Arc<str>>>,
     /// How data planes stand; the sender is gone where none are made.
     pub provisioned: mpsc::Receiver<Vec<Event>>,
+    /// From the other replicas; the sender is gone where there are none.
+    pub replicas: mpsc::Receiver<Vec<Event>>,
     /// From whoever wants to know.
     pub questions: mpsc::Receiver<Question>,
     /// True when the product is to end.
@@ -182,6 +185,11 @@ impl Core {
                     block_in_place(|| self.hear_events(vec![Event::Tried(tried)]));
                     due.tell.get_or_insert_with(|| Deadline::now() + TELL_AFTER);
                 }
+                Some(events) = inputs.replicas.recv() => {
+                    if block_in_place(|| self.hear_events(events)) {
+                        due.tell.get_or_insert_with(|| Deadline::now() + TELL_AFTER);
+                    }
+                }
                 Ok(()) = inputs.probe.changed() => {
                     let build = inputs.probe.borrow_and_update().clone();
                     block_in_place(|| self.hear_events(vec![Event::Probe(build)]));
@@ -256,6 +264,11 @@ impl Core {
     pub fn use_probe(&mut self, prober: Option<Prober>, build: Option<Arc<str>>) {
         self.outputs.use_probe(prober);
         self.hear_events(vec![Event::Probe(build)]);
+    }
+
+    /// From now on what is proven and refused is shared with other replicas.
+    pub fn share(&mut self, outbox: Outbox) {
+        self.outputs.share(outbox);
     }
 
     /// Something happened that is no change of objects; true where something was done about it.

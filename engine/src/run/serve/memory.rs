@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use holdfast_store::sled::{Opened, Options, SledStore};
+use holdfast_store::{Batch, MemoryStore};
 use tokio::sync::{mpsc, watch};
 
 use crate::fallback::restored::Restored;
@@ -14,6 +15,7 @@ use crate::run::data::DataDir;
 use crate::run::envoy::{self, EnvoyBinary};
 use crate::run::failure::Failure;
 use crate::run::probe::{Prober, ProberOptions};
+use crate::run::shared::task::Shared;
 use crate::run::store::persist::Persist;
 use crate::run::store::{FOLDER, identity, restore};
 use crate::settings::RE2_PROGRAM_SIZE_MAX;
@@ -30,6 +32,7 @@ pub fn open_store(
     args: &RunArgs,
     data: &DataDir,
     metrics: &Metrics,
+    shared: Option<&mut Shared>,
 ) -> Result<(Option<Arc<Persist>>, Restored), Failure> {
     let key = args.store_key.load()?;
     let opened = SledStore::open(&data.path().join(FOLDER), &Options { identity: identity(), key });
@@ -37,15 +40,21 @@ pub fn open_store(
         Ok(opened) => opened,
         Err(error) => {
             tracing::error!(%error, "there is no store: nothing is remembered beyond this run");
-            return Ok((None, Restored::default()));
+            let shared = shared.and_then(|shared| shared.begin(&MemoryStore::default()));
+            return Ok((None, shared.map(|(restored, _)| restored).unwrap_or_default()));
         }
     };
-    let (restored, more) = match restore::restore(&store) {
-        Ok(read) => read,
-        Err(error) => (Restored::default(), vec![format!("what is stored cannot be read: {error}")]),
+    let newer = shared.and_then(|shared| shared.begin(&store));
+    let (mirror, (restored, more)) = match (newer, restore::restore(&store)) {
+        (Some((restored, mirror)), _) => (mirror, (restored, Vec::new())),
+        (None, Ok(read)) => (Batch::default(), read),
+        (None, Err(error)) => {
+            (Batch::default(), (Restored::default(), vec![format!("what is stored cannot be read: {error}")]))
+        }
     };
     notices.into_iter().chain(more).for_each(|notice| tracing::warn!("store: {notice}"));
     let persist = Persist::start(store, metrics.fallback.commits()).context("cannot start")?;
+    persist.commit(mirror);
     Ok((Some(Arc::new(persist)), restored))
 }
 

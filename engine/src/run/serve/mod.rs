@@ -8,6 +8,7 @@ pub mod news;
 mod objects;
 pub mod outputs;
 pub mod ports;
+mod replicas;
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -28,7 +29,7 @@ use super::cli::{EnvoyMode, RunArgs};
 use super::data::{self, DataDir};
 use super::envoy::{self, Keeper, KeeperOptions};
 use super::failure::Failure;
-use crate::engine::{Engine, Event};
+use crate::engine::{Engine, Event, Role};
 use crate::settings::Settings;
 
 /// How many notices of Envoys may wait; a stream whose notice finds no place waits too.
@@ -52,7 +53,8 @@ async fn serve(args: RunArgs) -> Result<(), Failure> {
     let data = DataDir::open(&path)?;
     let settings = settings(&args)?;
     let metrics = Arc::new(Metrics::new().context("cannot count")?);
-    let (persist, restored) = memory::open_store(&args, &data, &metrics)?;
+    let mut shared = replicas::of(&args, &data)?;
+    let (persist, restored) = memory::open_store(&args, &data, &metrics, shared.as_mut())?;
     let mut signals = Signals::new()?;
     let (end, ending) = watch::channel(false);
 
@@ -73,7 +75,7 @@ async fn serve(args: RunArgs) -> Result<(), Failure> {
         }
     };
     let state = admin::State {
-        asker,
+        asker: asker.clone(),
         metrics: metrics.clone(),
         health: health.clone(),
         fleets: fleets.clone(),
@@ -99,18 +101,29 @@ async fn serve(args: RunArgs) -> Result<(), Failure> {
     let (planes, provisioned) = objects.planes(&args, &settings)?;
     objects.start(&args, &data, readings_in)?;
     let binary = keeper.as_ref().map(|keeper| keeper.binary().clone());
-    let mut core = Core::new(Engine::new(settings), Outputs::new(fleets, keeper, persist), metrics, health.clone());
+    let outputs = Outputs::new(fleets, keeper, persist.clone());
+    let mut core = Core::new(Engine::new(settings), outputs, metrics, health.clone());
     if let Some((statuses, recorder)) = told {
         core.tell_kubernetes(statuses, recorder);
     }
     core.keep_data_planes(planes);
     // What is stored is served before anything else is waited for.
-    core.hear_events(vec![Event::Restored(Box::new(restored))]);
+    let follows = shared.is_some().then_some(Event::Role(Role::Follower));
+    core.hear_events(follows.into_iter().chain([Event::Restored(Box::new(restored))]).collect());
     let mut probe = memory::start_probe(&args, &data, binary).await?;
     let build = probe.available.borrow_and_update().clone();
     core.use_probe(probe.prober.take(), build);
-    let inputs =
-        Inputs { readings, notices, tried: probe.tried, probe: probe.available, provisioned, questions, ending };
+    let replicas = replicas::start(shared, &mut core, asker, persist)?;
+    let inputs = Inputs {
+        readings,
+        notices,
+        tried: probe.tried,
+        probe: probe.available,
+        provisioned,
+        replicas,
+        questions,
+        ending,
+    };
     let mut core = tokio::spawn(core.run(inputs));
     tracing::info!(data = %data.path().display(), "started");
 

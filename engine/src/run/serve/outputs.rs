@@ -9,6 +9,7 @@ use holdfast_xds::{Fleets, Offers};
 
 use crate::run::envoy::Keeper;
 use crate::run::probe::{NotTaken, Prober};
+use crate::run::shared::task::Outbox;
 use crate::run::store::persist::Persist;
 use crate::trial::{Outcome, Trial, Tried};
 
@@ -26,18 +27,32 @@ pub struct Outputs {
     prober: Option<Prober>,
     /// `None` where nothing can be stored.
     persist: Option<Arc<Persist>>,
+    /// `None` where there is one replica only.
+    outbox: Option<Outbox>,
     strangers_ended: bool,
 }
 
 impl Outputs {
     /// Configurations go to the fleets; a keeper, where there is one, has an Envoy for each Gateway.
     pub fn new(fleets: Fleets, keeper: Option<Keeper>, persist: Option<Arc<Persist>>) -> Self {
-        Self { fleets, keeper, prober: None, persist, strangers_ended: false }
+        Self { fleets, keeper, prober: None, persist, outbox: None, strangers_ended: false }
     }
 
     /// From now on there is a probe, where one is given.
     pub fn use_probe(&mut self, prober: Option<Prober>) {
         self.prober = prober;
+    }
+
+    /// From now on what is stored is shared too.
+    pub fn share(&mut self, outbox: Outbox) {
+        self.outbox = Some(outbox);
+    }
+
+    fn post(&self, batch: &Batch) {
+        if let Some(outbox) = self.outbox.as_ref().filter(|_| !batch.is_empty()) {
+            // It ends only when the product does.
+            let _ = outbox.send(batch.clone());
+        }
     }
 
     /// The Envoys of a Gateway are to have this from now on.
@@ -59,6 +74,7 @@ impl Outputs {
 
     /// Verdicts are on the disk before what rests on them is published; the wait has an end.
     pub fn store_first(&mut self, batch: Batch) {
+        self.post(&batch);
         let Some(persist) = &self.persist else { return };
         persist.commit(batch);
         if !persist.flush(STORED_WITHIN) {
@@ -68,6 +84,7 @@ impl Outputs {
 
     /// Stores something soon.
     pub fn store(&mut self, batch: Batch) {
+        self.post(&batch);
         if let Some(persist) = &self.persist {
             persist.commit(batch);
         }

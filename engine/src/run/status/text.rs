@@ -81,6 +81,7 @@ fn gateways(gateways: &[GatewayState], text: &mut String) -> std::fmt::Result {
             ServedState::Current => "current",
             ServedState::Trying => "trying",
             ServedState::Probing => "probing",
+            ServedState::Following => "following",
             ServedState::Unverified => "unverified",
             ServedState::Fallback => "fallback",
             ServedState::Held => "held",

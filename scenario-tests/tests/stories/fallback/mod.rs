@@ -14,6 +14,7 @@ mod parts;
 mod pods;
 mod probed;
 mod refused;
+mod replicas;
 mod words;
 
 use std::collections::BTreeMap;
@@ -35,6 +36,7 @@ pub(crate) fn stories() -> Vec<Story> {
         pods::stories(),
         probed::stories(),
         refused::stories(),
+        replicas::stories(),
         words::stories(),
     ]
     .concat()

@@ -1,0 +1,271 @@
+//! A line of a replica that follows: it judges nobody and proves nothing. The plan is the same pure function of what the
+//! leader has shared; what is not known to be good waits for the leader's word, with endpoints of today and with
+//! everything closed that must not be served any more.
+
+use std::collections::{BTreeMap, HashSet};
+
+use holdfast_graph::{Content, Detected, Node, Quarantine};
+use holdfast_store::Change;
+use holdfast_store::shards::{Offer, OnTrial};
+use holdfast_xds::{Resource, ResourceType, Snapshot};
+
+use super::admission::TrialRun;
+use super::around::Around;
+use super::last_valid::LastValid;
+use super::line::Line;
+use super::readmission::{Readmission, Subject};
+use super::restored::RestoredLine;
+use super::rollout::{Stage, TRIED};
+use super::shapes::shape;
+use super::suspects;
+use crate::object::Object;
+
+/// What the leader has shared of a line, as far as it is needed after it was taken in.
+#[derive(Debug, Default)]
+pub(crate) struct Shared {
+    /// What its Envoys acknowledged.
+    pub(super) snapshot: Snapshot,
+    /// What it offers to all and nobody has acknowledged.
+    offers: HashSet<Offer>,
+    /// What it asks this replica to try.
+    trial: Option<OnTrial>,
+    /// Is it newer than what this replica's Envoys were offered last?
+    is_new: bool,
+}
+
+/// The number of a type among what is offered.
+pub(super) fn number(kind: ResourceType) -> u8 {
+    let at = ResourceType::ALL.iter().position(|known| *known == kind).unwrap_or(usize::MAX);
+    u8::try_from(at).unwrap_or(u8::MAX)
+}
+
+/// The type of a number.
+pub(super) fn kind_of(number: u8) -> Option<ResourceType> {
+    ResourceType::ALL.get(usize::from(number)).copied()
+}
+
+/// By what a resource is known among what is offered: clusters that differ in their names only are one.
+fn offer(kind: ResourceType, resource: &Resource) -> Offer {
+    let content = match kind {
+        ResourceType::Cluster => shape(&resource.body).0,
+        _ => *resource.version.as_bytes(),
+    };
+    Offer { kind: number(kind), content }
+}
+
+impl Shared {
+    fn offers(&self, kind: ResourceType, resource: &Resource) -> bool {
+        !self.offers.is_empty() && self.offers.contains(&offer(kind, resource))
+    }
+
+    /// Does every Envoy of the leader have what it is offered? Certificates are told of always.
+    fn is_settled(&self) -> bool {
+        let secret = number(ResourceType::Secret);
+        !self.snapshot.of(ResourceType::Listener).is_empty() && self.offers.iter().all(|offer| offer.kind == secret)
+    }
+}
+
+impl Line {
+    /// Takes in what the leader has shared, in the place of all that was known.
+    pub(crate) fn take_in(&mut self, learned: Option<&RestoredLine>, around: &Around<'_>) {
+        self.quarantine = Quarantine::new();
+        self.remembered.clear();
+        let mut last_valid = LastValid::default();
+        let is_there = |object: &Object| {
+            let here = around.objects.get(&object.key);
+            here.is_some_and(|here| here.metadata.uid == object.metadata.uid) || around.unusable.contains(&object.key)
+        };
+        for version in learned.into_iter().flat_map(|learned| &learned.versions) {
+            if is_there(&version.object) {
+                last_valid.promote(&version.object, version.since);
+            }
+        }
+        self.last_valid = last_valid;
+        for (content, verdict) in learned.into_iter().flat_map(|learned| &learned.verdicts) {
+            if !self.restore_refused(content, verdict) {
+                self.since.entry(verdict.node.key.clone()).or_insert(verdict.since);
+                self.quarantine.convict(*content, verdict.clone());
+            }
+        }
+        let Some(learned) = learned else {
+            self.shared = Shared::default();
+            return;
+        };
+        for kind in ResourceType::ALL {
+            for resource in learned.snapshot.of(kind).values() {
+                self.hold.learn(kind, resource);
+                if self.shared.snapshot.get(kind, &resource.name) != Some(resource) {
+                    self.prove_restored(kind, resource);
+                }
+            }
+        }
+        let (offers, trial) = (learned.offers.all.iter().copied().collect(), learned.offers.trial.clone());
+        self.shared = Shared { snapshot: learned.snapshot.clone(), offers, trial, is_new: true };
+        let (last_valid, objects) = (&self.last_valid, around.objects);
+        self.unpromoted.retain(|key| {
+            let newest = last_valid.of(key, None).next();
+            !objects.get(key).is_some_and(|object| newest.is_some_and(|newest| newest.object.body == object.body))
+        });
+    }
+
+    /// Takes what is wanted a step further, as far as the leader has led the way.
+    pub(super) fn follow(&mut self, around: &mut Around<'_>) {
+        let waits = self
+            .unproven()
+            .into_keys()
+            .any(|(kind, name)| self.wanted.get(kind, &name).is_none_or(|resource| !self.is_shared(kind, resource)));
+        if !waits {
+            self.shared.is_new = false;
+            self.release(around);
+            return self.try_for_the_leader(around);
+        }
+        self.stage = Stage::Following;
+        let is_first = self.everyone.is_none() && !self.shared.snapshot.of(ResourceType::Listener).is_empty();
+        if std::mem::take(&mut self.shared.is_new) && (is_first || self.shared.is_settled()) {
+            self.take_what_the_leader_has();
+        }
+        self.try_for_the_leader(around);
+    }
+
+    /// One Envoy of this replica is offered what the leader asks it to try.
+    fn try_for_the_leader(&mut self, around: &mut Around<'_>) {
+        let before = self.trial.take();
+        let there = |trial: &&OnTrial| self.envoys.contains_key(&trial.node);
+        let Some(OnTrial { node, contents, apart }) = self.shared.trial.as_ref().filter(there).cloned() else {
+            if before.is_some() {
+                around.translator.close(&self.trial_fleet());
+            }
+            return;
+        };
+        let (contents, apart) = (contents.into_iter().map(Content).collect(), apart.into_iter().collect());
+        let Some((snapshot, waiting)) = self.on_trial(&contents, &apart, around) else { return };
+        if before.is_none_or(|before| before.waiting != waiting) {
+            self.hold.expect(&snapshot, &waiting);
+        }
+        let is_refused =
+            waiting.iter().any(|((kind, name), version)| self.hold.refusal_of(*kind, name, *version).is_some());
+        self.trial = Some(TrialRun { node, snapshot, waiting, deadline: u64::MAX, contents, apart });
+        if is_refused {
+            self.end_what_is_tried();
+        }
+    }
+
+    /// What was tried for the leader is refused: the Envoy has again what all have.
+    pub(super) fn end_what_is_tried(&mut self) {
+        if let (Some(trial), Some(everyone)) = (&mut self.trial, &self.everyone) {
+            trial.snapshot = everyone.clone();
+        }
+    }
+
+    /// What is asked of an Envoy of another replica.
+    pub(super) fn asked_afar(&self) -> Option<OnTrial> {
+        let trial = self.trial.as_ref().filter(|trial| self.afar.contains(&trial.node))?;
+        Some(OnTrial {
+            node: trial.node.clone(),
+            contents: trial.contents.iter().map(|content| content.0).collect(),
+            apart: trial.apart.iter().cloned().collect(),
+        })
+    }
+
+    /// Is a resource offered by the leader to all, or made of parts that were all proven?
+    fn is_shared(&self, kind: ResourceType, resource: &Resource) -> bool {
+        if self.shared.offers(kind, resource) {
+            return true;
+        }
+        let form = self.form(&resource.name, &resource.version).filter(|_| kind == ResourceType::Route);
+        form.is_some_and(|form| {
+            form.said.iter().all(|said| self.proof.is_known_good(&said.content))
+                && suspects::all_known_good(None, &form.composition, &self.proof)
+        })
+    }
+
+    /// What the leader's Envoys have is newer than what those of this replica have, and what is wanted here is not known
+    /// to be good: they have it too. What must not be served any more is closed in it, as in all that waits.
+    fn take_what_the_leader_has(&mut self) {
+        let mut snapshot = self.shared.snapshot.clone();
+        // What is sensitive may not have been shared, and is no secret to this replica.
+        for name in self.wanted.of(ResourceType::Secret).keys().cloned().collect::<Vec<_>>() {
+            if snapshot.get(ResourceType::Secret, &name).is_some() {
+                continue;
+            }
+            let wanted = self.wanted.get(ResourceType::Secret, &name);
+            let offered = wanted.filter(|secret| self.shared.offers(ResourceType::Secret, secret));
+            let had = || self.everyone.as_ref().and_then(|everyone| everyone.get(ResourceType::Secret, &name));
+            if let Some(secret) = offered.or_else(had).cloned() {
+                snapshot.insert(ResourceType::Secret, secret);
+            }
+        }
+        for kind in [ResourceType::Cluster, ResourceType::Endpoints] {
+            // What goes, goes when all is as it is wanted.
+            for resource in self.everyone.iter().flat_map(|everyone| everyone.of(kind).values()) {
+                if snapshot.get(kind, &resource.name).is_none() {
+                    snapshot.insert(kind, resource.clone());
+                }
+            }
+        }
+        if let Some(before) = self.everyone.replace(snapshot) {
+            self.previous = before;
+        }
+    }
+
+    /// What is offered to all and was not acknowledged yet, for those who follow.
+    pub(super) fn offered_to_all(&self) -> Vec<Offer> {
+        let mut offers = Vec::new();
+        for (kind, resource) in TRIED.into_iter().flat_map(|kind| {
+            self.everyone.iter().flat_map(move |everyone| everyone.of(kind).values().map(move |known| (kind, known)))
+        }) {
+            // Of certificates nobody but this replica may know the content.
+            if kind == ResourceType::Secret || !self.hold.is_acknowledged(kind, resource) {
+                offers.push(offer(kind, resource));
+            }
+        }
+        offers.sort_unstable();
+        offers.dedup();
+        offers
+    }
+
+    /// Another replica leads from now on: whatever was begun ends.
+    pub(super) fn step_down(&mut self, around: &mut Around<'_>) {
+        (self.search, self.readmission, self.trial) = (None, None, None);
+        self.stage = Stage::Settled;
+        self.attribution.end(around.now_ms);
+        for node in std::mem::take(&mut self.afar) {
+            self.envoys.remove(&node);
+            self.alone.remove(&node);
+            self.strays.remove(&node);
+        }
+    }
+
+    /// This replica leads from now on, and goes on with all that it knows.
+    pub(super) fn step_up(&mut self, around: &mut Around<'_>) {
+        self.stage = Stage::Settled;
+        self.rounds = 0;
+        self.blamed.clear();
+        self.configuration_changed = true;
+        let mut suspects: BTreeMap<Node, Subject> = BTreeMap::new();
+        for (content, verdict) in self.quarantine.iter().filter(|(_, verdict)| verdict.detected == Detected::Suspected)
+        {
+            let by_object = around.settings.fallback.use_last_valid;
+            let whose = if by_object { Node::whole(verdict.node.key.clone()) } else { verdict.node.clone() };
+            let fresh = || Subject { node: whose.clone(), contents: BTreeMap::new() };
+            let subject = suspects.entry(whose.clone()).or_insert_with(fresh);
+            subject.contents.insert(content, verdict.node.clone());
+        }
+        if !suspects.is_empty() {
+            let mut readmission = Readmission::default();
+            readmission.add(suspects.into_values().collect());
+            self.readmission = Some(readmission);
+        }
+        self.edited(&around.translator.route_keys(), around.translator);
+    }
+
+    /// What is stored of objects that went while another replica led is to be forgotten.
+    pub(super) fn forget_what_went(&mut self, learned: &RestoredLine, around: &Around<'_>) {
+        for version in &learned.versions {
+            let key = &version.object.key;
+            if around.objects.get(key).is_none() && !around.unusable.contains(key) {
+                self.record(Change::Forget(key.clone()));
+            }
+        }
+    }
+}

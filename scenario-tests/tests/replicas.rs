@@ -1,0 +1,156 @@
+//! Several replicas: the leader alone judges, the others serve the same, and all of it outlives each of them.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
+
+use holdfast_engine::settings::{Fallback, Settings};
+use holdfast_scenario_tests::story::dice::Dice;
+use holdfast_scenario_tests::story::language::Refuse;
+use holdfast_scenario_tests::story::replicas::{Replicas, taken_by};
+
+const BUILD: &str = "1.36.0";
+const BASICS: &str =
+    "{basics: \"yes\"}\n---\n{route: shop/cart, path: /cart, to: a}\n---\n{route: shop/pay, path: /pay, to: a}";
+
+fn settings() -> Settings {
+    let fallback = Fallback { isolate: true, use_last_valid: true, ..Fallback::default() };
+    Settings { fallback, ..Settings::standalone() }
+}
+
+fn replicas(envoys: &[&[(&str, &str)]]) -> Replicas {
+    let mut replicas = Replicas::new(&settings(), envoys).unwrap();
+    replicas.apply(BASICS).unwrap();
+    replicas
+}
+
+fn bad() -> Refuse {
+    serde_json::from_value(serde_json::json!({"route": ["BAD"]})).unwrap()
+}
+
+fn edit(mark: &str, to: &str) -> String {
+    format!("{{route: shop/cart, path: /cart, to: {to}, add: {{x-mark: {mark}}}}}")
+}
+
+fn same(replicas: &Replicas, one: (usize, &str), other: (usize, &str)) {
+    let of = |(number, node): (usize, &str)| taken_by(&replicas.all[number].stage, node);
+    assert!(!of(one).is_empty());
+    assert_eq!(of(one), of(other));
+}
+
+#[test]
+fn who_follows_serves_the_same_and_outlives_the_leader() {
+    let mut replicas = replicas(&[&[("e1", BUILD), ("e2", BUILD)], &[("f1", BUILD)]]);
+    same(&replicas, (0, "e1"), (1, "f1"));
+    replicas.refuse(&bad());
+    replicas.apply(&edit("BAD", "b")).unwrap();
+    assert_eq!(replicas.nacks(0), 1);
+    assert_eq!(replicas.nacks(1), 0, "what is bad is not tried again where another follows");
+    for (number, node) in [(0, "e1"), (0, "e2"), (1, "f1")] {
+        assert_eq!(replicas.ask(number, node, "shop.test/cart").unwrap(), "shop/a", "{node}");
+    }
+    same(&replicas, (0, "e1"), (1, "f1"));
+    let before = taken_by(&replicas.all[1].stage, "f1");
+    let pushes = replicas.all[1].stage.counts.pushes.clone();
+    (replicas.all[0].is_up, replicas.all[1].leads) = (false, true);
+    replicas.settle().unwrap();
+    assert_eq!(taken_by(&replicas.all[1].stage, "f1"), before, "the same bytes");
+    assert_eq!(replicas.all[1].stage.counts.pushes, pushes, "and nothing is sent for it");
+    assert_eq!(replicas.nacks(1), 0, "no second round");
+    replicas.apply(&edit("good", "b")).unwrap();
+    assert_eq!(replicas.ask(1, "f1", "shop.test/cart").unwrap(), "shop/b", "it leads: what is mended is served");
+}
+
+#[test]
+fn what_envoys_of_a_follower_refuse_is_judged_by_the_leader() {
+    // All Envoys of the second build are at the one that follows; at the leader there is none at all.
+    for leaders in [&[("e1", BUILD)][..], &[]] {
+        let mut replicas = replicas(&[leaders, &[("f1", "1.40.0"), ("f2", "1.40.0")]]);
+        assert_eq!(replicas.ask(1, "f1", "shop.test/cart").unwrap(), "shop/a", "it is served at all");
+        let refuse = serde_json::json!({"route": ["BAD"], "builds": ["1.40.0"]});
+        replicas.refuse(&serde_json::from_value(refuse).unwrap());
+        replicas.apply(&format!("{}\n---\n{{route: shop/new, path: /new, to: b}}", edit("BAD", "b"))).unwrap();
+        for node in ["f1", "f2"] {
+            assert_eq!(replicas.ask(1, node, "shop.test/cart").unwrap(), "shop/a", "{node}");
+        }
+        if let [(node, _)] = leaders {
+            assert_eq!(replicas.ask(0, node, "shop.test/cart").unwrap(), "shop/b", "its build takes it");
+        }
+        replicas.apply(&edit("good", "b")).unwrap();
+        for (node, path) in [("f1", "cart"), ("f2", "cart"), ("f1", "new")] {
+            let answer = replicas.ask(1, node, &format!("shop.test/{path}")).unwrap();
+            assert_eq!(answer, "shop/b", "{node} {path}: it is mended");
+        }
+    }
+}
+
+#[test]
+fn without_a_leader_the_plan_stays_endpoints_go_on_and_what_must_close_closes() {
+    let mut replicas = replicas(&[&[("e1", BUILD)], &[("f1", BUILD)]]);
+    replicas.all[0].is_up = false;
+    let text = format!("{}\n---\n{{endpoints: shop/a, addresses: [10.9.9.9]}}", edit("new", "b"));
+    replicas.apply(&text).unwrap();
+    assert_eq!(replicas.ask(1, "f1", "shop.test/cart").unwrap(), "shop/a", "nobody has proven what is new");
+    let envoy = &replicas.all[1].stage.envoys["f1"];
+    let has_it = envoy.taken.values().any(|resource| String::from_utf8_lossy(&resource.body).contains("10.9.9.9"));
+    assert!(has_it, "endpoints go on");
+    replicas.delete(&["HTTPRoute/shop/pay"]).unwrap();
+    let gone = replicas.ask(1, "f1", "shop.test/pay").unwrap();
+    assert!(gone != "shop/a", "what is deleted is not served: {gone}");
+    assert_eq!(replicas.ask(1, "f1", "shop.test/cart").unwrap(), "shop/a");
+    replicas.all[1].leads = true;
+    replicas.settle().unwrap();
+    assert_eq!(replicas.ask(1, "f1", "shop.test/cart").unwrap(), "shop/b");
+}
+
+#[test]
+fn two_leaders_for_a_while_come_to_the_same() {
+    let mut replicas = replicas(&[&[("e1", BUILD), ("e2", BUILD)], &[("f1", BUILD), ("f2", BUILD)]]);
+    replicas.refuse(&bad());
+    // The first does not reach the bucket, and has lost the lease without knowing.
+    (replicas.all[0].reaches, replicas.all[1].leads) = (false, true);
+    replicas.apply(&edit("BAD", "b")).unwrap();
+    assert!(replicas.nacks(0) <= 1 && replicas.nacks(1) <= 1, "each by itself");
+    replicas.all[0].reaches = true;
+    replicas.apply("{route: shop/other, path: /other, to: b}").unwrap();
+    replicas.all[0].leads = false;
+    replicas.settle().unwrap();
+    same(&replicas, (0, "e1"), (1, "f1"));
+    assert_eq!(replicas.ask(0, "e1", "shop.test/cart").unwrap(), "shop/a");
+    assert_eq!(replicas.ask(0, "e1", "shop.test/other").unwrap(), "shop/b");
+    assert!(replicas.nacks(0) <= 1 && replicas.nacks(1) <= 1);
+}
+
+#[test]
+fn whoever_leads_when_all_come_to_the_same_and_nothing_is_refused_twice() {
+    for seed in 0..20 {
+        let mut dice = Dice::new(seed);
+        let fleets: [&[(&str, &str)]; 3] = [&[("e1", BUILD)], &[("f1", BUILD)], &[("g1", BUILD)]];
+        let mut replicas = replicas(&fleets);
+        replicas.refuse(&bad());
+        let mut contents = 0;
+        for _ in 0..8 {
+            match dice.below(4) {
+                0 => {
+                    let leader = dice.index(3);
+                    for (number, replica) in replicas.all.iter_mut().enumerate() {
+                        replica.leads = number == leader;
+                    }
+                    replicas.settle().unwrap_or_else(|error| panic!("seed {seed}: {error:#}"));
+                }
+                _ => {
+                    contents += 1;
+                    let mark = if dice.below(2) == 0 { format!("BAD{contents}") } else { format!("good{contents}") };
+                    replicas.apply(&edit(&mark, "b")).unwrap_or_else(|error| panic!("seed {seed}: {error:#}"));
+                }
+            }
+        }
+        same(&replicas, (0, "e1"), (1, "f1"));
+        same(&replicas, (0, "e1"), (2, "g1"));
+        let nacks: usize = (0..3).map(|number| replicas.nacks(number)).sum();
+        assert!(nacks <= contents, "seed {seed}: {nacks} refusals of {contents} contents");
+        replicas.forgive();
+        replicas.apply(&edit("the last", "b")).unwrap();
+        for (number, node) in [(0, "e1"), (1, "f1"), (2, "g1")] {
+            assert_eq!(replicas.ask(number, node, "shop.test/cart").unwrap(), "shop/b", "seed {seed}: {node}");
+        }
+    }
+}

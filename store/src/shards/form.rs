@@ -1,0 +1,231 @@
+//! What stands in blobs: types of ours only, of plain fields. A change here is a new schema.
+
+use std::sync::Arc;
+
+use bincode::{Decode, Encode};
+use bytes::Bytes;
+use holdfast_graph::ObjectKey;
+
+use super::{LEAF_BYTES_MAX, Offer, OnTrial, ScopeOffers};
+use crate::record::{StoredObject, StoredResource, StoredVerdict};
+
+/// What the manifest of one of our stores says.
+pub(super) const PRODUCT: &str = "holdfast shared store";
+
+/// A generation: every leaf that belongs to it.
+#[derive(Encode, Decode)]
+pub(super) struct ManifestForm {
+    pub(super) product: String,
+    pub(super) identity: String,
+    pub(super) generation: u64,
+    pub(super) scopes: Vec<ScopeForm>,
+}
+
+/// A scope with its leaves.
+#[derive(Encode, Decode)]
+pub(super) struct ScopeForm {
+    pub(super) gateway: Arc<str>,
+    pub(super) build: Arc<str>,
+    pub(super) leaves: Vec<Leaf>,
+}
+
+/// Records that are written together.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
+pub(super) struct Leaf {
+    /// The generation that wrote it.
+    pub(super) generation: u64,
+    /// What it is known by.
+    pub(super) digest: [u8; 32],
+    /// Blobs that it takes.
+    pub(super) parts: u32,
+    /// Its bytes, as they stand in the blobs.
+    pub(super) bytes: u64,
+}
+
+/// An identity.
+#[derive(Clone, Encode, Decode)]
+pub(super) struct KeyForm([Arc<str>; 4]);
+
+impl From<&ObjectKey> for KeyForm {
+    fn from(key: &ObjectKey) -> Self {
+        Self([key.group.clone(), key.kind.clone(), key.namespace.clone(), key.name.clone()])
+    }
+}
+
+impl From<&KeyForm> for ObjectKey {
+    fn from(KeyForm([group, kind, namespace, name]): &KeyForm) -> Self {
+        ObjectKey { group: group.clone(), kind: kind.clone(), namespace: namespace.clone(), name: name.clone() }
+    }
+}
+
+/// A version of an object, its identity apart.
+#[derive(Encode, Decode)]
+pub(super) struct VersionForm {
+    uid: Arc<str>,
+    generation: i64,
+    since: i64,
+    sensitive: bool,
+    payload: Vec<u8>,
+}
+
+/// Something that is stored.
+#[derive(Encode, Decode)]
+pub(super) enum RecordForm {
+    /// An object, with its versions, the newest first.
+    Object(KeyForm, Vec<VersionForm>),
+    /// A resource that was acknowledged.
+    Resource(ResourceForm),
+    /// What was refused.
+    Verdict(Box<VerdictForm>),
+    /// What is offered.
+    Offers(OffersForm),
+}
+
+/// A resource.
+#[derive(Encode, Decode)]
+pub(super) struct ResourceForm {
+    type_url: Arc<str>,
+    name: Arc<str>,
+    version: [u8; 16],
+    sensitive: bool,
+    origins: Vec<KeyForm>,
+    body: Vec<u8>,
+}
+
+/// What is offered: to all, and to one alone.
+#[derive(Encode, Decode)]
+pub(super) struct OffersForm {
+    all: Vec<(u8, [u8; 16])>,
+    trial: Option<(Arc<str>, Vec<[u8; 16]>, Vec<KeyForm>)>,
+}
+
+impl From<&ScopeOffers> for OffersForm {
+    fn from(offers: &ScopeOffers) -> Self {
+        let trial = offers
+            .trial
+            .as_ref()
+            .map(|trial| (trial.node.clone(), trial.contents.clone(), trial.apart.iter().map(KeyForm::from).collect()));
+        Self { all: offers.all.iter().map(|offer| (offer.kind, offer.content)).collect(), trial }
+    }
+}
+
+impl From<&OffersForm> for ScopeOffers {
+    fn from(form: &OffersForm) -> Self {
+        let trial = form.trial.as_ref().map(|(node, contents, apart)| OnTrial {
+            node: node.clone(),
+            contents: contents.clone(),
+            apart: apart.iter().map(ObjectKey::from).collect(),
+        });
+        Self { all: form.all.iter().map(|(kind, content)| Offer { kind: *kind, content: *content }).collect(), trial }
+    }
+}
+
+/// A verdict.
+#[derive(Encode, Decode)]
+pub(super) struct VerdictForm {
+    content: [u8; 16],
+    key: KeyForm,
+    section: Arc<str>,
+    generation: i64,
+    detected_by: Arc<str>,
+    field: Arc<str>,
+    message: Arc<str>,
+    since: i64,
+    witnesses: Vec<[u8; 16]>,
+}
+
+/// The form of an object.
+pub(super) fn object(key: &ObjectKey, versions: Vec<StoredObject>) -> RecordForm {
+    let form = |object: StoredObject| VersionForm {
+        uid: object.uid,
+        generation: object.generation,
+        since: object.since,
+        sensitive: object.sensitive,
+        payload: object.payload.to_vec(),
+    };
+    RecordForm::Object(key.into(), versions.into_iter().map(form).collect())
+}
+
+/// The versions of an object from their form, the newest first.
+pub(super) fn objects(key: &KeyForm, versions: &[VersionForm]) -> Vec<StoredObject> {
+    let key: ObjectKey = key.into();
+    let object = |form: &VersionForm| StoredObject {
+        key: key.clone(),
+        uid: form.uid.clone(),
+        generation: form.generation,
+        since: form.since,
+        sensitive: form.sensitive,
+        payload: Bytes::copy_from_slice(&form.payload),
+    };
+    versions.iter().map(object).collect()
+}
+
+/// The form of a resource.
+pub(super) fn resource(resource: StoredResource) -> RecordForm {
+    RecordForm::Resource(ResourceForm {
+        type_url: resource.type_url,
+        name: resource.name,
+        version: resource.version,
+        sensitive: resource.sensitive,
+        origins: resource.origins.iter().map(KeyForm::from).collect(),
+        body: resource.body.to_vec(),
+    })
+}
+
+impl From<&ResourceForm> for StoredResource {
+    fn from(form: &ResourceForm) -> Self {
+        Self {
+            type_url: form.type_url.clone(),
+            name: form.name.clone(),
+            version: form.version,
+            sensitive: form.sensitive,
+            origins: form.origins.iter().map(ObjectKey::from).collect(),
+            body: Bytes::copy_from_slice(&form.body),
+        }
+    }
+}
+
+/// The form of a verdict.
+pub(super) fn verdict(verdict: StoredVerdict) -> RecordForm {
+    RecordForm::Verdict(Box::new(VerdictForm {
+        content: verdict.content,
+        key: (&verdict.key).into(),
+        section: verdict.section,
+        generation: verdict.generation,
+        detected_by: verdict.detected_by,
+        field: verdict.field,
+        message: verdict.message,
+        since: verdict.since,
+        witnesses: verdict.witnesses,
+    }))
+}
+
+impl From<&VerdictForm> for StoredVerdict {
+    fn from(form: &VerdictForm) -> Self {
+        Self {
+            content: form.content,
+            key: (&form.key).into(),
+            section: form.section.clone(),
+            generation: form.generation,
+            detected_by: form.detected_by.clone(),
+            field: form.field.clone(),
+            message: form.message.clone(),
+            since: form.since,
+            witnesses: form.witnesses.clone(),
+        }
+    }
+}
+
+/// Bytes of a form of ours.
+pub(super) fn encode(form: &impl Encode) -> Option<Vec<u8>> {
+    bincode::encode_to_vec(form, bincode::config::standard()).ok()
+}
+
+/// A form of ours from its bytes, of which none may be left over.
+pub(super) fn decode<T: Decode<()>>(bytes: &[u8]) -> Option<T> {
+    let config = bincode::config::standard().with_limit::<LEAF_BYTES_MAX>();
+    bincode::decode_from_slice(bytes, config)
+        .ok()
+        .filter(|(_, consumed)| *consumed == bytes.len())
+        .map(|(form, _)| form)
+}

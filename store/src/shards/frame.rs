@@ -1,0 +1,75 @@
+//! What surrounds everything that is put into a bucket: whose it is, of which schema, sealed or not, and the digest that
+//! shows that it is whole. Bound to its name, so that nothing that turns up under another name is taken for that.
+
+use crate::error::StoreError;
+use crate::record::Digest;
+use crate::sled::seal::Sealer;
+
+/// The schema that is written, and the newest that is read.
+pub(super) const SCHEMA: u8 = 1;
+const MAGIC: [u8; 4] = *b"HFSH";
+const DIGEST_BYTES: usize = 32;
+
+/// Why bytes are not what was looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Flaw {
+    /// There are none.
+    Absent,
+    /// Written by a newer version.
+    Newer,
+    /// Sealed with another key, or with one where there is none.
+    Sealed,
+    /// Not what was written.
+    Damaged,
+}
+
+/// What a payload is known by; keyed where there is a key, since a plain digest would let guesses be tried.
+pub(super) fn digest(sealer: Option<&Sealer>, name: &[u8], payload: &[u8]) -> Digest {
+    let bytes = [&(name.len() as u64).to_le_bytes()[..], name, payload].concat();
+    sealer.map_or_else(|| Digest::of(&bytes), |sealer| sealer.digest(&bytes))
+}
+
+/// A payload as it is put under a name.
+pub(super) fn wrap(sealer: Option<&Sealer>, name: &[u8], payload: &[u8]) -> Result<Vec<u8>, StoreError> {
+    let sealed = u8::from(sealer.is_some());
+    let head = [&MAGIC[..], &[SCHEMA, sealed]].concat();
+    let body = match sealer {
+        Some(sealer) => sealer.seal(&bound(&head, name), payload).map_err(|_| unsealable())?,
+        None => [&plain(&head, name, payload).bytes()[..], payload].concat(),
+    };
+    Ok([head, body].concat())
+}
+
+/// The payload that was put under a name.
+pub(super) fn unwrap(sealer: Option<&Sealer>, name: &[u8], bytes: &[u8]) -> Result<Vec<u8>, Flaw> {
+    let (head, body) = bytes.split_at_checked(MAGIC.len() + 2).ok_or(Flaw::Damaged)?;
+    let [magic @ .., schema, sealed] = head else { return Err(Flaw::Damaged) };
+    if magic != MAGIC {
+        return Err(Flaw::Damaged);
+    }
+    if *schema > SCHEMA {
+        return Err(Flaw::Newer);
+    }
+    match (*sealed, sealer) {
+        (1, Some(sealer)) => sealer.unseal(&bound(head, name), body).ok_or(Flaw::Sealed),
+        (1, None) | (0, Some(_)) => Err(Flaw::Sealed),
+        (0, None) => {
+            let (told, payload) = body.split_at_checked(DIGEST_BYTES).ok_or(Flaw::Damaged)?;
+            let whole = plain(head, name, payload).bytes()[..] == *told;
+            whole.then(|| payload.to_vec()).ok_or(Flaw::Damaged)
+        }
+        _ => Err(Flaw::Damaged),
+    }
+}
+
+fn bound(head: &[u8], name: &[u8]) -> Vec<u8> {
+    [head, name].concat()
+}
+
+fn plain(head: &[u8], name: &[u8], payload: &[u8]) -> Digest {
+    digest(None, &bound(head, name), payload)
+}
+
+fn unsealable() -> StoreError {
+    StoreError::Unavailable("what is shared cannot be sealed".into())
+}

@@ -1,0 +1,177 @@
+//! The way back: the manifest, then the leaves that it names. What cannot be read is not known; nothing is made of two
+//! generations.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use super::bucket::{Bucket, Revision};
+use super::form::{self, Leaf, ManifestForm, PRODUCT, RecordForm};
+use super::frame::Flaw;
+use super::{
+    BLOB_BYTES_MAX, Known, LEAF_BYTES_MAX, LEAVES_MAX, MANIFEST, Offers, Refreshed, ShardStore, blobs, bound, frame,
+    tree, written_by,
+};
+use crate::batch::{Batch, Change};
+use crate::error::StoreError;
+use crate::record::Scope;
+use crate::{LastValidStore, MemoryStore};
+
+/// How often it is begun anew where a writer is faster than the reader.
+const TRIES_MAX: usize = 5;
+
+type Read = HashMap<Leaf, Arc<Vec<RecordForm>>>;
+
+/// Reads what another has written since.
+pub(super) fn refresh<B: Bucket>(store: &mut ShardStore<B>) -> Result<Refreshed, StoreError> {
+    for attempt in 1.. {
+        let Some((bytes, revision)) = store.bucket.get(MANIFEST)? else { return lost(store, None, Flaw::Absent) };
+        if store.revision.as_ref() == Some(&revision) {
+            return Ok(Refreshed::Same);
+        }
+        let manifest = match manifest(store, &bytes) {
+            Ok(manifest) => manifest,
+            Err(flaw) => return lost(store, Some(revision), flaw),
+        };
+        if *manifest.identity != *store.identity {
+            return Err(StoreError::Unavailable(format!("it belongs to another installation ({})", manifest.identity)));
+        }
+        let (read, missing) = leaves(store, &manifest)?;
+        // A writer that is ahead removes what the manifest named that was read.
+        let is_newest = || Ok(store.bucket.get(MANIFEST)?.is_some_and(|(_, newest)| newest == revision));
+        if missing > 0 && attempt < TRIES_MAX && !is_newest()? {
+            continue;
+        }
+        take(store, manifest, revision, read);
+        return Ok(Refreshed::Newer);
+    }
+    Ok(Refreshed::Same)
+}
+
+fn manifest<B>(store: &ShardStore<B>, bytes: &[u8]) -> Result<ManifestForm, Flaw> {
+    let bytes = frame::unwrap(store.sealer.as_ref(), MANIFEST.as_bytes(), bytes)?;
+    let manifest: ManifestForm = form::decode(&bytes).ok_or(Flaw::Damaged)?;
+    let leaves: usize = manifest.scopes.iter().map(|scope| scope.leaves.len()).sum();
+    if manifest.product == PRODUCT && leaves <= LEAVES_MAX { Ok(manifest) } else { Err(Flaw::Damaged) }
+}
+
+/// The leaves of a generation, and how many are not there.
+fn leaves<B: Bucket>(store: &ShardStore<B>, manifest: &ManifestForm) -> Result<(Read, usize), StoreError> {
+    let (mut read, mut missing) = (Read::new(), 0);
+    for form in &manifest.scopes {
+        let scope = Scope { gateway: form.gateway.clone(), build: form.build.clone() };
+        for leaf in &form.leaves {
+            if let Some(known) = store.read.get(leaf) {
+                read.insert(leaf.clone(), known.clone());
+                continue;
+            }
+            match self::leaf(store, &scope, leaf)? {
+                Ok(records) => {
+                    read.insert(leaf.clone(), Arc::new(records));
+                }
+                Err(Flaw::Absent) => missing += 1,
+                Err(_) => {}
+            }
+        }
+    }
+    Ok((read, missing))
+}
+
+fn leaf<B: Bucket>(
+    store: &ShardStore<B>,
+    scope: &Scope,
+    leaf: &Leaf,
+) -> Result<Result<Vec<RecordForm>, Flaw>, StoreError> {
+    if leaf.parts as usize > LEAF_BYTES_MAX / BLOB_BYTES_MAX + 1 {
+        return Ok(Err(Flaw::Damaged));
+    }
+    let mut bytes = Vec::new();
+    for name in blobs(leaf) {
+        let Some((part, _)) = store.bucket.get(&name)? else { return Ok(Err(Flaw::Absent)) };
+        bytes.extend_from_slice(&part);
+    }
+    let (sealer, name) = (store.sealer.as_ref(), bound(&store.identity, scope));
+    let page = match frame::unwrap(sealer, &[&name[..], &leaf.digest].concat(), &bytes) {
+        Ok(page) if *frame::digest(sealer, &name, &page).bytes() == leaf.digest => page,
+        Ok(_) => return Ok(Err(Flaw::Damaged)),
+        Err(flaw) => return Ok(Err(flaw)),
+    };
+    Ok(tree::read(&page).ok_or(Flaw::Damaged))
+}
+
+/// Takes in a generation, without what could not be read of it.
+fn take<B: Bucket>(store: &mut ShardStore<B>, manifest: ManifestForm, revision: Revision, read: Read) {
+    let mut known = Known { generation: manifest.generation, leaves: BTreeMap::new() };
+    let (mut memory, mut offers) = (MemoryStore::default(), Offers::default());
+    for form in manifest.scopes {
+        let scope = Scope { gateway: form.gateway, build: form.build };
+        let count = form.leaves.len();
+        let leaves: Vec<Leaf> = form.leaves.into_iter().filter(|leaf| read.contains_key(leaf)).collect();
+        let whole = leaves.len() == count;
+        if !whole {
+            store.notices.push(format!(
+                "what is shared of {} and Envoy {} cannot be read in part: that is not known",
+                scope.gateway, scope.build
+            ));
+        }
+        let records = leaves.iter().filter_map(|leaf| read.get(leaf)).flat_map(|records| records.iter());
+        let batch = changes(&scope, records, whole, &mut offers);
+        if let Err(error) = memory.commit(batch) {
+            store.notices.push(format!("what is shared of {} is left out: {error}", scope.gateway));
+        }
+        // Of what is damaged all is written anew.
+        known.leaves.extend(whole.then_some((scope, leaves)));
+    }
+    (store.memory, store.offers, store.known, store.revision) = (memory, offers, known, Some(revision));
+    store.read = read;
+    store.expiring.clear();
+    store.swept = false;
+}
+
+/// What leaves hold, as changes. A configuration of which a part is missing is none.
+fn changes<'a>(
+    scope: &Scope,
+    records: impl Iterator<Item = &'a RecordForm>,
+    whole: bool,
+    offers: &mut Offers,
+) -> Batch {
+    let (mut batch, mut resources) = (Batch::default(), Vec::new());
+    for record in records {
+        match record {
+            RecordForm::Object(key, versions) => {
+                for version in form::objects(key, versions).into_iter().rev() {
+                    batch.push(Change::Promote(scope.clone(), version));
+                }
+            }
+            RecordForm::Resource(resource) => resources.push(resource.into()),
+            RecordForm::Verdict(verdict) => batch.push(Change::Convict(scope.clone(), (&**verdict).into())),
+            RecordForm::Offers(own) => {
+                offers.insert(scope.clone(), own.into());
+            }
+        }
+    }
+    if whole && !resources.is_empty() {
+        batch.push(Change::Acknowledge(scope.clone(), resources));
+    }
+    batch
+}
+
+/// What was there cannot be read: what is known stays, and the next commit writes all of it.
+fn lost<B: Bucket>(store: &mut ShardStore<B>, revision: Option<Revision>, flaw: Flaw) -> Result<Refreshed, StoreError> {
+    let why = match flaw {
+        Flaw::Newer => return Err(StoreError::Unavailable("it was written by a newer version".into())),
+        Flaw::Absent if store.revision.is_none() && store.known.generation == 0 => return Ok(Refreshed::Same),
+        Flaw::Absent => "is gone",
+        Flaw::Sealed => "is sealed with another key",
+        Flaw::Damaged => "is damaged",
+    };
+    if store.revision != revision {
+        store.notices.push(format!("the list of what is shared {why}: what is known here stays"));
+    }
+    let written = store.bucket.list()?.iter().filter_map(|name| written_by(name)).max();
+    store.known.generation = store.known.generation.max(written.unwrap_or(0));
+    store.known.leaves.clear();
+    store.read.clear();
+    store.revision = revision;
+    store.swept = false;
+    Ok(Refreshed::Lost)
+}

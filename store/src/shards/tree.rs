@@ -1,0 +1,94 @@
+//! Which records stand together: by the hash of what they are called, and as many as fit. The same records in any order
+//! give the same leaves, and what is committed touches those only that it concerns.
+
+use super::SHARD_BYTES;
+use super::form::{self, RecordForm};
+use crate::error::StoreError;
+use crate::record::{PAYLOAD_BYTES_MAX, Scope};
+use crate::sled::seal::Sealer;
+use crate::{LastValidStore, MemoryStore};
+
+/// Bits of a place.
+const DEPTH: u32 = 128;
+
+/// A record, where it stands, and its bytes.
+pub(super) struct Record {
+    place: u128,
+    bytes: Vec<u8>,
+}
+
+fn place(words: &[&[u8]]) -> u128 {
+    let mut hasher = blake3::Hasher::new();
+    for word in words {
+        hasher.update(&(word.len() as u64).to_le_bytes());
+        hasher.update(word);
+    }
+    let hash = hasher.finalize();
+    let first: [u8; 16] = std::array::from_fn(|n| hash.as_bytes().get(n).copied().unwrap_or_default());
+    u128::from_be_bytes(first)
+}
+
+/// All records of a scope; none of what must be sealed and cannot.
+pub(super) fn records(store: &MemoryStore, scope: &Scope, sealer: Option<&Sealer>) -> Result<Vec<Record>, StoreError> {
+    let mut records = Vec::new();
+    let mut add = |words: &[&[u8]], form: &RecordForm| {
+        let bytes = form::encode(form).ok_or_else(|| StoreError::Unavailable("a record cannot be encoded".into()))?;
+        records.push(Record { place: place(words), bytes });
+        Ok::<_, StoreError>(())
+    };
+    let shared = |sensitive: bool| !sensitive || sealer.is_some();
+    for key in store.objects(scope)? {
+        let mut versions = store.versions(scope, &key)?;
+        versions.retain(|version| shared(version.sensitive));
+        if !versions.is_empty() {
+            let words = [&key.group, &key.kind, &key.namespace, &key.name].map(|word| word.as_bytes());
+            let [group, kind, namespace, name] = words;
+            add(&[b"object", group, kind, namespace, name], &form::object(&key, versions))?;
+        }
+    }
+    for resource in store.configuration(scope)?.into_iter().filter(|resource| shared(resource.sensitive)) {
+        let (kind, name) = (resource.type_url.clone(), resource.name.clone());
+        add(&[b"resource", kind.as_bytes(), name.as_bytes()], &form::resource(resource))?;
+    }
+    for verdict in store.verdicts(scope)? {
+        let content = verdict.content;
+        add(&[b"verdict", &content], &form::verdict(verdict))?;
+    }
+    records.sort_by(|a, b| (a.place, &a.bytes).cmp(&(b.place, &b.bytes)));
+    Ok(records)
+}
+
+/// The records by the leaves that they stand on, each as its bytes.
+pub(super) fn leaves(records: &[Record]) -> Vec<Vec<u8>> {
+    let mut leaves = Vec::new();
+    split(records, 0, &mut leaves);
+    leaves
+}
+
+fn split(records: &[Record], depth: u32, leaves: &mut Vec<Vec<u8>>) {
+    if records.is_empty() {
+        return;
+    }
+    let bytes: usize = records.iter().map(|record| record.bytes.len()).sum();
+    if bytes <= SHARD_BYTES || records.len() == 1 || depth >= DEPTH {
+        leaves.push(records.iter().flat_map(|record| record.bytes.iter().copied()).collect());
+        return;
+    }
+    let bit = 1_u128 << (DEPTH - 1 - depth);
+    let middle = records.partition_point(|record| record.place & bit == 0);
+    let (low, high) = records.split_at(middle);
+    split(low, depth + 1, leaves);
+    split(high, depth + 1, leaves);
+}
+
+/// The records of a leaf; none where they are not what was written.
+pub(super) fn read(mut bytes: &[u8]) -> Option<Vec<RecordForm>> {
+    let config = bincode::config::standard().with_limit::<{ 4 * PAYLOAD_BYTES_MAX }>();
+    let mut records = Vec::new();
+    while !bytes.is_empty() {
+        let (record, consumed) = bincode::decode_from_slice(bytes, config).ok()?;
+        records.push(record);
+        bytes = bytes.get(consumed..)?;
+    }
+    Some(records)
+}
