@@ -4,6 +4,7 @@ mod asking;
 mod back_ends;
 mod conditions;
 mod connections;
+mod edits;
 mod enforced;
 mod extensions;
 pub(crate) mod guards;
@@ -19,6 +20,7 @@ use holdfast_scenario_tests::Story;
 pub(crate) fn stories() -> Vec<Story> {
     let of_fields = [conditions::stories(), values::stories(), processing::stories(), login::stories()].concat();
     let of_others = [asking::stories(), back_ends::stories(), connections::stories(), extensions::stories()].concat();
-    let of_levels = [enforced::stories(), higher::stories(), replaced::stories(), never::stories()].concat();
+    let of_levels = [enforced::stories(), higher::stories(), replaced::stories(), never::stories(), edits::stories()];
+    let of_levels = of_levels.concat();
     [of_levels, of_fields, of_others].concat()
 }
