@@ -2,7 +2,8 @@
 //!
 //! A hold keeps bytes, and bytes know nothing of deletions and revoked grants. So they are read again, and routes of
 //! objects that are gone, have left, may not use their back end any more or name a guard since become direct responses.
-//! The same where an Envoy keeps what it had, and where all others wait for the one that tries.
+//! The same where an Envoy keeps what it had, and where all others wait for the one that tries; what goes on there all
+//! the same is in `meanwhile.rs`.
 //! Where even that is refused, the whole route configuration answers every request the same.
 //! Of listeners the filter chains are closed that ask for less than is desired (`chains.rs`).
 
@@ -166,7 +167,8 @@ impl Line {
         let roots = around.translator.roots_of(&owner).filter_map(|root| around.objects.get(root));
         let guarded = roots.into_iter().chain([object]).any(|root| is_proxy(root) && root.body.names_guard(None));
         let guarded = guarded && !self.is_guarded_as_desired(&owner, held, around);
-        let secured = || is_proxy(object) || clusters(route).all(|cluster| secured::is_secured(self, cluster, held, around));
+        let secured =
+            || is_proxy(object) || clusters(route).all(|cluster| secured::is_secured(self, cluster, held, around));
         !stands || guarded || !granted() || !secured() || !self.is_protected(held, &owner, object, around)
     }
 
@@ -300,11 +302,7 @@ struct Held<'a> {
 }
 
 /// The route configuration with these routes closed; none where nothing is to be closed in it.
-fn close(
-    body: &[u8],
-    meanwhile: Option<&Trying>,
-    closed: impl Fn(&Held<'_>) -> Option<Response>,
-) -> Option<Bytes> {
+fn close(body: &[u8], meanwhile: Option<&Trying>, closed: impl Fn(&Held<'_>) -> Option<Response>) -> Option<Bytes> {
     let mut configuration = envoy::RouteConfiguration::decode(body).ok()?;
     let mut any = false;
     let envoy::RouteConfiguration { name, typed_per_filter_config: of_configuration, virtual_hosts, .. } =

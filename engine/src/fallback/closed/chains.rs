@@ -25,7 +25,10 @@ pub(super) fn close(held: &[u8], desired: Option<&[u8]>, meanwhile: bool) -> Opt
     let mut any = false;
     for chain in &mut held.filter_chains {
         let wanted = desired.filter_chains.iter().find(|other| other.filter_chain_match == chain.filter_chain_match);
-        if is_for_tls(chain) && !is_refusal(chain) && wanted.is_none_or(|wanted| asks_for_more(wanted, chain, meanwhile)) {
+        if is_for_tls(chain)
+            && !is_refusal(chain)
+            && wanted.is_none_or(|wanted| asks_for_more(wanted, chain, meanwhile))
+        {
             any = true;
             let name = format!("closed/{}", chain.name);
             *chain = refusal(name, chain.filter_chain_match.take());
@@ -140,25 +143,28 @@ mod tests {
         let open = || routes("a.com", None);
         let optional = || routes("a.com", Some((false, b"one")));
         // Whether it stays, and whether it does while what is desired is tried.
-        let all: [(Vec<Chain>, Vec<Chain>, bool, bool); 12] = [
-            (vec![open()], vec![open()], true, true),
-            (vec![open()], vec![strict(b"one")], false, false),
-            (vec![optional()], vec![strict(b"one")], false, true),
-            (vec![strict(b"one")], vec![strict(b"one")], true, true),
-            (vec![strict(b"one")], vec![strict(b"two")], false, true),
-            (vec![strict(b"one")], vec![open()], true, true),
-            (vec![open()], vec![refuses("a.com")], false, false),
-            (vec![open()], vec![], false, false),
-            (vec![open()], vec![stream("a.com", None)], true, true),
-            (vec![stream("a.com", None)], vec![stream("a.com", Some("10.0.0.0/8"))], false, false),
-            (vec![stream("a.com", Some("10.0.0.0/8"))], vec![stream("a.com", Some("10.0.0.0/8"))], true, true),
-            (vec![stream("a.com", Some("10.0.0.0/8"))], vec![stream("a.com", None)], true, true),
-        ];
-        for (row, (mut held, mut desired, stays, stays_meanwhile)) in all.into_iter().enumerate() {
-            held.push(routes("other.com", None));
-            desired.push(routes("other.com", None));
-            for (meanwhile, stays) in [(false, stays), (true, stays_meanwhile)] {
-                let kept = kept(held.clone(), desired.clone(), meanwhile);
+        let all = || -> [(Vec<Chain>, Vec<Chain>, bool, bool); 12] {
+            [
+                (vec![open()], vec![open()], true, true),
+                (vec![open()], vec![strict(b"one")], false, false),
+                (vec![optional()], vec![strict(b"one")], false, true),
+                (vec![strict(b"one")], vec![strict(b"one")], true, true),
+                (vec![strict(b"one")], vec![strict(b"two")], false, true),
+                (vec![strict(b"one")], vec![open()], true, true),
+                (vec![open()], vec![refuses("a.com")], false, false),
+                (vec![open()], vec![], false, false),
+                (vec![open()], vec![stream("a.com", None)], true, true),
+                (vec![stream("a.com", None)], vec![stream("a.com", Some("10.0.0.0/8"))], false, false),
+                (vec![stream("a.com", Some("10.0.0.0/8"))], vec![stream("a.com", Some("10.0.0.0/8"))], true, true),
+                (vec![stream("a.com", Some("10.0.0.0/8"))], vec![stream("a.com", None)], true, true),
+            ]
+        };
+        for meanwhile in [false, true] {
+            for (row, (mut held, mut desired, stays, stays_meanwhile)) in all().into_iter().enumerate() {
+                held.push(routes("other.com", None));
+                desired.push(routes("other.com", None));
+                let kept = kept(held, desired, meanwhile);
+                let stays = if meanwhile { stays_meanwhile } else { stays };
                 assert!(kept.contains(&"https/other.com".to_owned()), "{row}: {kept:?}");
                 assert_eq!(kept.len(), if stays { 2 } else { 1 }, "{row}, {meanwhile}: {kept:?}");
             }
