@@ -206,9 +206,7 @@ impl Line {
         self.keep_unread_endpoints(&mut snapshot, around);
         self.note_forms(&self.fleet.clone(), &snapshot, around.translator);
         let mut wanted = self.hold.desire(snapshot);
-        if let Some(everyone) = &self.everyone {
-            self.hold.keep(everyone, |version| self.proof.was_acknowledged(version));
-        }
+        self.hold.keep(|version| self.proof.was_acknowledged(version));
         self.close_in_hold(&mut wanted, around);
         self.close_in_strays(around);
         self.wanted = wanted;

@@ -160,8 +160,14 @@ fn kind(filter: &str) -> &str {
 
 /// Does a filter turn requests away? Others change or tell something, or say for whom something is.
 fn turns_away(filter: &str) -> bool {
-    let changes =
-        [Filter::Fault, Filter::Transformation, Filter::Metadata, Filter::HeaderMutation, Filter::SecretHeaders];
+    let changes = [
+        Filter::Fault,
+        Filter::DenyResponse,
+        Filter::Transformation,
+        Filter::Metadata,
+        Filter::HeaderMutation,
+        Filter::SecretHeaders,
+    ];
     let told = [chain::GUARD, CORS_FILTER, cookies::FILTER];
     !told.contains(&filter) && !changes.into_iter().any(|other| other.name() == filter)
 }
