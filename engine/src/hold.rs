@@ -106,15 +106,13 @@ impl Hold {
         }
     }
 
-    /// What Envoys had all along is wanted again: nobody is going to answer to it once more.
-    pub(crate) fn keep(&mut self, kept: &Snapshot, was_acknowledged: impl Fn(&Version) -> bool) {
-        let had =
-            |resource: &Resource, kind| kept.get(kind, &resource.name).is_some_and(|r| r.version == resource.version);
+    /// Clusters that are wanted again as they were acknowledged once: who has them still is not going to answer to them
+    /// once more.
+    pub(crate) fn keep(&mut self, was_acknowledged: impl Fn(&Version) -> bool) {
         let pending = self.pending.iter().filter(|((kind, _), _)| *kind == ResourceType::Cluster);
         let again: Vec<(Slot, Version)> = pending
-            .filter_map(|(slot, forms)| Some((slot.clone(), forms.last()?)))
-            .filter(|(slot, form)| had(form, slot.0) && was_acknowledged(&form.version))
-            .map(|(slot, form)| (slot, form.version))
+            .filter_map(|(slot, forms)| Some((slot.clone(), forms.last()?.version)))
+            .filter(|(_, version)| was_acknowledged(version))
             .collect();
         for (slot, version) in again {
             self.acknowledge(slot, version);

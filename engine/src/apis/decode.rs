@@ -125,7 +125,13 @@ fn ignored_path(field: &str, path: &serde_ignored::Path<'_>) -> String {
 }
 
 /// Decodes one document. `source` is where it was written.
-pub fn decode(mut document: Value, source: Option<Source>) -> Decoded {
+pub fn decode(document: Value, source: Option<Source>) -> Decoded {
+    decode_defective(document, source, &[])
+}
+
+/// The same of a document in whose text something is wrong: fields, each with a sentence. Nothing of such an object is
+/// used, but for what a policy is attached to: that is closed.
+pub fn decode_defective(mut document: Value, source: Option<Source>, defects: &[(String, String)]) -> Decoded {
     let Some(fields) = document.as_object_mut() else {
         return Decoded::Nameless("not an object: a document has apiVersion, kind and metadata".into());
     };
@@ -144,15 +150,19 @@ pub fn decode(mut document: Value, source: Option<Source>) -> Decoded {
         Err(message) => return Decoded::Nameless(format!("{kind_name}: {message}")),
     };
     let mut found = Found { key: key.clone(), faults: Vec::new() };
+    defects.iter().for_each(|(field, message)| found.invalid(field, message));
     if !kind.versions.contains(&version) {
         found.invalid(
             "apiVersion",
             format!("{kind_name} is read in {} {}, not in {version}", kind.group, kind.versions.join(" and ")),
         );
-        return Decoded::Unusable(key, found.faults);
     }
-    let Some(metadata) = found.typed_quietly::<RawMetadata>("metadata", &metadata) else {
-        return Decoded::Unusable(key, found.faults);
+    let read = found.typed_quietly::<RawMetadata>("metadata", &metadata);
+    let metadata = match read {
+        // What a policy is attached to is closed as long as it cannot be used.
+        _ if !found.faults.is_empty() && kind.protects() => RawMetadata::guessed(&metadata),
+        Some(metadata) if found.faults.is_empty() => metadata,
+        _ => return Decoded::Unusable(key, found.faults),
     };
     match (kind.decode)(document, &mut found) {
         Some(body) => Decoded::Object(Box::new(Object { key, metadata: metadata.keep(), body, source }), found.faults),

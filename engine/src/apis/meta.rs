@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::object::Metadata;
 
@@ -31,6 +32,24 @@ pub struct RawMetadata {
 }
 
 impl RawMetadata {
+    /// What can be read of one with faults, field by field.
+    pub fn guessed(written: &Value) -> Self {
+        let text = |name: &str| written.get(name).and_then(Value::as_str).map(str::to_owned);
+        let texts = |name: &str| {
+            let entries = written.get(name)?.as_object()?.iter();
+            Some(entries.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect())
+        };
+        Self {
+            name: text("name"),
+            namespace: text("namespace"),
+            uid: text("uid"),
+            generation: written.get("generation").and_then(Value::as_i64),
+            creation_timestamp: None,
+            labels: texts("labels"),
+            annotations: texts("annotations"),
+        }
+    }
+
     /// What is kept of it.
     pub fn keep(self) -> Metadata {
         let mut annotations = self.annotations.unwrap_or_default();

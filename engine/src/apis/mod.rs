@@ -12,7 +12,7 @@ pub mod kgateway;
 pub mod meta;
 pub mod scheme;
 
-pub use decode::{Decoded, decode};
+pub use decode::{Decoded, decode, decode_defective};
 pub use scheme::{KINDS, Kind, Scope};
 
 use std::sync::Arc;

@@ -32,6 +32,13 @@ pub struct Kind {
     pub(super) decode: fn(Value, &mut Found) -> Option<Body>,
 }
 
+impl Kind {
+    /// Does it say of other objects who may come in, or how they are spoken to?
+    pub(super) fn protects(&self) -> bool {
+        matches!(self.kind, "BackendConfigPolicy" | "BackendTLSPolicy" | "ListenerPolicy" | "TrafficPolicy")
+    }
+}
+
 /// Every kind, in the order of group and name.
 pub const KINDS: &[Kind] = &[
     Kind {

@@ -195,7 +195,6 @@ mod tests {
             fail_open,
             body: None,
             headers: vec![],
-            may_reroute: false,
             status_on_error: None,
             stat_prefix: None,
         })

@@ -61,8 +61,6 @@ pub struct AuthServer {
     pub body: Option<Body>,
     /// Headers that it is told. Over gRPC all where none is listed, over HTTP a few beside those that are.
     pub headers: Vec<Like>,
-    /// May its answer choose another route?
-    pub may_reroute: bool,
     /// The status of requests that are refused because there was no answer, 403 where unset.
     pub status_on_error: Option<u16>,
     /// What the names of its statistics begin with.
@@ -193,7 +191,8 @@ impl AuthServer {
             failure_mode_allow: self.fail_open,
             with_request_body: self.body.map(Body::encode),
             stat_prefix: self.stat_prefix.as_deref().unwrap_or_default().to_owned(),
-            clear_route_cache: self.may_reroute,
+            // Which filters a request meets is decided by its first route: an answer must not choose another one.
+            clear_route_cache: false,
             status_on_error: Some(HttpStatus { code: self.status_on_error.map_or(STATUS_ON_ERROR, i32::from) }),
             include_peer_certificate: true,
             allowed_headers: likes(&self.headers),

@@ -72,7 +72,7 @@ pub enum Filter {
 
 /// Those that requests meet before anybody is asked about them: preflights carry no credentials.
 pub(crate) const BEFORE: [Filter; 2] = [Filter::Fault, Filter::Cors];
-/// Those that say who may come in. Whoever is asked before may choose another route, so that they come after.
+/// Those that say who may come in. Who sees requests before may choose another route, so that they come after.
 pub(crate) const ACCESS: [Filter; 6] =
     [Filter::Acl, Filter::DenyResponse, Filter::BasicAuth, Filter::ApiKeyAuth, Filter::Rbac, Filter::LocalRateLimit];
 /// Those that judge or change what requests look like.

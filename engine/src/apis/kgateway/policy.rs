@@ -77,7 +77,6 @@ pub struct TargetSelector {
 
 /// Reads a policy: targets one by one, then the rest.
 pub(in crate::apis) fn read<T: DeserializeOwned>(document: &mut Value, found: &mut Found) -> Policy<T> {
-    let before = found.faults.len();
     let mut spec = document.get_mut("spec").map(Value::take).unwrap_or_default();
     let mut policy = Policy { targets: Targets::default(), spec: None, unread: Vec::new() };
     match spec.as_object_mut() {
@@ -88,7 +87,8 @@ pub(in crate::apis) fn read<T: DeserializeOwned>(document: &mut Value, found: &m
         }
         None => found.invalid("spec", "spec must be set to an object"),
     }
-    policy.unread = whole_or_not(found, before);
+    // What is wrong with its text, version or metadata was found before.
+    policy.unread = whole_or_not(found, 0);
     policy
 }
 
@@ -104,20 +104,59 @@ pub(super) fn whole_or_not(found: &mut Found, before: usize) -> Vec<Unread> {
         .collect()
 }
 
-fn entries<T: DeserializeOwned>(value: Option<Value>, field: &str, found: &mut Found) -> Vec<(usize, T)> {
+fn entries<T: Attaching>(value: Option<Value>, field: &str, found: &mut Found) -> Vec<(usize, T)> {
     let entries = match value {
         None | Some(Value::Null) => return Vec::new(),
         Some(Value::Array(entries)) => entries,
-        Some(_) => {
+        Some(other) => {
             found.invalid(field, "must be a list");
-            return Vec::new();
+            vec![other]
         }
     };
     if entries.len() > TARGETS_MAX {
         found.invalid(field, format!("must have at most {TARGETS_MAX} entries"));
     }
     let entries = entries.into_iter().take(TARGETS_MAX).enumerate();
-    entries.filter_map(|(index, entry)| Some((index, found.typed(&at(field, index), &entry)?))).collect()
+    let read = |(index, entry): (usize, Value)| {
+        let read = found.typed(&at(field, index), &entry).or_else(|| T::guessed(&entry));
+        Some((index, read?))
+    };
+    entries.filter_map(read).collect()
+}
+
+/// Says what a policy is attached to.
+trait Attaching: DeserializeOwned {
+    /// What one with faults is about at least, so that it can be closed; none where that cannot be told.
+    fn guessed(written: &Value) -> Option<Self>;
+}
+
+impl Attaching for TargetRef {
+    fn guessed(written: &Value) -> Option<Self> {
+        let text = |name: &str| written.get(name).and_then(Value::as_str).map(Arc::from);
+        let group = text("group").unwrap_or_default();
+        // Which section is meant is not known: all of it.
+        Some(Self { group, kind: text("kind")?, name: text("name")?, section_name: None })
+    }
+}
+
+impl Attaching for TargetSelector {
+    fn guessed(written: &Value) -> Option<Self> {
+        let text = |name: &str| written.get(name).and_then(Value::as_str).map(Arc::from);
+        let label = |(name, value): (&String, &Value)| {
+            let value = match value {
+                Value::String(text) => text.clone(),
+                Value::Number(_) | Value::Bool(_) => value.to_string(),
+                _ => return None,
+            };
+            Some((name.clone(), value))
+        };
+        let match_labels = match written.get("matchLabels") {
+            None | Some(Value::Null) => BTreeMap::new(),
+            Some(labels) => labels.as_object()?.iter().filter_map(label).collect(),
+        };
+        let group = text("group").unwrap_or_default();
+        Some(Self { group, kind: text("kind")?, match_labels, section_name: None })
+    }
 }
 
 /// Says that something is switched off.

@@ -25,7 +25,6 @@ fn server(name: &str) -> Arc<AuthServer> {
         fail_open: false,
         body: None,
         headers: vec![],
-        may_reroute: false,
         status_on_error: None,
         stat_prefix: None,
     })

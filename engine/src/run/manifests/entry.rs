@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::Problem;
 use super::marks::Marks;
 use super::yaml::{self, Defect};
-use crate::apis::{Decoded, KINDS, decode};
+use crate::apis::{Decoded, KINDS, decode, decode_defective};
 use crate::fault::{Class, Fault};
 use crate::object::{Object, Source};
 
@@ -122,17 +122,15 @@ impl Reader<'_> {
         let bytes = size(&value);
         let content = content_hash(&value);
         let too_large = bytes > OBJECT_BYTES_MAX;
-        let decoded = if too_large || !defects.is_empty() {
+        let decoded = if too_large {
             unusable(&value, &source, |key| {
-                if too_large {
-                    let message =
-                        format!("the object has {bytes} bytes; objects of more than {OBJECT_BYTES_MAX} are not used");
-                    return vec![Fault::new(key, Class::Invalid, "", "TooLarge", message)];
-                }
-                defects.iter().map(|d| Fault::new(key, Class::Invalid, &d.field, "Invalid", &d.message)).collect()
+                let message =
+                    format!("the object has {bytes} bytes; objects of more than {OBJECT_BYTES_MAX} are not used");
+                vec![Fault::new(key, Class::Invalid, "", "TooLarge", message)]
             })
         } else {
-            decode(value, Some(source.clone()))
+            let defects: Vec<_> = defects.iter().map(|d| (d.field.clone(), d.message.clone())).collect();
+            decode_defective(value, Some(source.clone()), &defects)
         };
         let (key, object, faults) = match decoded {
             Decoded::Object(object, faults) => (object.key.clone(), Some(*object), faults),

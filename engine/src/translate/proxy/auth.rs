@@ -143,7 +143,6 @@ fn server(key: &ObjectKey, written: &AuthorizationServer, reader: &mut Reader<'_
         fail_open,
         body,
         headers,
-        may_reroute: true,
         status_on_error: None,
         stat_prefix: None,
     };

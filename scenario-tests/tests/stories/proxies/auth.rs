@@ -24,6 +24,7 @@ pub(crate) fn stories() -> Vec<Story> {
             switched_on_by_a_route_only,
             several_services_with_shares,
             preflights_are_answered_before,
+            its_answer_chooses_no_route,
         ]
     )
 }
@@ -332,4 +333,28 @@ async fn preflights_are_answered_before(world: World) -> Result<()> {
     ensure!(other.pod().is_err(), "a preflight reached the back end: {other:?}");
     ask.clone().method(Method::OPTIONS).answers(REFUSED).await?;
     ask.header("origin", "https://app.example.com").answers(REFUSED).await.map(drop)
+}
+
+/// A header that the server adds would match another route, which knows nothing of the lists of the first one.
+async fn its_answer_chooses_no_route(world: World) -> Result<()> {
+    let _back_ends = (world.backend_in("shop", "echo", None).await?, world.backend_in("shop", "other", None).await?);
+    let (server, certificate) = (Authorizer::grpc().await?, certificate(&world)?);
+    world.write("auth.yaml", extension("infra", "auth", "h2c", server.address()))?;
+    let other = format!(
+        "- conditions: [{{prefix: /}}, {{header: {{name: {USER_HEADER}, exact: {USER}}}}}]\n  \
+         services: [{{name: other, port: 8080}}]\n"
+    );
+    let closed = "- conditions: [{prefix: /closed}]\n  ipDenyPolicy: [{source: Peer, cidr: 127.0.0.0/8}]\n  \
+                  services: [{name: echo, port: 8080}]\n";
+    let around = "- conditions: [{prefix: /closed}, {header: {name: x-user, present: true}}]\n  \
+                  services: [{name: other, port: 8080}]\n";
+    world.write("proxy.yaml", secure(GRPC, &format!("{ROUTES}\n{closed}{around}{other}")))?;
+    let served = serve(&world).await?;
+    let ask = |path: &str| ask(&served, &certificate, path).header("authorization", WORD);
+    let reply = ask("/").comes_to_reach("echo").await?;
+    ensure!(reply.echo()?.header(USER_HEADER) == [USER], "the back end is not told who it is");
+    ask("/closed").answers(403).await?;
+    // Whoever says it is told apart from whom the server says.
+    ask("/").header(USER_HEADER, USER).reaches("other").await?;
+    Ok(())
 }

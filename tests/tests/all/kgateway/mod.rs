@@ -60,3 +60,82 @@ fn what_cannot_be_read_of_a_policy_is_kept_with_its_targets() {
     assert!(!policy.unread.is_empty());
     assert!(faults.iter().all(|fault| fault.is_error()), "{faults:?}");
 }
+
+/// The fields that protect, each with a type that it cannot have.
+const PROTECTING: [(&str, &[&str]); 4] = [
+    (
+        "TrafficPolicy",
+        &[
+            "extAuth",
+            "extProc",
+            "jwtAuth",
+            "basicAuth",
+            "apiKeyAuth",
+            "rbac",
+            "acl",
+            "rateLimit",
+            "oauth2",
+            "csrf",
+            "cors",
+            "buffer",
+            "headerModifiers",
+        ],
+    ),
+    ("ListenerPolicy", &["default", "perPort"]),
+    ("BackendConfigPolicy", &["tls"]),
+    ("BackendTLSPolicy", &["validation"]),
+];
+
+fn targets(document: &serde_json::Value) -> (usize, usize) {
+    use holdfast_engine::apis::Body;
+    let Decoded::Object(object, faults) = decode(document.clone(), None) else { panic!("thrown away: {document}") };
+    let (targets, unread) = match &object.body {
+        Body::TrafficPolicy(policy) => (&policy.targets, &policy.unread),
+        Body::ListenerPolicy(policy) => (&policy.targets, &policy.unread),
+        Body::BackendConfigPolicy(policy) => (&policy.targets, &policy.unread),
+        Body::BackendTlsPolicy(policy) => (&policy.targets, &policy.unread),
+        other => panic!("{other:?}"),
+    };
+    assert!(!unread.is_empty() && faults.iter().all(Fault::is_error), "{document}: {faults:?}");
+    (targets.references.len(), targets.selectors.len())
+}
+
+#[test]
+fn whatever_is_wrong_with_a_policy_its_targets_are_known() {
+    for (kind, fields) in PROTECTING {
+        let group = if kind == "BackendTLSPolicy" { "gateway.networking.k8s.io" } else { "gateway.kgateway.dev" };
+        let version = if kind == "BackendTLSPolicy" { "v1" } else { "v1alpha1" };
+        let whole = json!({
+            "apiVersion": format!("{group}/{version}"),
+            "kind": kind,
+            "metadata": {"name": "p"},
+            "spec": {
+                "targetRefs": [{"group": "", "kind": "Service", "name": "a"}],
+                "targetSelectors": [{"group": "", "kind": "Service", "matchLabels": {"a": "b"}}],
+            },
+        });
+        for field in fields {
+            for value in [json!(5), json!("text"), json!(true)] {
+                let mut wrong = whole.clone();
+                wrong["spec"][field] = value;
+                assert_eq!(targets(&wrong), (1, 1), "{kind} {field}");
+            }
+        }
+        let wrong = [
+            ("/apiVersion", json!(format!("{group}/v9"))),
+            ("/metadata", json!({"name": "p", "labels": 5})),
+            ("/metadata", json!({"name": "p", "generation": "x", "annotations": {"a": 1}})),
+            ("/spec/targetRefs", json!({"group": "", "kind": "Service", "name": "a"})),
+            ("/spec/targetRefs/0/sectionName", json!(5)),
+            ("/spec/targetSelectors/0/sectionName", json!(["x"])),
+            ("/spec/targetSelectors/0/matchLabels", json!({"a": 1})),
+            ("/spec/targetSelectors", json!({"kind": "Service", "matchLabels": {"a": "b"}})),
+        ];
+        for (at, value) in wrong {
+            let mut document = whole.clone();
+            let (parent, name) = at.rsplit_once('/').unwrap();
+            document.pointer_mut(parent).unwrap()[name] = value;
+            assert_eq!(targets(&document), (1, 1), "{kind} {at}");
+        }
+    }
+}

@@ -92,7 +92,6 @@ fn server(reference: &ExtensionRef, reading: &mut Reading<'_, '_>) -> Option<Arc
         fail_open,
         body: with_request_body.as_ref().map(body),
         headers: exactly(written.headers_to_forward.as_deref()),
-        may_reroute: false,
         status_on_error,
         stat_prefix: written.stat_prefix.clone(),
     };
