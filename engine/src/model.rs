@@ -14,6 +14,7 @@ use crate::features::chain::ChainFilter;
 use crate::features::cookies::CookieRewrite;
 use crate::features::cors::Cors;
 use crate::features::filters::Filters;
+use crate::features::forward_proxy::Anywhere;
 use crate::features::guards::Guards;
 use crate::features::hash::Hashed;
 use crate::features::headers::HeaderEdits;
@@ -362,7 +363,7 @@ impl Backend {
     pub fn service(&self) -> Option<&ServicePort> {
         match &self.place {
             Place::Service(service) => Some(service),
-            Place::Hosts(_) => None,
+            Place::Hosts(_) | Place::Anywhere(_) => None,
         }
     }
 }
@@ -374,6 +375,8 @@ pub enum Place {
     Service(ServicePort),
     /// An object names them itself.
     Hosts(Arc<Hosts>),
+    /// Wherever requests want to go.
+    Anywhere(Arc<Anywhere>),
 }
 
 impl Place {
@@ -382,6 +385,7 @@ impl Place {
         match self {
             Place::Service(service) => &service.key,
             Place::Hosts(hosts) => &hosts.owner,
+            Place::Anywhere(anywhere) => &anywhere.owner,
         }
     }
 }

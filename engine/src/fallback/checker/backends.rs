@@ -39,7 +39,7 @@ pub(super) fn of(route: &Route) -> Vec<&Place> {
 pub(super) fn wrong(route: &ObjectKey, target: &Place, overlay: &Overlay, today: &Today<'_>) -> Option<String> {
     let target = match target {
         Place::Service(target) => target,
-        Place::Hosts(hosts) => return wrong_hosts(route, &hosts.owner, today),
+        Place::Hosts(_) | Place::Anywhere(_) => return wrong_hosts(route, target.key(), today),
     };
     let stand_in = || match &overlay.objects.get(&target.key).filter(|_| today.is_unusable(&target.key))?.body {
         Body::Service(service) => Some(service),
