@@ -46,6 +46,7 @@ pub(crate) fn encode(backend: &Backend) -> Bytes {
     let upstream = backend.tuned.as_ref().map_or(&usual, |tuned| &tuned.upstream);
     let special = match &backend.place {
         Place::Anywhere(anywhere) => anywhere.special(),
+        Place::Function(function) => function.special(),
         Place::Service(_) | Place::Hosts(_) => Special::default(),
     };
     let options = options(upstream, backend.protocol, &special);
@@ -65,6 +66,7 @@ pub(crate) fn encode(backend: &Backend) -> Bytes {
         }
         Place::Hosts(hosts) => hosts.apply(&mut cluster),
         Place::Anywhere(anywhere) => anywhere.apply(&mut cluster),
+        Place::Function(function) => function.hosts.apply(&mut cluster),
     }
     upstream.look_up(&mut cluster);
     #[cfg(any(test, feature = "testing"))]

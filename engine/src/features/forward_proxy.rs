@@ -147,10 +147,7 @@ fn bits(range: &Range) -> UInt32Value {
 /// An address that was chosen, in a range.
 fn chosen(range: &Range) -> Permission {
     let matcher = UpstreamIpPortMatcher {
-        upstream_ip: Some(CidrRange {
-            address_prefix: range.network.to_string(),
-            prefix_len: Some(bits(range)),
-        }),
+        upstream_ip: Some(CidrRange { address_prefix: range.network.to_string(), prefix_len: Some(bits(range)) }),
         ..Default::default()
     };
     rule(Rule::Matcher(TypedExtensionConfig {

@@ -21,6 +21,7 @@ pub mod ext_proc;
 pub mod fault_injection;
 pub mod filters;
 pub mod forward_proxy;
+pub mod function;
 pub mod guards;
 pub mod hash;
 pub mod header_mutation;

@@ -177,7 +177,7 @@ fn named_otherwise(
         Ok(upstream) => upstream,
         Err((policy, message)) => return Err(closed(referrer, policy, message)),
     };
-    let fits = served.fits(&upstream, referrer.sent == Sent::Requests);
+    let fits = served.fits(&upstream, protocol, referrer.sent == Sent::Requests);
     match (fits, upstream.origins().next()) {
         (Ok(()), _) => {}
         (Err(why), Some(policy)) => return Err(closed(referrer, policy.clone(), unserved(why))),

@@ -38,10 +38,11 @@ pub(super) fn read(
             return None;
         }
     };
-    Some((Arc::new(Hosts { owner: key.clone(), hosts }), protocol))
+    Some((Arc::new(Hosts { owner: key.clone(), members: Vec::new(), groups: vec![hosts] }), protocol))
 }
 
-fn host(field: &str, written: &Host, allow_loopback: bool, notes: &mut Notes) -> Option<(NamedHost, u16)> {
+/// Reads a host.
+pub(super) fn host(field: &str, written: &Host, allow_loopback: bool, notes: &mut Notes) -> Option<(NamedHost, u16)> {
     let port = match check::number::port(written.port) {
         Ok(port) => Some(port),
         Err(fault) => {

@@ -8,6 +8,8 @@ mod authorities;
 mod backend_tls;
 mod balance;
 mod config;
+mod function;
+mod groups;
 mod health;
 mod hosts;
 mod http;
@@ -35,7 +37,7 @@ use crate::policies::attachment::Section;
 use crate::policies::rank;
 
 use notes::Notes;
-pub(super) use served::{Served, served};
+pub(super) use served::served;
 
 /// What a policy is attached to.
 pub(super) struct Target<'t> {

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use holdfast_graph::ObjectKey;
 
 use super::notes::Notes;
-use super::{Behalf, hosts};
+use super::{Behalf, function, groups, hosts};
 use crate::apis::kgateway::backend::Backend;
 use crate::features::forward_proxy::Anywhere;
+use crate::features::function::Function;
 use crate::features::hosts::Hosts;
-use crate::features::upstream::{Trust, Upstream, UpstreamTls, Validation};
+use crate::features::upstream::{AltName, Trust, Upstream, UpstreamTls, Validation};
 use crate::model::{Place, Protocol};
 use crate::translate::backend::Referrer;
 use crate::translate::reader::Reader;
@@ -20,6 +21,8 @@ pub(in crate::translate) enum Served {
     Hosts(Arc<Hosts>, Protocol),
     /// Wherever a request wants to go.
     Anywhere(Arc<Anywhere>),
+    /// A function, and whether it is called by TLS where no policy says so.
+    Function(Arc<Function>, bool),
 }
 
 /// What of a Backend is used; a sentence where it cannot be served.
@@ -38,7 +41,7 @@ pub(in crate::translate) fn served(
 pub(super) fn read(
     key: &ObjectKey,
     backend: &Backend,
-    _behalf: Behalf<'_>,
+    behalf: Behalf<'_>,
     reader: &mut Reader<'_>,
     notes: &mut Notes,
 ) -> Option<Served> {
@@ -64,19 +67,18 @@ pub(super) fn read(
         notes.unsupported("spec.gcp", why);
         return None;
     }
-    if backend.aws.is_some() {
-        notes.unsupported("spec.aws", "requests to AWS are signed with keys that Holdfast gives to no Envoy");
-        return None;
+    if let Some(aws) = &backend.aws {
+        let (function, tls) = function::read(key, aws, behalf, reader, notes)?;
+        return Some(Served::Function(Arc::new(function), tls));
     }
     if let Some(written) = &backend.dynamic_forward_proxy {
         let tls = written.enable_tls.unwrap_or(false);
         return Some(Served::Anywhere(Arc::new(Anywhere { owner: key.clone(), tls, loopback })));
     }
-    if backend.priority_groups.is_some() {
-        notes.unsupported("spec.priorityGroups", "Backends stand for themselves only");
-        return None;
-    }
-    let (hosts, protocol) = hosts::read(key, backend.fixed.as_ref()?, loopback, notes)?;
+    let (hosts, protocol) = match &backend.priority_groups {
+        Some(groups) => groups::read(key, groups, behalf, reader, notes)?,
+        None => hosts::read(key, backend.fixed.as_ref()?, loopback, notes)?,
+    };
     Some(Served::Hosts(hosts, protocol))
 }
 
@@ -85,28 +87,48 @@ impl Served {
     pub(in crate::translate) fn protocol(&self) -> Protocol {
         match self {
             Served::Hosts(_, protocol) => *protocol,
-            Served::Anywhere(_) => Protocol::Http1,
+            Served::Anywhere(_) | Served::Function(..) => Protocol::Http1,
         }
     }
 
-    /// Why it cannot be used like this: with what policies say, for requests of clients or for something else.
-    pub(in crate::translate) fn fits(&self, upstream: &Upstream, are_requests: bool) -> Result<(), String> {
+    /// Why it cannot be used like this: in this protocol, with what policies say, for requests of clients or for something
+    /// else.
+    pub(in crate::translate) fn fits(
+        &self,
+        upstream: &Upstream,
+        protocol: Protocol,
+        are_requests: bool,
+    ) -> Result<(), String> {
         match self {
             Served::Hosts(..) => Ok(()),
             Served::Anywhere(_) if !are_requests => {
                 Err("spec.dynamicForwardProxy: only requests of clients can choose where they go".into())
             }
             Served::Anywhere(_) => Anywhere::fits(upstream),
+            Served::Function(..) if !are_requests || protocol != Protocol::Http1 => {
+                Err("spec.aws.lambda: only requests of clients, and no gRPC calls, can become calls of a function"
+                    .into())
+            }
+            Served::Function(..) => Ok(()),
         }
     }
 
     /// How it is spoken to, with what policies say.
     pub(in crate::translate) fn with(&self, mut upstream: Upstream, protocol: Protocol) -> Upstream {
-        if let Served::Anywhere(anywhere) = self
-            && anywhere.tls
-        {
-            let validation = Some(Validation { trust: Trust::System, names: Vec::new() });
-            upstream.tls = Some(UpstreamTls { validation, h2: protocol == Protocol::H2c, ..UpstreamTls::default() });
+        let system = |names| Some(Validation { trust: Trust::System, names });
+        match self {
+            Served::Anywhere(anywhere) if anywhere.tls => {
+                let h2 = protocol == Protocol::H2c;
+                upstream.tls = Some(UpstreamTls { validation: system(Vec::new()), h2, ..UpstreamTls::default() });
+            }
+            Served::Function(function, true) if upstream.tls.is_none() => {
+                let name = function.server_name();
+                let names = name
+                    .map_or_else(|| AltName::Address(function.authority.clone()), |name| AltName::Dns(name.clone()));
+                let sni = name.cloned().unwrap_or_else(|| "".into());
+                upstream.tls = Some(UpstreamTls { sni, validation: system(vec![names]), ..UpstreamTls::default() });
+            }
+            Served::Hosts(..) | Served::Anywhere(_) | Served::Function(..) => {}
         }
         upstream
     }
@@ -116,6 +138,7 @@ impl Served {
         match self {
             Served::Hosts(hosts, _) => Place::Hosts(hosts),
             Served::Anywhere(anywhere) => Place::Anywhere(anywhere),
+            Served::Function(function, _) => Place::Function(function),
         }
     }
 }

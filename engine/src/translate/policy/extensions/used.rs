@@ -57,7 +57,8 @@ impl Used<'_, '_, '_> {
             return None;
         };
         let field = format!("spec.{below}");
-        let referrer = Referrer { route: self.key, section: "", field: &field, role: Role::Requires, sent: Sent::Others };
+        let referrer =
+            Referrer { route: self.key, section: "", field: &field, role: Role::Requires, sent: Sent::Others };
         let reference = Reference {
             group: written.group.as_deref(),
             kind: written.kind.as_deref(),

@@ -69,7 +69,8 @@ fn remote(field: &str, written: &GrpcService, reading: &mut Reading<'_, '_>) -> 
         return None;
     };
     let field = format!("spec.{field}.backendRef");
-    let referrer = Referrer { route: reading.key, section: "", field: &field, role: Role::Mentions, sent: Sent::Others };
+    let referrer =
+        Referrer { route: reading.key, section: "", field: &field, role: Role::Mentions, sent: Sent::Others };
     let reference = Reference {
         group: reference.group.as_deref(),
         kind: reference.kind.as_deref(),
