@@ -78,7 +78,11 @@ pub(super) fn read(
 
 fn text(text: &str, max: usize, allowed: impl Fn(u8) -> bool, field: &str, notes: &mut Notes) {
     if text.is_empty() || text.len() > max || !text.bytes().all(allowed) {
-        notes.invalid(field, format!("{:?} is not one", check::Excerpt::new(text).to_string()));
+        let message = format!(
+            "{} is empty, longer than {max} bytes or not made of what can stand here",
+            check::Excerpt::new(text)
+        );
+        notes.invalid(field, message);
     }
 }
 

@@ -291,12 +291,12 @@ async fn groups(world: World) -> Result<()> {
         "groups",
         "priorityGroups: [{backendRefs: [{name: one}, {name: two}]}, {backendRefs: [{name: spare}]}]",
     )?;
-    let health =
-        "healthCheck: {timeout: 1s, interval: 1s, unhealthyThreshold: 1, healthyThreshold: 1, http: {path: /}}";
+    // Who fails once is left out for longer than this story lasts.
+    let failed = "outlierDetection: {consecutive5xx: 1, baseEjectionTime: 300s, maxEjectionPercent: 100}";
     let policy = format!(
         "apiVersion: gateway.kgateway.dev/v1alpha1\nkind: BackendConfigPolicy\n\
          metadata: {{name: groups, namespace: default}}\n\
-         spec: {{targetRefs: [{{group: gateway.kgateway.dev, kind: Backend, name: groups}}], {health}}}\n"
+         spec: {{targetRefs: [{{group: gateway.kgateway.dev, kind: Backend, name: groups}}], {failed}}}\n"
     );
     world.write("policy.yaml", policy)?;
     let port = world.gateway()?;
