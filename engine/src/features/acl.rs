@@ -1,7 +1,8 @@
 //! Who may come in, by address: of the ranges that an address is in the narrowest counts.
 //!
-//! Served by Envoy's filter RBAC.
+//! Served by Envoy's filter RBAC. What those are told who may not come in is [`super::deny_response`].
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -11,7 +12,11 @@ use envoy_types::pb::envoy::config::rbac::v3::principal::{Identifier, Set};
 use envoy_types::pb::envoy::config::rbac::v3::rbac::Action;
 use envoy_types::pb::envoy::config::rbac::v3::{Permission, Policy, Principal, Rbac as Rules};
 use envoy_types::pb::envoy::extensions::filters::http::rbac::v3::{Rbac, RbacPerRoute};
-use envoy_types::pb::google::protobuf::UInt32Value;
+use envoy_types::pb::google::protobuf::{Any as Packed, UInt32Value};
+use prost::Message;
+
+use super::deny_response::{DenyResponse, PREFIX};
+use crate::encode::any;
 
 /// Ranges of one list: as many as 256 rules with 16 each.
 pub const RANGES_MAX: usize = 4096;
@@ -26,6 +31,8 @@ pub struct Acl {
     pub default_allow: Option<bool>,
     /// The ranges, no two of them equal.
     pub entries: Vec<Entry>,
+    /// What those are told who may not come in.
+    pub response: Option<DenyResponse>,
 }
 
 /// What happens to a range of addresses.
@@ -43,14 +50,20 @@ pub struct Entry {
 
 impl Acl {
     /// Adds what a list of lower rank says: of equal ranges the first counts. `None` where they contradict each other
-    /// in what happens to all others.
+    /// in what happens to all others, or in what those are told who may not come in.
     pub fn join(&self, lower: &Acl) -> Option<Acl> {
         if let (Some(own), Some(other)) = (self.default_allow, lower.default_allow)
             && own != other
         {
             return None;
         }
+        if let (Some(own), Some(other)) = (&self.response, &lower.response)
+            && own != other
+        {
+            return None;
+        }
         let mut joined = self.clone();
+        joined.response = self.response.clone().or_else(|| lower.response.clone());
         joined.default_allow = self.default_allow.or(lower.default_allow);
         for entry in &lower.entries {
             if !joined.entries.iter().any(|own| (own.address, own.length) == (entry.address, entry.length)) {
@@ -61,7 +74,7 @@ impl Acl {
     }
 
     /// Envoy's form: those may come in who are in a range that lets them in, and in no narrower one that does not.
-    pub(crate) fn encode(&self) -> RbacPerRoute {
+    pub(crate) fn encode(&self) -> Packed {
         let (allowed, denied): (Vec<&Entry>, Vec<&Entry>) = self.entries.iter().partition(|entry| entry.allow);
         let mut principals: Vec<Principal> = allowed
             .iter()
@@ -74,17 +87,45 @@ impl Acl {
             // Those that a range lets in are among the others.
             principals.push(and_not(None, self.entries.iter().map(Entry::principal).collect()));
         }
-        let policy =
-            Policy { permissions: vec![Permission { rule: Some(Rule::Any(true)) }], principals, ..Default::default() };
         // Where there is no policy nobody may come in.
-        let policies = (!policy.principals.is_empty()).then(|| (POLICY.to_owned(), policy)).into_iter().collect();
-        RbacPerRoute {
+        let policies = (!principals.is_empty()).then(|| (POLICY.to_owned(), policy(principals))).into_iter().collect();
+        let enforced = Rules { action: Action::Allow.into(), policies, ..Default::default() };
+        let prefix = || self.response.as_ref().map(|_| PREFIX.to_owned()).unwrap_or_default();
+        let mut packed = any(&RbacPerRoute {
             rbac: Some(Rbac {
-                rules: Some(Rules { action: Action::Allow.into(), policies, ..Default::default() }),
+                rules: Some(enforced),
+                rules_stat_prefix: prefix(),
+                shadow_rules_stat_prefix: prefix(),
                 ..Default::default()
             }),
-        }
+        });
+        // Of a map with several entries the order is not defined: messages that follow each other are read as one.
+        self.naming().for_each(|rules| {
+            let naming = Rbac { shadow_rules: Some(rules), ..Default::default() };
+            packed.value.extend(RbacPerRoute { rbac: Some(naming) }.encode_to_vec());
+        });
+        packed
     }
+
+    /// What tells by which rule somebody may not come in, where that is asked for: it decides nothing.
+    fn naming(&self) -> impl Iterator<Item = Rules> {
+        let asked = self.response.as_ref().is_some_and(|response| response.named_by.is_some());
+        let mut by_name: BTreeMap<&str, Vec<Principal>> = BTreeMap::new();
+        for entry in self.entries.iter().filter(|entry| asked && !entry.allow) {
+            let others = self.entries.iter().filter(|other| other.allow || other.name != entry.name);
+            let narrower = others.filter(|other| entry.covers(other)).map(Entry::principal).collect();
+            by_name.entry(&entry.name).or_default().push(and_not(Some(entry.principal()), narrower));
+        }
+        by_name.into_iter().map(|(name, principals)| Rules {
+            action: Action::Deny.into(),
+            policies: [(name.to_owned(), policy(principals))].into(),
+            ..Default::default()
+        })
+    }
+}
+
+fn policy(principals: Vec<Principal>) -> Policy {
+    Policy { permissions: vec![Permission { rule: Some(Rule::Any(true)) }], principals, ..Default::default() }
 }
 
 impl Entry {
@@ -136,6 +177,15 @@ mod tests {
         Entry { name: "r".into(), address, length, allow }
     }
 
+    fn named(name: &str, address: &str, length: u8) -> Entry {
+        Entry { name: name.into(), ..entry(address, length, false) }
+    }
+
+    fn rbac(acl: &Acl) -> Rbac {
+        let read = RbacPerRoute::decode(acl.encode().value.as_slice()).unwrap_or_default();
+        read.rbac.unwrap_or_default()
+    }
+
     #[test]
     fn narrower_ranges_are_within_wider_ones_of_the_same_family() {
         let wide = entry("10.0.0.0", 8, true);
@@ -150,9 +200,44 @@ mod tests {
 
     #[test]
     fn a_list_that_lets_nobody_in_has_no_policy() {
-        let rules = |acl: &Acl| acl.encode().rbac.and_then(|rbac| rbac.rules).map(|rules| rules.policies.len());
-        assert_eq!(rules(&Acl { default_allow: Some(false), entries: vec![] }), Some(0));
-        assert_eq!(rules(&Acl { default_allow: Some(false), entries: vec![entry("10.0.0.0", 8, false)] }), Some(0));
+        let rules = |acl: &Acl| rbac(acl).rules.map(|rules| rules.policies.len());
+        let nobody = |entries| Acl { default_allow: Some(false), entries, ..Acl::default() };
+        assert_eq!(rules(&nobody(vec![])), Some(0));
+        assert_eq!(rules(&nobody(vec![entry("10.0.0.0", 8, false)])), Some(0));
         assert_eq!(rules(&Acl::default()), Some(1));
+    }
+
+    #[test]
+    fn an_answer_changes_nothing_of_what_is_enforced() {
+        let entries = vec![entry("10.0.0.0", 8, false), entry("10.1.0.0", 16, true), named("late", "10.1.2.0", 24)];
+        let plain = Acl { default_allow: Some(true), entries, response: None };
+        let response =
+            |named_by: Option<&str>| DenyResponse { status: 429, headers: vec![], named_by: named_by.map(Arc::from) };
+        let with = |named_by| Acl { response: Some(response(named_by)), ..plain.clone() };
+        for acl in [with(None), with(Some("x-rule"))] {
+            assert_eq!(rbac(&acl).rules, rbac(&plain).rules);
+        }
+        let names = |acl: &Acl| {
+            rbac(acl).shadow_rules.map(|rules| {
+                let mut names: Vec<String> = rules.policies.into_keys().collect();
+                names.sort();
+                names
+            })
+        };
+        assert_eq!(names(&plain), None);
+        assert_eq!(names(&with(None)), None);
+        assert_eq!(names(&with(Some("x-rule"))), Some(vec!["late".to_owned(), "r".to_owned()]));
+    }
+
+    #[test]
+    fn lists_that_answer_otherwise_are_not_joined() {
+        let of = |status| DenyResponse { status, headers: vec![], named_by: None };
+        let with = |status: Option<u16>| Acl { response: status.map(of), ..Acl::default() };
+        let joined = |first: Option<u16>, next: Option<u16>| with(first).join(&with(next)).map(|acl| acl.response);
+        assert_eq!(joined(Some(404), Some(429)), None);
+        assert_eq!(joined(Some(404), Some(404)), Some(Some(of(404))));
+        assert_eq!(joined(Some(404), None), Some(Some(of(404))));
+        assert_eq!(joined(None, Some(429)), Some(Some(of(429))));
+        assert_eq!(joined(None, None), Some(None));
     }
 }

@@ -49,11 +49,10 @@ impl CookieRewrite {
     }
 
     fn encode(&self) -> Value {
-        let text = |text: &Option<Arc<str>>| text.as_deref().unwrap_or_default().to_owned();
-        let secure = self.secure.map_or("", |secure| if secure { "yes" } else { "no" });
-        let fields =
-            [self.name.to_string(), text(&self.path), text(&self.domain), secure.to_owned(), text(&self.same_site)];
-        list(fields.into_iter().map(|text| Value { kind: Some(Kind::StringValue(text)) }))
+        let or_empty = |field: &Option<Arc<str>>| text(field.as_deref().unwrap_or_default());
+        let secure = text(self.secure.map_or("", |secure| if secure { "yes" } else { "no" }));
+        let (path, domain, same_site) = (or_empty(&self.path), or_empty(&self.domain), or_empty(&self.same_site));
+        list([text(&self.name), path, domain, secure, same_site].into_iter())
     }
 }
 
@@ -86,7 +85,13 @@ pub(crate) fn filter() -> Lua {
     Lua { source_codes: [(NAME.to_owned(), script)].into(), ..Default::default() }
 }
 
-fn list(values: impl Iterator<Item = Value>) -> Value {
+/// A text, as scripts are handed it.
+pub(super) fn text(text: &str) -> Value {
+    Value { kind: Some(Kind::StringValue(text.to_owned())) }
+}
+
+/// A list, as scripts are handed it.
+pub(super) fn list(values: impl Iterator<Item = Value>) -> Value {
     Value { kind: Some(Kind::ListValue(ListValue { values: values.collect() })) }
 }
 

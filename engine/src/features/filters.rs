@@ -21,6 +21,7 @@ use super::compression::{self, Library};
 use super::connection::guard;
 use super::cors::Cors;
 use super::csrf::Csrf;
+use super::deny_response::DenyResponse;
 use super::fault_injection::FaultInjection;
 use super::header_mutation::HeaderMutations;
 use super::local_rate_limit::LocalRateLimit;
@@ -41,6 +42,8 @@ pub enum Filter {
     Cors,
     /// Who may come in, by address.
     Acl,
+    /// What those are told who may not.
+    DenyResponse,
     /// Names and passwords.
     BasicAuth,
     /// Keys.
@@ -70,8 +73,8 @@ pub enum Filter {
 /// Those that requests meet before anybody is asked about them: preflights carry no credentials.
 pub(crate) const BEFORE: [Filter; 2] = [Filter::Fault, Filter::Cors];
 /// Those that say who may come in. Whoever is asked before may choose another route, so that they come after.
-pub(crate) const ACCESS: [Filter; 5] =
-    [Filter::Acl, Filter::BasicAuth, Filter::ApiKeyAuth, Filter::Rbac, Filter::LocalRateLimit];
+pub(crate) const ACCESS: [Filter; 6] =
+    [Filter::Acl, Filter::DenyResponse, Filter::BasicAuth, Filter::ApiKeyAuth, Filter::Rbac, Filter::LocalRateLimit];
 /// Those that judge or change what requests look like.
 pub(crate) const CONTENT: [Filter; 12] = [
     Filter::Transformation,
@@ -101,6 +104,8 @@ pub enum Setting {
     Fault(FaultInjection),
     /// See [`Filter::Acl`].
     Acl(Acl),
+    /// See [`Filter::DenyResponse`].
+    DenyResponse(DenyResponse),
     /// See [`Filter::Cors`].
     Cors(Cors),
     /// See [`Filter::BasicAuth`].
@@ -133,6 +138,7 @@ impl Filter {
             Filter::Connection => "holdfast.dev/connection",
             Filter::Fault => "envoy.filters.http.fault",
             Filter::Acl => "holdfast.dev/acl",
+            Filter::DenyResponse => "holdfast.dev/deny-response",
             Filter::Cors => crate::encode::route::CORS_FILTER,
             Filter::BasicAuth => "envoy.filters.http.basic_auth",
             Filter::ApiKeyAuth => "envoy.filters.http.api_key_auth",
@@ -170,7 +176,7 @@ impl Filter {
             | Filter::HeaderMutation
             | Filter::SecretHeaders
             | Filter::Buffer => true,
-            Filter::Fault | Filter::Decompressor(_) | Filter::Compressor(_) => false,
+            Filter::Fault | Filter::DenyResponse | Filter::Decompressor(_) | Filter::Compressor(_) => false,
         }
     }
 
@@ -179,6 +185,7 @@ impl Filter {
         match self {
             Filter::Fault => any(&FaultInjection::in_chain()),
             Filter::Connection | Filter::Acl | Filter::Rbac => any(&Rbac::default()),
+            Filter::DenyResponse => any(&DenyResponse::in_chain()),
             Filter::Cors => any(&envoy_types::pb::envoy::extensions::filters::http::cors::v3::Cors::default()),
             Filter::BasicAuth => any(&BasicAuth::in_chain()),
             Filter::ApiKeyAuth => any(&ApiKeyAuth::in_chain()),
@@ -201,7 +208,8 @@ impl Setting {
             Setting::On => any(&FilterConfig { config: Some(Any::default()), ..Default::default() }),
             Setting::Connection(label) => any(&guard::demand(label)),
             Setting::Fault(fault) => any(&fault.encode()),
-            Setting::Acl(acl) => any(&acl.encode()),
+            Setting::Acl(acl) => acl.encode(),
+            Setting::DenyResponse(response) => any(&response.encode()),
             Setting::Cors(cors) => any(&cors.encode()),
             Setting::BasicAuth(auth) => any(&auth.encode()),
             Setting::ApiKeyAuth(auth) => any(&auth.encode()),

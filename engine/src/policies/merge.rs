@@ -54,6 +54,9 @@ impl Merged {
             match piece {
                 Piece::Filters(settings) => filters.extend(settings.iter().cloned()),
                 Piece::Acl(acl) => {
+                    // An answer belongs to its list: one of a list further away would not.
+                    let answer = acl.response.clone().map_or(Setting::Off, Setting::DenyResponse);
+                    filters.insert(Filter::DenyResponse, Arc::new(answer));
                     filters.insert(Filter::Acl, Arc::new(Setting::Acl(acl.clone())));
                 }
                 _ => {}
@@ -146,7 +149,7 @@ mod tests {
         let list = |default_allow, address: &str, allow| {
             let address = address.parse().unwrap_or(std::net::IpAddr::from([0, 0, 0, 0]));
             let entry = Entry { name: "r".into(), address, length: 32, allow };
-            Settings::from([(ACL, Piece::Acl(Acl { default_allow, entries: vec![entry] }))])
+            Settings::from([(ACL, Piece::Acl(Acl { default_allow, entries: vec![entry], ..Acl::default() }))])
         };
         let (a, b) = (key("a"), key("b"));
         let entries = |first: &Settings, second: &Settings| {

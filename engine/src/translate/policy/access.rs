@@ -11,6 +11,7 @@ use crate::features::Flaw;
 use crate::features::acl::{Acl, Entry, RANGES_MAX};
 use crate::features::api_key_auth::{ApiKeyAuth, KEYS_MAX, SOURCES_MAX, Source};
 use crate::features::basic_auth::BasicAuth;
+use crate::features::deny_response::DenyResponse;
 use crate::features::filters::{Filter, Setting};
 use crate::features::ip_filter::IpRange;
 use crate::features::rbac::Conditions;
@@ -20,8 +21,6 @@ use crate::policies::settings::{ACL, Piece};
 const USERS_KEY: &str = ".htpasswd";
 /// The header that holds a key where no place is named.
 const KEY_HEADER: &str = "api-key";
-/// The status of those who may not come in.
-const DENIED: i64 = 403;
 /// How a rule without a name is called.
 const NAMELESS: &str = "rule";
 
@@ -63,10 +62,13 @@ fn acl(written: &WrittenAcl, reading: &mut Reading<'_, '_>) -> Option<Acl> {
     let mut ranges = Vec::new();
     for (index, rule) in written.rules.iter().flatten().enumerate() {
         let Some(allow) = action(format!("rules[{index}].action"), &rule.action) else { continue };
-        let name = rule.name.clone().unwrap_or_else(|| NAMELESS.into());
+        let name = rule.name.clone().filter(|name| !name.is_empty()).unwrap_or_else(|| NAMELESS.into());
         ranges.push((index, name, allow, &rule.cidrs));
     }
     for (index, name, allow, cidrs) in ranges {
+        // It is told in a header.
+        let checked = check::header::value(&name).err();
+        flaws.extend(checked.map(|fault| Flaw::new(format!("rules[{index}].name"), fault)));
         if cidrs.is_empty() {
             flaws.push(Flaw::new(format!("rules[{index}].cidrs"), "must name a range"));
         }
@@ -90,22 +92,20 @@ fn acl(written: &WrittenAcl, reading: &mut Reading<'_, '_>) -> Option<Acl> {
     if acl.entries.len() > RANGES_MAX {
         flaws.push(Flaw::new("rules", format!("must have at most {RANGES_MAX} ranges")));
     }
-    let usable = flaws.is_empty();
-    reading.flaws(ACL, flaws);
-    let mut served = true;
     if let Some(response) = &written.deny_response {
-        // Envoy's filter has one answer.
-        let fields = [
-            ("statusCode", response.status_code.is_some_and(|status| status != DENIED)),
-            ("headers", response.headers.as_ref().is_some_and(|headers| !headers.is_empty())),
-            ("blockedByHeaderName", response.blocked_by_header_name.is_some()),
-        ];
-        for (field, _) in fields.into_iter().filter(|(_, is_set)| *is_set) {
-            served = false;
-            reading.unsupported(format!("acl.denyResponse.{field}"));
+        let headers = response.headers.as_ref();
+        let headers = headers.map(|headers| headers.iter().map(|header| (&*header.name, &*header.value)));
+        match DenyResponse::read(response.status_code, headers, response.blocked_by_header_name.as_deref()) {
+            Ok(read) => acl.response = Some(read),
+            Err(found) => flaws.extend(found.into_iter().map(|flaw| {
+                let field = format!("denyResponse.{}", flaw.field);
+                Flaw::new(field.trim_end_matches('.'), flaw.message)
+            })),
         }
     }
-    (usable && served).then_some(acl)
+    let usable = flaws.is_empty();
+    reading.flaws(ACL, flaws);
+    usable.then_some(acl)
 }
 
 /// Is it the first address of its range? Otherwise it was meant to be another range.

@@ -4,6 +4,7 @@ mod asking;
 mod back_ends;
 mod conditions;
 mod connections;
+mod denied;
 mod elsewhere;
 mod enforced;
 mod extensions;
@@ -18,7 +19,8 @@ mod values;
 use holdfast_scenario_tests::Story;
 
 pub(crate) fn stories() -> Vec<Story> {
-    let of_fields = [conditions::stories(), values::stories(), processing::stories(), login::stories()].concat();
+    let of_fields =
+        [conditions::stories(), denied::stories(), values::stories(), processing::stories(), login::stories()].concat();
     let of_back_ends = [back_ends::stories(), elsewhere::stories()].concat();
     let of_others = [asking::stories(), of_back_ends, connections::stories(), extensions::stories()].concat();
     let of_levels = [enforced::stories(), higher::stories(), replaced::stories(), never::stories()].concat();
