@@ -52,7 +52,7 @@ pub struct Anywhere {
 impl Anywhere {
     /// Writes into a cluster how its hosts are found.
     pub(crate) fn apply(&self, cluster: &mut envoy::Cluster) {
-        let mut cache = DnsCacheConfig {
+        let mut lookups = DnsCacheConfig {
             dns_lookup_family: DnsLookupFamily::V4Preferred.into(),
             max_hosts: Some(UInt32Value { value: NAMES_MAX }),
             resolved_address_filter: Some(AddressMatcher {
@@ -62,10 +62,10 @@ impl Anywhere {
             ..Default::default()
         };
         // Envoy takes no other settings for a name that it knows.
-        let label: String = Version::of(&cache.encode_to_vec()).to_string().chars().take(16).collect();
-        cache.name = format!("{}/{label}", cluster.name);
+        let label: String = Version::of(&lookups.encode_to_vec()).to_string().chars().take(16).collect();
+        lookups.name = format!("{}/{label}", cluster.name);
         let config = ClusterConfig {
-            cluster_implementation_specifier: Some(ClusterImplementationSpecifier::DnsCacheConfig(cache)),
+            cluster_implementation_specifier: Some(ClusterImplementationSpecifier::DnsCacheConfig(lookups)),
             ..Default::default()
         };
         cluster.cluster_discovery_type = Some(ClusterDiscoveryType::ClusterType(CustomClusterType {
