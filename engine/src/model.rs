@@ -14,6 +14,8 @@ use crate::features::chain::ChainFilter;
 use crate::features::cookies::CookieRewrite;
 use crate::features::cors::Cors;
 use crate::features::filters::Filters;
+use crate::features::forward_proxy::Anywhere;
+use crate::features::function::Function;
 use crate::features::guards::Guards;
 use crate::features::hash::Hashed;
 use crate::features::headers::HeaderEdits;
@@ -344,7 +346,8 @@ pub struct Backend {
 impl Backend {
     /// The objects that its cluster is made of, beside the routes that use it.
     pub fn origins(&self) -> impl Iterator<Item = &ObjectKey> {
-        self.tuned.iter().flat_map(|tuned| tuned.upstream.origins()).chain([self.place.key()])
+        let tuned = self.tuned.iter().flat_map(|tuned| tuned.upstream.origins());
+        tuned.chain([self.place.key()]).chain(self.place.others())
     }
 
     /// The same, spoken to in HTTP/2.
@@ -362,7 +365,7 @@ impl Backend {
     pub fn service(&self) -> Option<&ServicePort> {
         match &self.place {
             Place::Service(service) => Some(service),
-            Place::Hosts(_) => None,
+            Place::Hosts(_) | Place::Anywhere(_) | Place::Function(_) => None,
         }
     }
 }
@@ -374,6 +377,10 @@ pub enum Place {
     Service(ServicePort),
     /// An object names them itself.
     Hosts(Arc<Hosts>),
+    /// Wherever requests want to go.
+    Anywhere(Arc<Anywhere>),
+    /// A function that is called.
+    Function(Arc<Function>),
 }
 
 impl Place {
@@ -382,6 +389,17 @@ impl Place {
         match self {
             Place::Service(service) => &service.key,
             Place::Hosts(hosts) => &hosts.owner,
+            Place::Anywhere(anywhere) => &anywhere.owner,
+            Place::Function(function) => &function.hosts.owner,
+        }
+    }
+
+    /// Further objects that it is made of.
+    pub(crate) fn others(&self) -> &[ObjectKey] {
+        match self {
+            Place::Service(_) | Place::Anywhere(_) => &[],
+            Place::Hosts(hosts) => &hosts.members,
+            Place::Function(function) => std::slice::from_ref(&function.secret),
         }
     }
 }

@@ -19,7 +19,8 @@ pub const SECRET_SETTINGS: &str = "holdfast.dev/secret-headers";
 const REDACTED: &str = "[redacted]";
 
 /// Fields that hold secrets though the API doesn't mark them as such.
-const ALSO_SENSITIVE: [&str; 4] = ["privateKey", "privateKeyProvider", "password", "pkcs12"];
+const ALSO_SENSITIVE: [&str; 6] =
+    ["privateKey", "privateKeyProvider", "password", "pkcs12", "secretAccessKey", "sessionToken"];
 
 /// The end of an encoded `Any` of a `FilterConfig` with an empty `config`.
 const TAKES_PART: &[u8] = b"envoy.config.route.v3.FilterConfig\x12\x02\x0a\x00";

@@ -15,6 +15,7 @@ pub mod header;
 pub mod host;
 pub mod number;
 pub mod path;
+pub mod ranges;
 pub mod re2;
 
 pub use excerpt::Excerpt;

@@ -23,6 +23,7 @@ use prost::Message;
 use super::{endpoints, names, seconds};
 use crate::features::remote::{DnsHost, Family, Group, Limits, Remote};
 use crate::features::upstream::Upstream;
+use crate::features::upstream_filters::Special;
 use crate::model::{Backend, Place, Protocol};
 
 /// Seconds that connecting to a back end may take.
@@ -43,7 +44,12 @@ pub(crate) fn ads() -> ConfigSource {
 pub(crate) fn encode(backend: &Backend) -> Bytes {
     let usual = Upstream::default();
     let upstream = backend.tuned.as_ref().map_or(&usual, |tuned| &tuned.upstream);
-    let options = options(upstream, backend.protocol);
+    let special = match &backend.place {
+        Place::Anywhere(anywhere) => anywhere.special(),
+        Place::Function(function) => function.special(),
+        Place::Service(_) | Place::Hosts(_) => Special::default(),
+    };
+    let options = options(upstream, backend.protocol, &special);
     let mut cluster = envoy::Cluster {
         name: names::cluster(backend),
         connect_timeout: Some(seconds(CONNECT_TIMEOUT_S)),
@@ -51,6 +57,7 @@ pub(crate) fn encode(backend: &Backend) -> Bytes {
         typed_extension_protocol_options: options.into_iter().collect::<HashMap<_, _>>(),
         ..Default::default()
     };
+    upstream.apply(&mut cluster);
     match &backend.place {
         Place::Service(service) => {
             cluster.cluster_discovery_type = Some(ClusterDiscoveryType::Type(DiscoveryType::Eds.into()));
@@ -58,8 +65,10 @@ pub(crate) fn encode(backend: &Backend) -> Bytes {
             cluster.eds_cluster_config = Some(EdsClusterConfig { eds_config: Some(ads()), service_name });
         }
         Place::Hosts(hosts) => hosts.apply(&mut cluster),
+        Place::Anywhere(anywhere) => anywhere.apply(&mut cluster),
+        Place::Function(function) => function.hosts.apply(&mut cluster),
     }
-    upstream.apply(&mut cluster);
+    upstream.look_up(&mut cluster);
     #[cfg(any(test, feature = "testing"))]
     crate::testing::mistakes::spoil_cluster(&mut cluster);
     cluster.encode_to_vec().into()
@@ -75,7 +84,7 @@ pub(crate) fn remote(remote: &Remote) -> Bytes {
 }
 
 fn group(group: &Group) -> Bytes {
-    let options = options(&group.upstream, group.protocol);
+    let options = options(&group.upstream, group.protocol, &Special::default());
     let mut cluster = envoy::Cluster {
         name: names::group(&group.owner),
         cluster_discovery_type: Some(ClusterDiscoveryType::Type(DiscoveryType::Eds.into())),
@@ -143,7 +152,7 @@ fn dns(host: &DnsHost, name: String) -> Bytes {
     cluster.encode_to_vec().into()
 }
 
-fn options(upstream: &Upstream, protocol: Protocol) -> Option<(String, Any)> {
-    let options = upstream.protocol_options(protocol)?;
+fn options(upstream: &Upstream, protocol: Protocol, special: &Special) -> Option<(String, Any)> {
+    let options = upstream.protocol_options_with(protocol, special)?;
     Some(("envoy.extensions.upstreams.http.v3.HttpProtocolOptions".to_owned(), options))
 }

@@ -19,7 +19,10 @@ pub(crate) fn cluster(backend: &Backend) -> String {
     let tuned = backend.tuned.as_ref().map(|tuned| format!("/{}", tuned.label())).unwrap_or_default();
     let place = match &backend.place {
         Place::Service(service) => endpoints(service),
-        Place::Hosts(hosts) => format!("backend/{}/{}", hosts.owner.namespace, hosts.owner.name),
+        Place::Hosts(_) | Place::Anywhere(_) | Place::Function(_) => {
+            let owner = backend.place.key();
+            format!("backend/{}/{}", owner.namespace, owner.name)
+        }
     };
     format!("{place}{protocol}{tuned}")
 }

@@ -21,6 +21,8 @@ pub mod ext_auth;
 pub mod ext_proc;
 pub mod fault_injection;
 pub mod filters;
+pub mod forward_proxy;
+pub mod function;
 pub mod guards;
 pub mod hash;
 pub mod header_mutation;
@@ -46,6 +48,7 @@ pub mod timeout;
 pub mod token_bucket;
 pub mod tracing;
 pub mod upstream;
+pub(crate) mod upstream_filters;
 
 /// Something wrong with a feature's settings: where (relative to the feature's own field) and a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -150,6 +150,13 @@ impl Upstream {
         policies.chain(self.tls.iter().flat_map(UpstreamTls::origins))
     }
 
+    /// Writes into a cluster of which it is known where its hosts are how their names are looked up.
+    pub(crate) fn look_up(&self, cluster: &mut envoy::Cluster) {
+        if let Some(lookups) = self.configured.as_ref().and_then(|configured| configured.lookups.as_ref()) {
+            lookups.apply(cluster);
+        }
+    }
+
     /// Writes it into a cluster; idle connections are a matter of the protocol.
     pub(crate) fn apply(&self, cluster: &mut envoy::Cluster) {
         let slow_start = self.slow_start.as_ref().map(SlowStart::encode);

@@ -1,5 +1,7 @@
 //! References to back ends, resolved: existence, grants, ports and protocols.
 
+use std::sync::Arc;
+
 use holdfast_graph::{ObjectKey, Role};
 
 use super::cluster_policy::{self, Target};
@@ -7,10 +9,12 @@ use super::reader::Reader;
 use super::rule::NOT_ENFORCED;
 use crate::apis::Body;
 use crate::apis::kgateway::GROUP;
+use crate::apis::kgateway::backend::Backend as WrittenBackend;
 use crate::apis::scheme;
 use crate::check;
 use crate::fault::{Class, Fault};
 use crate::model::{Backend, Place, Protocol, ServicePort};
+use crate::object::Object;
 
 /// Values of `appProtocol` that ask for TLS: without a policy nobody says whom to trust.
 const TLS_PROTOCOLS: [&str; 2] = ["https", "kubernetes.io/wss"];
@@ -30,6 +34,17 @@ pub(super) struct Referrer<'a> {
     pub(super) section: &'a str,
     pub(super) field: &'a str,
     pub(super) role: Role,
+    /// What is sent there.
+    pub(super) sent: Sent,
+}
+
+/// What is sent to a back end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sent {
+    /// The requests of clients.
+    Requests,
+    /// Copies of them, or questions that Envoy asks itself. Envoy does not look where these go.
+    Others,
 }
 
 /// A back end that is not used.
@@ -48,31 +63,53 @@ pub(super) fn resolve(
     reference: &Reference<'_>,
     reader: &mut Reader<'_>,
 ) -> Result<Backend, Box<Refused>> {
-    let route = referrer.route;
-    let fault = |below: &str, reason: &'static str, message: String| Err(refused(referrer, below, reason, message));
-    let (group, kind) = (reference.group.unwrap_or(""), reference.kind.unwrap_or("Service"));
-    if (group, kind) == (GROUP, "Backend") {
-        return named_hosts(referrer, reference, reader);
-    }
-    if !group.is_empty() || kind != "Service" {
-        let group = if group.is_empty() { "core" } else { group };
-        return fault(".kind", "InvalidKind", format!("back ends of kind {group}/{kind} are not served; Services are"));
-    }
-    let namespace = reference.namespace.unwrap_or(&route.namespace);
-    let key = scheme::service_key(namespace, reference.name);
-    reader.edge(route, referrer.section, &key, referrer.role);
-    if !reader.granted((&route.group, &route.kind, &route.namespace), &key) {
-        let message = format!(
-            "Service {} is in another namespace, and no ReferenceGrant there allows {}s of {} to use it",
-            key.namespaced_name(),
-            route.kind,
-            route.namespace
-        );
-        return fault("", "RefNotPermitted", message);
-    }
-    let Some(object) = reader.object(&key) else {
-        return fault(".name", "BackendNotFound", format!("Service {} does not exist", key.namespaced_name()));
+    let namespace = reference.namespace.unwrap_or(&referrer.route.namespace);
+    let key = match (reference.group.unwrap_or(""), reference.kind.unwrap_or("Service")) {
+        ("", "Service") => scheme::service_key(namespace, reference.name),
+        (GROUP, "Backend") => ObjectKey::new(GROUP, "Backend", namespace, reference.name),
+        (group, kind) => {
+            let group = if group.is_empty() { "core" } else { group };
+            let message = format!("back ends of kind {group}/{kind} are not served; Services are");
+            return Err(refused(referrer, ".kind", "InvalidKind", message));
+        }
     };
+    let object = found(referrer, &key, reader)?;
+    match &object.body {
+        Body::Service(_) => port_of_service(referrer, reference, object, reader),
+        Body::Backend(backend) => named_otherwise(referrer, reference, object, backend, reader),
+        _ => Err(refused(referrer, ".name", "BackendNotFound", format!("{key} is no {}", key.kind))),
+    }
+}
+
+/// The object that is referred to, where that is granted.
+fn found<'a>(
+    referrer: &Referrer<'_>,
+    key: &ObjectKey,
+    reader: &mut Reader<'a>,
+) -> Result<&'a Arc<Object>, Box<Refused>> {
+    let route = referrer.route;
+    reader.edge(route, referrer.section, key, referrer.role);
+    let (kind, name) = (&key.kind, key.namespaced_name());
+    if !reader.granted((&route.group, &route.kind, &route.namespace), key) {
+        let message = format!(
+            "{kind} {name} is in another namespace, and no ReferenceGrant there allows {}s of {} to use it",
+            route.kind, route.namespace
+        );
+        return Err(refused(referrer, "", "RefNotPermitted", message));
+    }
+    let missing = || refused(referrer, ".name", "BackendNotFound", format!("{kind} {name} does not exist"));
+    reader.object(key).ok_or_else(missing)
+}
+
+/// Finds a port of a Service.
+fn port_of_service(
+    referrer: &Referrer<'_>,
+    reference: &Reference<'_>,
+    object: &Object,
+    reader: &mut Reader<'_>,
+) -> Result<Backend, Box<Refused>> {
+    let key = &object.key;
+    let fault = |below: &str, reason: &'static str, message: String| Err(refused(referrer, below, reason, message));
     let Body::Service(service) = &object.body else {
         return fault(".name", "BackendNotFound", format!("{key} is no Service"));
     };
@@ -95,9 +132,9 @@ pub(super) fn resolve(
         let message = format!("port {number} of Service {} is {}, not TCP", key.namespaced_name(), port.protocol);
         return fault(".port", "UnsupportedProtocol", message);
     }
-    let h2c = &*route.kind == "GRPCRoute" || matches!(&*port.app_protocol, "kubernetes.io/h2c" | "grpc");
+    let h2c = &*referrer.route.kind == "GRPCRoute" || matches!(&*port.app_protocol, "kubernetes.io/h2c" | "grpc");
     let protocol = if h2c { Protocol::H2c } else { Protocol::Http1 };
-    let target = Target { key: &key, labels: &object.metadata.labels, port: Some(&*port.name) };
+    let target = Target { key, labels: &object.metadata.labels, port: Some(&*port.name) };
     let upstream = match cluster_policy::of(&target, protocol, referrer, reader) {
         Ok(upstream) => upstream,
         Err((policy, message)) => return Err(closed(referrer, policy, message)),
@@ -111,52 +148,43 @@ pub(super) fn resolve(
         );
         return fault(".port", "UnsupportedProtocol", message);
     }
-    let place = Place::Service(ServicePort { key, port: number, health: None });
+    let place = Place::Service(ServicePort { key: key.clone(), port: number, health: None });
     Ok(Backend { place, protocol, tuned: upstream.tuned() })
 }
 
-/// Finds the hosts that a Backend names.
-fn named_hosts(
+/// Finds what a Backend names.
+fn named_otherwise(
     referrer: &Referrer<'_>,
     reference: &Reference<'_>,
+    object: &Object,
+    backend: &WrittenBackend,
     reader: &mut Reader<'_>,
 ) -> Result<Backend, Box<Refused>> {
-    let route = referrer.route;
+    let key = &object.key;
     let fault = |below: &str, reason: &'static str, message: String| Err(refused(referrer, below, reason, message));
-    let namespace = reference.namespace.unwrap_or(&route.namespace);
-    let key = ObjectKey::new(GROUP, "Backend", namespace, reference.name);
-    reader.edge(route, referrer.section, &key, referrer.role);
-    if !reader.granted((&route.group, &route.kind, &route.namespace), &key) {
-        let message = format!(
-            "Backend {} is in another namespace, and no ReferenceGrant there allows {}s of {} to use it",
-            key.namespaced_name(),
-            route.kind,
-            route.namespace
-        );
-        return fault("", "RefNotPermitted", message);
-    }
-    let Some(object) = reader.object(&key) else {
-        return fault(".name", "BackendNotFound", format!("Backend {} does not exist", key.namespaced_name()));
-    };
-    let Body::Backend(backend) = &object.body else {
-        return fault(".name", "BackendNotFound", format!("{key} is no Backend"));
-    };
     if reference.port.is_some() {
         return fault(".port", "UnsupportedValue", "a Backend has its own ports: leave port out".into());
     }
-    let (hosts, protocol) = match cluster_policy::hosts(&key, backend, reader.settings.allow_loopback_backends) {
-        Ok(found) => found,
-        Err(why) => {
-            let message = format!("Backend {} cannot be served: {why}", key.namespaced_name());
-            return fault(".name", "UnsupportedValue", message);
-        }
+    let unserved = |why: String| format!("Backend {} cannot be served: {why}", key.namespaced_name());
+    let served = match cluster_policy::served(key, backend, referrer, reader) {
+        Ok(served) => served,
+        Err(why) => return fault(".name", "UnsupportedValue", unserved(why)),
     };
-    let protocol = if &*route.kind == "GRPCRoute" { Protocol::H2c } else { protocol };
-    let target = Target { key: &key, labels: &object.metadata.labels, port: None };
-    match cluster_policy::of(&target, protocol, referrer, reader) {
-        Ok(upstream) => Ok(Backend { place: Place::Hosts(hosts), protocol, tuned: upstream.tuned() }),
-        Err((policy, message)) => Err(closed(referrer, policy, message)),
+    let asks_h2 = &*referrer.route.kind == "GRPCRoute";
+    let target = Target { key, labels: &object.metadata.labels, port: None };
+    let protocol = if asks_h2 { Protocol::H2c } else { served.protocol() };
+    let upstream = match cluster_policy::of(&target, protocol, referrer, reader) {
+        Ok(upstream) => upstream,
+        Err((policy, message)) => return Err(closed(referrer, policy, message)),
+    };
+    let fits = served.fits(&upstream, protocol, referrer.sent == Sent::Requests);
+    match (fits, upstream.origins().next()) {
+        (Ok(()), _) => {}
+        (Err(why), Some(policy)) => return Err(closed(referrer, policy.clone(), unserved(why))),
+        (Err(why), None) => return fault(".name", "UnsupportedValue", unserved(why)),
     }
+    let tuned = served.with(upstream, protocol).tuned();
+    Ok(Backend { place: served.place(), protocol, tuned })
 }
 
 fn refused(referrer: &Referrer<'_>, below: &str, reason: &'static str, message: String) -> Box<Refused> {

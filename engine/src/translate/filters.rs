@@ -12,7 +12,7 @@ use gateway_api::httproutes::{
 };
 use holdfast_graph::{ObjectKey, Role};
 
-use super::backend::{self, Reference, Referrer};
+use super::backend::{self, Reference, Referrer, Sent};
 use super::reader::Reader;
 use crate::apis::gateway::references::BackendRef;
 use crate::apis::kgateway;
@@ -56,7 +56,7 @@ impl Filters {
         let mut mirrors = Vec::new();
         for (index, mirror, share) in &self.mirrors {
             let field = format!("spec.{section}.filters[{index}].requestMirror.backendRef");
-            let referrer = Referrer { route, section, field: &field, role: Role::Mentions };
+            let referrer = Referrer { route, section, field: &field, role: Role::Mentions, sent: Sent::Others };
             let written = &mirror.backend_ref;
             let reference = Reference {
                 group: written.group.as_deref(),

@@ -370,8 +370,7 @@ impl Translator {
                 }
             }
             Unit::BackEnd(key) => {
-                let (plan, edges) =
-                    self.read(unit, objects, |settings, reader| cluster_policy::plan::plan(key, settings, reader));
+                let (plan, edges) = self.read(unit, objects, |_, reader| cluster_policy::plan::plan(key, reader));
                 let failed = || objects.get(key).map(|_| cluster_policy::plan::failed(key));
                 graph.replace(key, edges);
                 match plan.unwrap_or_else(failed) {

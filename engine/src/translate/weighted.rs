@@ -2,7 +2,7 @@
 
 use holdfast_graph::{ObjectKey, Role};
 
-use super::backend::{self, Reference, Referrer};
+use super::backend::{self, Reference, Referrer, Sent};
 use super::filters;
 use super::reader::Reader;
 use super::rule::Resolved;
@@ -32,7 +32,7 @@ pub(super) fn resolve(route: &ObjectKey, section: &str, written: &[BackendRef], 
         };
         let (request_headers, response_headers) = filters::of_backend(reference, &below, &mut resolved.flaws);
         let field = format!("spec.{section}.{below}");
-        let referrer = Referrer { route, section, field: &field, role: Role::Requires };
+        let referrer = Referrer { route, section, field: &field, role: Role::Requires, sent: Sent::Requests };
         let backend = match backend::resolve(&referrer, &plain(reference), reader) {
             Ok(backend) => Some(backend),
             Err(refused) => {

@@ -39,7 +39,7 @@ pub(super) fn of(route: &Route) -> Vec<&Place> {
 pub(super) fn wrong(route: &ObjectKey, target: &Place, overlay: &Overlay, today: &Today<'_>) -> Option<String> {
     let target = match target {
         Place::Service(target) => target,
-        Place::Hosts(hosts) => return wrong_hosts(route, &hosts.owner, today),
+        Place::Hosts(_) | Place::Anywhere(_) | Place::Function(_) => return wrong_object(route, target, today),
     };
     let stand_in = || match &overlay.objects.get(&target.key).filter(|_| today.is_unusable(&target.key))?.body {
         Body::Service(service) => Some(service),
@@ -58,10 +58,11 @@ pub(super) fn wrong(route: &ObjectKey, target: &Place, overlay: &Overlay, today:
     (!allowed).then(|| format!("no ReferenceGrant of today allows Service {}", target.key.namespaced_name()))
 }
 
-/// Why a route must not give requests to the hosts that an object names.
-fn wrong_hosts(route: &ObjectKey, owner: &ObjectKey, today: &Today<'_>) -> Option<String> {
-    if today.object(owner).is_none() {
-        return Some(format!("{} {} is not there", owner.kind, owner.namespaced_name()));
+/// Why a route must not give requests to what an object names.
+fn wrong_object(route: &ObjectKey, target: &Place, today: &Today<'_>) -> Option<String> {
+    let owner = target.key();
+    if let Some(gone) = target.others().iter().chain([owner]).find(|key| today.object(key).is_none()) {
+        return Some(format!("{} {} is not there", gone.kind, gone.namespaced_name()));
     }
     let allowed = today.allows(GROUP, &route.kind, &route.namespace, owner);
     (!allowed).then(|| format!("no ReferenceGrant of today allows {} {}", owner.kind, owner.namespaced_name()))

@@ -138,9 +138,6 @@ impl Configured {
         }
         cluster.outlier_detection = self.outliers.as_ref().map(Outliers::encode);
         cluster.circuit_breakers = self.breakers.as_ref().map(Breakers::encode);
-        if let Some(lookups) = &self.lookups {
-            lookups.apply(cluster);
-        }
         if let Some(version) = self.proxy_protocol {
             cluster.transport_socket = Some(version.around(cluster.transport_socket.take()));
         }
@@ -148,7 +145,7 @@ impl Configured {
 }
 
 impl Lookups {
-    fn apply(&self, cluster: &mut envoy::Cluster) {
+    pub(super) fn apply(&self, cluster: &mut envoy::Cluster) {
         if cluster.cluster_discovery_type != Some(ClusterDiscoveryType::Type(DiscoveryType::StrictDns.into())) {
             return;
         }

@@ -19,6 +19,7 @@ use envoy_types::pb::google::protobuf::{Any, BoolValue, UInt32Value};
 
 use super::{Configured, Upstream};
 use crate::encode::{any, duration};
+use crate::features::upstream_filters::Special;
 use crate::model::Protocol;
 
 /// HTTP of any version.
@@ -124,12 +125,17 @@ impl Http2 {
 impl Upstream {
     /// What is not as usual in the protocol; none where all is.
     pub(crate) fn protocol_options(&self, protocol: Protocol) -> Option<Any> {
+        self.protocol_options_with(protocol, &Special::default())
+    }
+
+    /// The same of a back end about which something is special.
+    pub(crate) fn protocol_options_with(&self, protocol: Protocol, special: &Special) -> Option<Any> {
         let configured = self.configured.as_deref().cloned().unwrap_or_default();
         let common = self.common(&configured);
         let hash_policy = configured.balance.as_ref().map(|balance| balance.hashed()).unwrap_or_default();
         let spoken = self.spoken(protocol);
         let is_usual = common.is_none() && hash_policy.is_empty() && configured.http1.is_none();
-        if matches!(spoken, Spoken::One) && is_usual {
+        if matches!(spoken, Spoken::One) && is_usual && special.is_empty() {
             return None;
         }
         let one = configured.http1.unwrap_or_default().encode();
@@ -149,6 +155,8 @@ impl Upstream {
             common_http_protocol_options: common,
             upstream_protocol_options: Some(version),
             hash_policy,
+            upstream_http_protocol_options: special.names.clone(),
+            http_filters: special.chain(),
             ..Default::default()
         }))
     }

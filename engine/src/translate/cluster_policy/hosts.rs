@@ -1,60 +1,23 @@
-//! The hosts that a Backend names; of its other forms none is served.
+//! The hosts that a Backend names.
 
 use std::sync::Arc;
 
 use holdfast_graph::ObjectKey;
 
 use super::notes::Notes;
-use crate::apis::kgateway::backend::{Backend, Host};
+use crate::apis::kgateway::backend::{Host, Static};
 use crate::check;
 use crate::fault::at;
 use crate::features::hosts::{HOSTS_MAX, Hosts, NamedHost};
 use crate::model::Protocol;
 
-/// What of a Backend is used, and what it is spoken to in.
-pub(in crate::translate) fn hosts(
-    key: &ObjectKey,
-    backend: &Backend,
-    allow_loopback: bool,
-) -> Result<(Arc<Hosts>, Protocol), String> {
-    let mut notes = Notes::default();
-    read(key, backend, allow_loopback, &mut notes).filter(|_| notes.is_empty()).ok_or_else(|| notes.sentence())
-}
-
+/// Reads the hosts, and what they are spoken to in.
 pub(super) fn read(
     key: &ObjectKey,
-    backend: &Backend,
+    fixed: &Static,
     allow_loopback: bool,
     notes: &mut Notes,
 ) -> Option<(Arc<Hosts>, Protocol)> {
-    notes.unread(&backend.unread);
-    let others = [
-        ("aws", backend.aws.is_some(), "requests to AWS are signed with keys that Holdfast gives to no Envoy"),
-        (
-            "dynamicForwardProxy",
-            backend.dynamic_forward_proxy.is_some(),
-            "clients would choose where the proxy connects to, itself and what only it can reach among it",
-        ),
-        (
-            "gcp",
-            backend.gcp.is_some(),
-            "tokens of GCP are made from the identity of the proxy, which serves others too",
-        ),
-        ("priorityGroups", backend.priority_groups.is_some(), "Backends stand for themselves only"),
-    ];
-    for (field, _, why) in others.iter().filter(|(_, is_set, _)| *is_set) {
-        notes.unsupported(format!("spec.{field}"), why);
-    }
-    let is_another = others.iter().any(|(_, is_set, _)| *is_set);
-    let Some(fixed) = &backend.fixed else {
-        if !is_another && backend.unread.is_empty() {
-            notes.invalid("spec", "one of static, aws, dynamicForwardProxy, gcp and priorityGroups must be set");
-        }
-        return None;
-    };
-    if is_another {
-        notes.invalid("spec", "only one of static, aws, dynamicForwardProxy, gcp and priorityGroups may be set");
-    }
     let field = "spec.static.hosts";
     if fixed.hosts.is_empty() || fixed.hosts.len() > HOSTS_MAX {
         notes.invalid(field, format!("must have 1 to {HOSTS_MAX} entries"));
@@ -75,10 +38,11 @@ pub(super) fn read(
             return None;
         }
     };
-    Some((Arc::new(Hosts { owner: key.clone(), hosts }), protocol))
+    Some((Arc::new(Hosts { owner: key.clone(), members: Vec::new(), groups: vec![hosts] }), protocol))
 }
 
-fn host(field: &str, written: &Host, allow_loopback: bool, notes: &mut Notes) -> Option<(NamedHost, u16)> {
+/// Reads a host.
+pub(super) fn host(field: &str, written: &Host, allow_loopback: bool, notes: &mut Notes) -> Option<(NamedHost, u16)> {
     let port = match check::number::port(written.port) {
         Ok(port) => Some(port),
         Err(fault) => {

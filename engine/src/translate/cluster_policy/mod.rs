@@ -8,11 +8,14 @@ mod authorities;
 mod backend_tls;
 mod balance;
 mod config;
+mod function;
+mod groups;
 mod health;
 mod hosts;
 mod http;
 mod notes;
 pub(crate) mod plan;
+mod served;
 pub(crate) mod standing;
 mod tls;
 mod today;
@@ -33,8 +36,8 @@ use crate::object::{Age, Object};
 use crate::policies::attachment::Section;
 use crate::policies::rank;
 
-pub(super) use hosts::hosts;
 use notes::Notes;
+pub(super) use served::served;
 
 /// What a policy is attached to.
 pub(super) struct Target<'t> {

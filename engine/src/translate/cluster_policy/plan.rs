@@ -6,13 +6,12 @@ use holdfast_graph::{ObjectKey, Role};
 
 use super::backend_tls::{INVALID_KIND, INVALID_REFERENCE};
 use super::notes::{Notes, Wrong};
-use super::{Behalf, hosts, is_tls, read};
+use super::{Behalf, is_tls, read, served};
 use crate::apis::Body;
 use crate::apis::kgateway::GROUP;
 use crate::apis::kgateway::policy::{TargetRef, Targets};
 use crate::fault::{Class, Fault, at};
 use crate::policies::attachment::{self, Section};
-use crate::settings::Settings;
 use crate::translate::guard;
 use crate::translate::policy::Target;
 use crate::translate::reader::Reader;
@@ -35,14 +34,14 @@ pub(crate) struct BackEndPlan {
 }
 
 /// Looks at such an object; `None` where it is gone.
-pub(in crate::translate) fn plan(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'_>) -> Option<BackEndPlan> {
+pub(in crate::translate) fn plan(key: &ObjectKey, reader: &mut Reader<'_>) -> Option<BackEndPlan> {
     let object = reader.object(key)?;
     let mut notes = Notes::default();
     let mut plan = BackEndPlan::default();
     let is_served = match &object.body {
         Body::Backend(backend) => {
-            let read = hosts::read(key, backend, settings.allow_loopback_backends, &mut notes);
-            read.is_some() && notes.is_empty()
+            let behalf = Behalf { key, section: "", role: Role::Requires };
+            served::read(key, backend, behalf, reader, &mut notes).is_some() && notes.is_empty()
         }
         _ => read(object, Behalf { key, section: "", role: Role::Requires }, reader, &mut notes).is_some(),
     };

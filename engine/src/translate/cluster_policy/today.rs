@@ -9,7 +9,7 @@ use crate::apis::Body;
 use crate::model::Protocol;
 use crate::snapshot::ObjectSnapshot;
 use crate::translate::Translator;
-use crate::translate::backend::Referrer;
+use crate::translate::backend::{Referrer, Sent};
 
 impl Translator {
     /// The ways in which a Service's port, or a Backend, may be spoken to where policies of today ask for TLS: none where
@@ -37,7 +37,7 @@ impl Translator {
             return None;
         }
         let target = Target { key: place, labels: &object.metadata.labels, port };
-        let referrer = Referrer { route: place, section: "", field: "", role: Role::Mentions };
+        let referrer = Referrer { route: place, section: "", field: "", role: Role::Mentions, sent: Sent::Others };
         let mut sockets = Vec::new();
         for protocol in [Protocol::Http1, Protocol::H2c] {
             let Ok(upstream) = super::of(&target, protocol, &referrer, &mut reader) else { return Some(Vec::new()) };

@@ -6,6 +6,7 @@ mod conditions;
 mod connections;
 mod denied;
 mod edits;
+mod elsewhere;
 mod enforced;
 mod extensions;
 pub(crate) mod guards;
@@ -21,7 +22,8 @@ use holdfast_scenario_tests::Story;
 pub(crate) fn stories() -> Vec<Story> {
     let of_fields =
         [conditions::stories(), denied::stories(), values::stories(), processing::stories(), login::stories()].concat();
-    let of_others = [asking::stories(), back_ends::stories(), connections::stories(), extensions::stories()].concat();
+    let of_back_ends = [back_ends::stories(), elsewhere::stories()].concat();
+    let of_others = [asking::stories(), of_back_ends, connections::stories(), extensions::stories()].concat();
     let of_levels = [enforced::stories(), higher::stories(), replaced::stories(), never::stories(), edits::stories()];
     let of_levels = of_levels.concat();
     [of_levels, of_fields, of_others].concat()

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use holdfast_graph::{ObjectKey, Role};
 
-use super::super::super::backend::{self, Reference, Referrer};
+use super::super::super::backend::{self, Reference, Referrer, Sent};
 use super::super::reading::Reading;
 use crate::apis::gateway::references::BackendRef;
 use crate::apis::kgateway::extension::{Backoff, GrpcService, RetryPolicy};
@@ -57,7 +57,8 @@ impl Used<'_, '_, '_> {
             return None;
         };
         let field = format!("spec.{below}");
-        let referrer = Referrer { route: self.key, section: "", field: &field, role: Role::Requires };
+        let referrer =
+            Referrer { route: self.key, section: "", field: &field, role: Role::Requires, sent: Sent::Others };
         let reference = Reference {
             group: written.group.as_deref(),
             kind: written.kind.as_deref(),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use holdfast_graph::Role;
 
-use super::super::super::backend::{self, Reference, Referrer};
+use super::super::super::backend::{self, Reference, Referrer, Sent};
 use super::super::reading::Reading;
 use super::super::traffic::{number, positive};
 use crate::apis::kgateway::records::GrpcService;
@@ -69,7 +69,8 @@ fn remote(field: &str, written: &GrpcService, reading: &mut Reading<'_, '_>) -> 
         return None;
     };
     let field = format!("spec.{field}.backendRef");
-    let referrer = Referrer { route: reading.key, section: "", field: &field, role: Role::Mentions };
+    let referrer =
+        Referrer { route: reading.key, section: "", field: &field, role: Role::Mentions, sent: Sent::Others };
     let reference = Reference {
         group: reference.group.as_deref(),
         kind: reference.kind.as_deref(),

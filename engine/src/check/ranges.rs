@@ -1,0 +1,149 @@
+//! The ranges of addresses that no back end may have, for Envoy where it finds out addresses itself.
+//!
+//! They hold whatever [`super::address`] refuses, and more where what is refused is no range.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// A range of addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Range {
+    /// Its first address.
+    pub network: IpAddr,
+    /// How many bits all of them share.
+    pub bits: u8,
+}
+
+/// The range of loopback.
+const LOOPBACK: (Ipv4Addr, u8) = (Ipv4Addr::new(127, 0, 0, 0), 8);
+/// "This network", the link, multicast and broadcast, metadata services of clouds.
+const REFUSED_V4: [(Ipv4Addr, u8); 6] = [
+    (Ipv4Addr::new(0, 0, 0, 0), 8),
+    (Ipv4Addr::new(169, 254, 0, 0), 16),
+    (Ipv4Addr::new(224, 0, 0, 0), 4),
+    (Ipv4Addr::BROADCAST, 32),
+    (Ipv4Addr::new(100, 100, 100, 200), 32),
+    (Ipv4Addr::new(168, 63, 129, 16), 32),
+];
+/// The same over IPv6, and what translators take IPv4 addresses out of at no fixed place (NAT64 for local use, Teredo).
+const REFUSED_V6: [(Ipv6Addr, u8); 7] = [
+    (Ipv6Addr::UNSPECIFIED, 128),
+    (Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0), 10),
+    (Ipv6Addr::new(0xff00, 0, 0, 0, 0, 0, 0, 0), 8),
+    (Ipv6Addr::new(0xfd00, 0x0ec2, 0, 0, 0, 0, 0, 0x0254), 128),
+    (Ipv6Addr::new(0xfd20, 0x00ce, 0, 0, 0, 0, 0, 0x0254), 128),
+    (Ipv6Addr::new(0x64, 0xff9b, 1, 0, 0, 0, 0, 0), 48),
+    (Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, 0), 32),
+];
+
+/// The ranges, without loopback where that is allowed.
+pub fn refused(allow_loopback: bool) -> Vec<Range> {
+    let all = || REFUSED_V4.into_iter().chain([LOOPBACK]);
+    let own = || all().filter(move |range| !allow_loopback || *range != LOOPBACK);
+    let plain = own().map(|(network, bits)| Range { network: network.into(), bits });
+    let six = REFUSED_V6.into_iter().chain((!allow_loopback).then_some((Ipv6Addr::LOCALHOST, 128)));
+    let six = six.map(|(network, bits)| Range { network: network.into(), bits });
+    let mapped = own().map(|(network, bits)| carried(network.to_ipv6_mapped(), 96, bits));
+    // `::1` is no address that carries another one.
+    let compatible = all().filter(move |(network, _)| !allow_loopback || !network.is_unspecified());
+    let compatible = compatible.map(|(network, bits)| carried(at(network, 96), 96, bits));
+    let translated = all().map(|(network, bits)| {
+        let prefix = u128::from(Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0));
+        carried(Ipv6Addr::from(prefix | u128::from(at(network, 96))), 96, bits)
+    });
+    let six_to_four = all().map(|(network, bits)| {
+        let prefix = u128::from(Ipv6Addr::new(0x2002, 0, 0, 0, 0, 0, 0, 0));
+        carried(Ipv6Addr::from(prefix | u128::from(at(network, 16))), 16, bits)
+    });
+    plain.chain(six).chain(mapped).chain(compatible).chain(translated).chain(six_to_four).collect()
+}
+
+fn carried(network: Ipv6Addr, before: u8, bits: u8) -> Range {
+    Range { network: network.into(), bits: before + bits }
+}
+
+/// An IPv4 address after so many bits.
+fn at(address: Ipv4Addr, before: u32) -> Ipv6Addr {
+    Ipv6Addr::from(u128::from(u32::from(address)) << (96 - before))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::check::address::allowed;
+
+    fn holds(ranges: &[Range], address: IpAddr) -> bool {
+        ranges.iter().any(|range| match (range.network, address) {
+            (IpAddr::V4(network), IpAddr::V4(address)) => {
+                let mask = u32::MAX.checked_shl(32 - u32::from(range.bits)).unwrap_or(0);
+                u32::from(network) & mask == u32::from(address) & mask
+            }
+            (IpAddr::V6(network), IpAddr::V6(address)) => {
+                let mask = u128::MAX.checked_shl(128 - u32::from(range.bits)).unwrap_or(0);
+                u128::from(network) & mask == u128::from(address) & mask
+            }
+            _ => false,
+        })
+    }
+
+    /// Addresses of which many are refused.
+    fn addresses() -> impl Strategy<Value = IpAddr> {
+        let first = prop_oneof![Just(127u8), Just(0), Just(10), Just(169), Just(224), Just(255), Just(100), Just(168)];
+        let v4 = (first, prop_oneof![Just(254u8), Just(100), Just(63), any::<u8>()], any::<u16>())
+            .prop_map(|(a, b, rest)| Ipv4Addr::from([a, b, (rest >> 8) as u8, rest as u8]));
+        let known = prop::sample::select(vec![
+            Ipv4Addr::new(169, 254, 169, 254),
+            Ipv4Addr::new(100, 100, 100, 200),
+            Ipv4Addr::new(168, 63, 129, 16),
+            Ipv4Addr::BROADCAST,
+            Ipv4Addr::LOCALHOST,
+        ]);
+        let v4 = prop_oneof![v4, known, any::<u32>().prop_map(Ipv4Addr::from)];
+        (v4, 0..7u8, any::<u64>()).prop_map(|(v4, form, low)| {
+            let number = u128::from(u32::from(v4));
+            let low = u128::from(low);
+            let six = |bits: u128| IpAddr::V6(Ipv6Addr::from(bits));
+            match form {
+                0 => IpAddr::V4(v4),
+                1 => IpAddr::V6(v4.to_ipv6_mapped()),
+                2 => six(number),
+                3 => six((0x0064_ff9b_u128 << 96) | number),
+                4 => six((0x2002_u128 << 112) | (number << 80) | low),
+                5 => six((0x2001_u128 << 112) | (number << 64) | low),
+                _ => six((0xfe80_u128 << 112) | low),
+            }
+        })
+    }
+
+    #[test]
+    fn loopback_is_the_only_thing_that_may_be_allowed() {
+        for (text, is_loopback) in
+            [("127.9.9.9", true), ("::1", true), ("::ffff:127.0.0.1", true), ("169.254.169.254", false), ("::", false)]
+        {
+            let address = text.parse().unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+            assert!(holds(&refused(false), address), "{text}");
+            assert_eq!(holds(&refused(true), address), !is_loopback, "{text}");
+        }
+        for text in ["10.0.0.1", "192.168.1.1", "::ffff:10.0.0.1", "64:ff9b::8.8.8.8", "2606:4700::1111", "fd00::1"] {
+            let address = text.parse().unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+            assert!(!holds(&refused(false), address), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_refused_is_in_a_range(address in addresses(), allow: bool) {
+            let is_compatible = matches!(address, IpAddr::V6(six) if u128::from(six) < 1 << 24);
+            if allowed(address, allow).is_err() && !(allow && is_compatible) {
+                prop_assert!(holds(&refused(allow), address), "{}", address);
+            }
+        }
+
+        #[test]
+        fn any_address_that_is_refused_is_in_a_range(bits: u128, allow: bool) {
+            let address = IpAddr::V6(Ipv6Addr::from(bits));
+            prop_assert!(allowed(address, allow).is_ok() || holds(&refused(allow), address));
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! The groups of Backends that a Backend names: one cluster, in which each group is a priority.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use holdfast_graph::ObjectKey;
+
+use super::notes::Notes;
+use super::{Behalf, hosts, is_policy};
+use crate::apis::Body;
+use crate::apis::kgateway::GROUP;
+use crate::apis::kgateway::backend::PriorityGroup;
+use crate::fault::at;
+use crate::features::hosts::{HOSTS_MAX, Hosts};
+use crate::model::Protocol;
+use crate::translate::reader::Reader;
+
+/// Groups, and Backends of one of them; the CRD allows as many.
+const GROUPS_MAX: usize = 16;
+const BACKENDS_MAX: usize = 16;
+/// The field.
+const FIELD: &str = "spec.priorityGroups";
+
+pub(super) fn read(
+    key: &ObjectKey,
+    written: &[PriorityGroup],
+    behalf: Behalf<'_>,
+    reader: &mut Reader<'_>,
+    notes: &mut Notes,
+) -> Option<(Arc<Hosts>, Protocol)> {
+    if written.is_empty() || written.len() > GROUPS_MAX {
+        notes.invalid(FIELD, format!("must have 1 to {GROUPS_MAX} entries"));
+    }
+    let mut found = Hosts { owner: key.clone(), members: Vec::new(), groups: Vec::new() };
+    let (mut known, mut spoken) = (BTreeSet::new(), None);
+    for (index, group) in written.iter().take(GROUPS_MAX).enumerate() {
+        let field = format!("{}.backendRefs", at(FIELD, index));
+        if group.backend_refs.is_empty() || group.backend_refs.len() > BACKENDS_MAX {
+            notes.invalid(&field, format!("must have 1 to {BACKENDS_MAX} entries"));
+        }
+        let mut hosts = Vec::new();
+        for (index, reference) in group.backend_refs.iter().take(BACKENDS_MAX).enumerate() {
+            let field = at(&field, index);
+            let member = ObjectKey::new(GROUP, "Backend", &*key.namespace, &*reference.name);
+            let Some((own, protocol)) = self::member(&field, &member, behalf, reader, notes) else { continue };
+            if *spoken.get_or_insert(protocol) != protocol {
+                notes.invalid(&field, "all of them must be spoken to in one protocol, see their appProtocol");
+            }
+            // Who stands in several groups stands in the first: Envoy knows each host once.
+            let fresh = own.groups.iter().flatten().filter(|host| known.insert((*host).clone()));
+            hosts.extend(fresh.cloned());
+            if !found.members.contains(&member) {
+                found.members.push(member);
+            }
+        }
+        found.groups.extend((!hosts.is_empty()).then_some(hosts));
+    }
+    if known.len() > HOSTS_MAX {
+        notes.invalid(FIELD, format!("must have at most {HOSTS_MAX} hosts in all"));
+    }
+    spoken.map(|protocol| (Arc::new(found), protocol))
+}
+
+/// The hosts of a Backend that is named.
+fn member(
+    field: &str,
+    member: &ObjectKey,
+    behalf: Behalf<'_>,
+    reader: &mut Reader<'_>,
+    notes: &mut Notes,
+) -> Option<(Arc<Hosts>, Protocol)> {
+    let name = member.namespaced_name();
+    reader.edge(behalf.key, behalf.section, member, behalf.role);
+    let Some(object) = reader.object(member) else {
+        notes.missing(field, "BackendNotFound", format!("Backend {name} does not exist"));
+        return None;
+    };
+    let fixed = match &object.body {
+        Body::Backend(backend) if backend.unread.is_empty() => backend.fixed.as_ref(),
+        _ => None,
+    };
+    let Some(fixed) = fixed else {
+        notes.unsupported(field, format!("Backend {name} has no hosts of its own: only static ones can be in a group"));
+        return None;
+    };
+    // They would be spoken to without what it asks for.
+    let policies = reader.attached(member, &object.metadata.labels);
+    if let Some(policy) = policies.keys().find(|policy| is_policy(policy)) {
+        let message = format!(
+            "{} {} is attached to Backend {name}, and cannot hold for one Backend of a group: attach it to the group",
+            policy.kind,
+            policy.namespaced_name()
+        );
+        notes.invalid(field, message);
+        return None;
+    }
+    let mut own = Notes::default();
+    let read = hosts::read(member, fixed, reader.settings.allow_loopback_backends, &mut own);
+    if !own.is_empty() {
+        notes.invalid(field, format!("Backend {name} cannot be served: {}", own.sentence()));
+    }
+    read.filter(|_| own.is_empty())
+}

@@ -1,0 +1,144 @@
+//! What a Backend stands for, whichever of its forms is set.
+
+use std::sync::Arc;
+
+use holdfast_graph::ObjectKey;
+
+use super::notes::Notes;
+use super::{Behalf, function, groups, hosts};
+use crate::apis::kgateway::backend::Backend;
+use crate::features::forward_proxy::Anywhere;
+use crate::features::function::Function;
+use crate::features::hosts::Hosts;
+use crate::features::upstream::{AltName, Trust, Upstream, UpstreamTls, Validation};
+use crate::model::{Place, Protocol};
+use crate::translate::backend::Referrer;
+use crate::translate::reader::Reader;
+
+/// What a Backend stands for.
+pub(in crate::translate) enum Served {
+    /// Hosts that it names, and what they are spoken to in.
+    Hosts(Arc<Hosts>, Protocol),
+    /// Wherever a request wants to go.
+    Anywhere(Arc<Anywhere>),
+    /// A function, and whether it is called by TLS where no policy says so.
+    Function(Arc<Function>, bool),
+}
+
+/// What of a Backend is used; a sentence where it cannot be served.
+pub(in crate::translate) fn served(
+    key: &ObjectKey,
+    backend: &Backend,
+    referrer: &Referrer<'_>,
+    reader: &mut Reader<'_>,
+) -> Result<Served, String> {
+    let mut notes = Notes::default();
+    let behalf = Behalf { key: referrer.route, section: referrer.section, role: referrer.role };
+    read(key, backend, behalf, reader, &mut notes).filter(|_| notes.is_empty()).ok_or_else(|| notes.sentence())
+}
+
+/// Reads a Backend.
+pub(super) fn read(
+    key: &ObjectKey,
+    backend: &Backend,
+    behalf: Behalf<'_>,
+    reader: &mut Reader<'_>,
+    notes: &mut Notes,
+) -> Option<Served> {
+    notes.unread(&backend.unread);
+    let loopback = reader.settings.allow_loopback_backends;
+    let forms = [
+        backend.fixed.is_some(),
+        backend.aws.is_some(),
+        backend.dynamic_forward_proxy.is_some(),
+        backend.gcp.is_some(),
+        backend.priority_groups.is_some(),
+    ];
+    let set = forms.iter().filter(|is_set| **is_set).count();
+    if set != 1 {
+        if set > 1 || backend.unread.is_empty() {
+            let message = "exactly one of static, aws, dynamicForwardProxy, gcp and priorityGroups must be set";
+            notes.invalid("spec", message);
+        }
+        return None;
+    }
+    if backend.gcp.is_some() {
+        let why = "tokens of GCP are made from the identity of the proxy, which serves others too";
+        notes.unsupported("spec.gcp", why);
+        return None;
+    }
+    if let Some(aws) = &backend.aws {
+        let (function, tls) = function::read(key, aws, behalf, reader, notes)?;
+        return Some(Served::Function(Arc::new(function), tls));
+    }
+    if let Some(written) = &backend.dynamic_forward_proxy {
+        let tls = written.enable_tls.unwrap_or(false);
+        return Some(Served::Anywhere(Arc::new(Anywhere { owner: key.clone(), tls, loopback })));
+    }
+    let (hosts, protocol) = match &backend.priority_groups {
+        Some(groups) => groups::read(key, groups, behalf, reader, notes)?,
+        None => hosts::read(key, backend.fixed.as_ref()?, loopback, notes)?,
+    };
+    Some(Served::Hosts(hosts, protocol))
+}
+
+impl Served {
+    /// What it is spoken to in, where nobody asks for something else.
+    pub(in crate::translate) fn protocol(&self) -> Protocol {
+        match self {
+            Served::Hosts(_, protocol) => *protocol,
+            Served::Anywhere(_) | Served::Function(..) => Protocol::Http1,
+        }
+    }
+
+    /// Why it cannot be used like this: in this protocol, with what policies say, for requests of clients or for something
+    /// else.
+    pub(in crate::translate) fn fits(
+        &self,
+        upstream: &Upstream,
+        protocol: Protocol,
+        are_requests: bool,
+    ) -> Result<(), String> {
+        match self {
+            Served::Hosts(..) => Ok(()),
+            Served::Anywhere(_) if !are_requests => {
+                Err("spec.dynamicForwardProxy: only requests of clients can choose where they go".into())
+            }
+            Served::Anywhere(_) => Anywhere::fits(upstream),
+            Served::Function(..) if !are_requests || protocol != Protocol::Http1 => {
+                Err("spec.aws.lambda: only requests of clients, and no gRPC calls, can become calls of a function"
+                    .into())
+            }
+            Served::Function(..) => Ok(()),
+        }
+    }
+
+    /// How it is spoken to, with what policies say.
+    pub(in crate::translate) fn with(&self, mut upstream: Upstream, protocol: Protocol) -> Upstream {
+        let system = |names| Some(Validation { trust: Trust::System, names });
+        match self {
+            Served::Anywhere(anywhere) if anywhere.tls => {
+                let h2 = protocol == Protocol::H2c;
+                upstream.tls = Some(UpstreamTls { validation: system(Vec::new()), h2, ..UpstreamTls::default() });
+            }
+            Served::Function(function, true) if upstream.tls.is_none() => {
+                let name = function.server_name();
+                let names = name
+                    .map_or_else(|| AltName::Address(function.authority.clone()), |name| AltName::Dns(name.clone()));
+                let sni = name.cloned().unwrap_or_else(|| "".into());
+                upstream.tls = Some(UpstreamTls { sni, validation: system(vec![names]), ..UpstreamTls::default() });
+            }
+            Served::Hosts(..) | Served::Anywhere(_) | Served::Function(..) => {}
+        }
+        upstream
+    }
+
+    /// Where it is.
+    pub(in crate::translate) fn place(self) -> Place {
+        match self {
+            Served::Hosts(hosts, _) => Place::Hosts(hosts),
+            Served::Anywhere(anywhere) => Place::Anywhere(anywhere),
+            Served::Function(function, _) => Place::Function(function),
+        }
+    }
+}
