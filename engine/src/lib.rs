@@ -25,3 +25,4 @@ pub mod testing;
 pub mod time;
 mod translate;
 pub mod trial;
+pub mod watching;

@@ -2,9 +2,13 @@
 //!
 //! No times: when a condition changed is known to who writes it.
 
+mod written;
+
 use holdfast_graph::ObjectKey;
 use serde::Serialize;
 use serde_json::Value;
+
+pub use written::{withdrawn, written};
 
 /// The condition that tells of an object that is not served as written (prefix `holdfast.dev/`).
 pub const FALLBACK_CONDITION: &str = "holdfast.dev/Fallback";

@@ -117,7 +117,7 @@ impl Holdfast {
         });
         tokio::select! {
             outcome = ready => outcome,
-            end = ended(&mut self.process) => bail!("holdfast ended before it was ready ({end})"),
+            end = self.process.comes_to_end() => bail!("holdfast ended before it was ready ({end})"),
         }
     }
 
@@ -190,15 +190,5 @@ impl Holdfast {
     /// Waits for its own end.
     pub async fn finish(self) -> Result<Finished> {
         self.process.finish().await
-    }
-}
-
-async fn ended(process: &mut Process) -> String {
-    loop {
-        match process.ended() {
-            Ok(None) => tokio::time::sleep(std::time::Duration::from_millis(50)).await,
-            Ok(Some(status)) => return format!("{status}; it said:\n{}", process::tail(&process.said())),
-            Err(error) => return error.to_string(),
-        }
     }
 }

@@ -14,6 +14,7 @@ pub mod fleet;
 pub mod grpc;
 pub mod hammer;
 pub mod holdfast;
+pub mod kubernetes;
 pub mod manifests;
 pub mod ports;
 pub mod probe;

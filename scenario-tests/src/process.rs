@@ -103,6 +103,17 @@ impl Process {
         Ok(status)
     }
 
+    /// Waits, however long, until it has ended; how, and what it said.
+    pub async fn comes_to_end(&mut self) -> String {
+        loop {
+            match self.ended() {
+                Ok(None) => tokio::time::sleep(Duration::from_millis(50)).await,
+                Ok(Some(status)) => return format!("{status}; it said:\n{}", tail(&self.said())),
+                Err(error) => return error.to_string(),
+            }
+        }
+    }
+
     /// Waits for its own end.
     pub async fn finish(mut self) -> Result<Finished> {
         for _ in 0..4 {

@@ -48,8 +48,13 @@ macro_rules! stories {
 
 /// Runs the stories that the command line asks for.
 pub fn run(stories: &[Story]) -> ExitCode {
+    run_at_once(stories, AT_ONCE)
+}
+
+/// The same, with so many at once where the command line does not say.
+pub fn run_at_once(stories: &[Story], at_once: usize) -> ExitCode {
     let mut arguments = Arguments::from_args();
-    arguments.test_threads.get_or_insert(AT_ONCE);
+    arguments.test_threads.get_or_insert(at_once);
     let asked = |story: &&Story| arguments.filter.as_deref().is_none_or(|filter| story.name.contains(filter));
     let to_skip: Vec<&Story> = stories.iter().filter(asked).filter(|story| story.needs_envoy).collect();
     let no_envoy = if to_skip.is_empty() || arguments.list { None } else { envoy::find().err() };
@@ -65,6 +70,17 @@ pub fn run(stories: &[Story]) -> ExitCode {
             .with_ignored_flag(story.needs_envoy && !has_envoy)
     };
     let trials = stories.iter().map(trial).collect();
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+/// Lists all stories that the command line asks for as skipped, each by its name, and why.
+pub fn skip(stories: &[Story], why: &str) -> ExitCode {
+    let arguments = Arguments::from_args();
+    let asked = |story: &&Story| arguments.filter.as_deref().is_none_or(|filter| story.name.contains(filter));
+    for story in stories.iter().filter(asked) {
+        let _ = writeln!(std::io::stderr(), "SKIPPED {}: {why}", story.name);
+    }
+    let trials = stories.iter().map(|story| Trial::test(story.name, || Ok(())).with_ignored_flag(true)).collect();
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 

@@ -12,6 +12,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use super::arguments::{self, GatewayName, Listen, SecretName, Switchable};
 use super::failure::Failure;
 use super::gates::GateArgs;
+use super::kubernetes::arguments::KubernetesArgs;
 use super::store::key::StoreKeyArgs;
 use crate::settings::{CLOSED_STATUS, Proxies, Settings};
 
@@ -33,10 +34,13 @@ const EXIT_CODES: &str = "Exit codes: 0 all is well; 1 it failed while running, 
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Serve: read manifests, watch them, and configure Envoys over xDS
-    #[command(long_about = "Serve: read manifests, watch them, and configure Envoys over xDS.\n\nFolders are read \
-                            with all that is below them (*.yaml, *.yml, *.json). What is wrong with one object, \
-                            document or file stays there: it is logged with file and line, and all else is served.")]
+    /// Serve: watch the objects of an API server, or of manifests, and configure Envoys over xDS
+    #[command(
+        long_about = "Serve: watch the objects of an API server, or of manifests, and configure Envoys over xDS.\
+                            \n\nFolders of manifests are read with all that is below them (*.yaml, *.yml, *.json). What \
+                            is wrong with one object, document or file stays there: it is logged with file and line, \
+                            and all else is served."
+    )]
     Run(Box<RunArgs>),
     /// Check manifests offline: what is wrong with them, and what would be served
     #[command(
@@ -74,12 +78,17 @@ pub enum Command {
 /// `holdfast run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// Folders (or files) of manifests; of several definitions of one object the first wins
-    #[arg(long, env = "CONTROLLER_MANIFESTS", value_name = "DIR", num_args = 1.., required = true)]
+    /// Folders (or files) of manifests; of several definitions of one object the first wins [default: none, the objects
+    /// are those of an API server]
+    #[arg(long, env = "CONTROLLER_MANIFESTS", value_name = "DIR", num_args = 1..)]
     pub manifests: Vec<PathBuf>,
-    /// Start one Envoy for each Gateway, or none (see `holdfast bootstrap`)
-    #[arg(long, env = "CONTROLLER_ENVOY", value_enum, default_value_t = EnvoyMode::Managed)]
-    pub envoy: EnvoyMode,
+    /// The API server, where there are no manifests.
+    #[command(flatten)]
+    pub kubernetes: KubernetesArgs,
+    /// Start one Envoy for each Gateway, or none (see `holdfast bootstrap`) [default: managed with --manifests, else
+    /// none]
+    #[arg(long, env = "CONTROLLER_ENVOY", value_enum)]
+    pub envoy: Option<EnvoyMode>,
     /// Worker threads of each managed Envoy
     #[arg(long, env = "CONTROLLER_ENVOY_CONCURRENCY", value_name = "THREADS", default_value_t = 2)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=256))]
@@ -136,10 +145,10 @@ pub struct TranslationArgs {
     /// Gates, and what belongs to them.
     #[command(flatten)]
     pub gates: GateArgs,
-    /// May back ends be at loopback addresses?
-    #[arg(long, env = "CONTROLLER_ALLOW_LOOPBACK_BACKENDS", value_name = "BOOL", default_value_t = true)]
+    /// May back ends be at loopback addresses? [default: with manifests true, else false]
+    #[arg(long, env = "CONTROLLER_ALLOW_LOOPBACK_BACKENDS", value_name = "BOOL")]
     #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
-    pub allow_loopback_backends: bool,
+    pub allow_loopback_backends: Option<bool>,
     /// How HTTPProxies are served.
     #[command(flatten)]
     pub proxies: ProxyArgs,
@@ -327,7 +336,7 @@ impl TranslationArgs {
             replacement: self.gates.replacement()?,
             closed_status: self.gates.invalid_policy_response_code.unwrap_or(CLOSED_STATUS),
             fallback: self.gates.fallback()?,
-            allow_loopback_backends: self.allow_loopback_backends,
+            allow_loopback_backends: self.allow_loopback_backends.unwrap_or(true),
             proxies: self.proxies.settings()?,
             ..Settings::standalone()
         })
@@ -376,7 +385,7 @@ mod tests {
     fn defaults_are_those_of_standalone_mode() {
         let args = run("");
         let settings = args.translation.settings().unwrap();
-        assert_eq!(args.envoy, EnvoyMode::Managed);
+        assert_eq!(args.envoy, None);
         assert_eq!(settings.replacement, Some(Replacement::default()));
         assert!(settings.allow_loopback_backends);
         assert_eq!(args.diagnostics_listen.0.unwrap().port(), 10256);
@@ -470,8 +479,8 @@ mod tests {
         }
         let long = "x".repeat(5000);
         assert!(parse(&format!("run --manifests m --invalid-route-response-body {long}")).is_err());
-        for line in ["", "run", "fly", "check", "bootstrap", "bootstrap --gateway web", "run --manifests m --nonsense"]
-        {
+        let missing = ["", "run --envoy", "fly", "check", "bootstrap", "bootstrap --gateway web"];
+        for line in missing.into_iter().chain(["run --manifests m --nonsense"]) {
             assert_eq!(parse(line).unwrap_err().exit_code(), 2, "{line}");
         }
     }

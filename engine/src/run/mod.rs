@@ -13,6 +13,7 @@ pub mod envoy;
 pub mod events;
 pub mod failure;
 pub mod gates;
+pub mod kubernetes;
 pub mod log;
 pub mod manifests;
 pub mod offline;

@@ -120,7 +120,7 @@ async fn pages_tell_what_is_served_and_what_is_wrong() {
     assert_eq!(it.metrics("/healthz").await, (200, "ok\n".into()));
     let (status, text) = it.metrics("/readyz").await;
     assert_eq!(status, 503);
-    assert!(text.contains("[-]manifests") && text.contains("[+]xds"), "{text}");
+    assert!(text.contains("[-]objects") && text.contains("[+]xds"), "{text}");
 
     it.readings.send(read(folder.path())).await.unwrap();
     it.comes_to_say("/readyz?verbose", "[+]translation ok\n").await;

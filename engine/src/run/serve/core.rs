@@ -25,6 +25,8 @@ use crate::fallback::view::FallbackReport;
 use crate::object::Source;
 use crate::run::admin::metrics::Metrics;
 use crate::run::events::{EventRecorder, LogRecorder};
+use crate::run::kubernetes::recorder::KubernetesRecorder;
+use crate::run::kubernetes::statuses::{self, Statuses};
 use crate::run::manifests::{Problem, Reading};
 use crate::run::probe::Prober;
 use crate::trial::Tried;
@@ -85,6 +87,9 @@ pub struct Core {
     /// What was told last of the fallback.
     report: FallbackReport,
     recorder: Box<dyn EventRecorder>,
+    /// Where statuses are written; `None` in standalone mode. With the time at which they were looked at last.
+    statuses: Option<Statuses>,
+    told: Option<Instant>,
 }
 
 /// What comes into the loop.
@@ -109,6 +114,7 @@ struct Due {
     events: Vec<Event>,
     translate: Option<Deadline>,
     tell: Option<Deadline>,
+    statuses: Option<Deadline>,
 }
 
 impl Core {
@@ -116,7 +122,26 @@ impl Core {
     pub fn new(engine: Engine, outputs: Outputs, metrics: Arc<Metrics>, health: Arc<Health>) -> Self {
         let (published, problems, places, news) = (BTreeMap::new(), Vec::new(), Places::new(), News::default());
         let (report, recorder) = (FallbackReport::default(), Box::new(LogRecorder));
-        Self { engine, published, problems, places, outputs, metrics, health, news, report, recorder }
+        Self {
+            engine,
+            published,
+            problems,
+            places,
+            outputs,
+            metrics,
+            health,
+            news,
+            report,
+            recorder,
+            statuses: None,
+            told: None,
+        }
+    }
+
+    /// From now on statuses and Events go to an API server.
+    pub(super) fn tell_kubernetes(&mut self, statuses: Statuses, recorder: KubernetesRecorder) {
+        self.statuses = Some(statuses);
+        self.recorder = Box::new(recorder);
     }
 
     /// Runs until the product is to end; then everything that was started for the Gateways has ended too.
@@ -159,6 +184,11 @@ impl Core {
                 () = at(due.tell) => {
                     due.tell = None;
                     block_in_place(|| self.tell());
+                    due.statuses = self.statuses.as_ref().map(|_| self.next_look());
+                }
+                () = at(due.statuses) => {
+                    due.statuses = None;
+                    block_in_place(|| self.tell_statuses());
                 }
                 Some(question) = inputs.questions.recv() => block_in_place(|| question(&self)),
                 Some(reading) = inputs.readings.recv() => {
@@ -185,10 +215,10 @@ impl Core {
         }
         self.news.problems(&reading.problems);
         self.problems.clone_from(&reading.problems);
-        if !self.health.manifests.swap(true, Relaxed) {
-            tracing::info!(files = reading.files, objects = reading.objects, "read all manifests");
+        if !self.health.objects.swap(true, Relaxed) {
+            tracing::info!(files = reading.files, objects = reading.objects, "read all objects");
             if reading.objects == 0 {
-                tracing::warn!(manifests = reading.roots, "there is no object that Holdfast reads; waiting for some");
+                tracing::warn!(from = reading.roots, "there is no object that Holdfast reads; waiting for some");
             }
         }
     }
@@ -297,6 +327,25 @@ impl Core {
         self.metrics.fallback.fallback(&report);
         self.engine.take_attributed().iter().for_each(|attributed| self.metrics.fallback.attributed(attributed));
         self.report = report;
+    }
+}
+
+impl Core {
+    /// When statuses are looked at next: all of them are, so that it is not done after each change.
+    fn next_look(&self) -> Deadline {
+        let now = Instant::now();
+        Deadline::from_std(self.told.map_or(now, |told| (told + statuses::LOOK_EVERY).max(now)))
+    }
+
+    fn tell_statuses(&mut self) {
+        // Before the objects were read nothing can be said of them.
+        if !self.health.translation.load(Relaxed) {
+            return;
+        }
+        self.told = Some(Instant::now());
+        if let Some(statuses) = &self.statuses {
+            statuses.tell(self.engine.statuses());
+        }
     }
 }
 

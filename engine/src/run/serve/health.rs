@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 /// The checks of `/readyz`.
 #[derive(Debug, Default)]
 pub struct Health {
-    /// All manifests were read once.
-    pub manifests: AtomicBool,
+    /// All objects were read once.
+    pub objects: AtomicBool,
     /// They were translated once, and what came of it is published.
     pub translation: AtomicBool,
     /// The xDS server listens.
@@ -19,7 +19,7 @@ impl Health {
     /// Every check by name, and whether it is passed.
     pub fn checks(&self) -> [(&'static str, bool); 4] {
         [
-            ("manifests", self.manifests.load(Relaxed)),
+            ("objects", self.objects.load(Relaxed)),
             ("translation", self.translation.load(Relaxed)),
             ("xds", self.xds.load(Relaxed)),
             ("not-ending", !self.ending.load(Relaxed)),

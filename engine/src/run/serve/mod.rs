@@ -5,6 +5,7 @@ pub mod health;
 pub mod hold_off;
 pub mod memory;
 pub mod news;
+mod objects;
 pub mod outputs;
 pub mod ports;
 
@@ -18,6 +19,7 @@ use tokio::sync::{mpsc, watch};
 
 use self::core::{Asker, Core, Inputs, QUEUE_MAX};
 use self::health::Health;
+use self::objects::Objects;
 use self::outputs::Outputs;
 use super::admin::{self, metrics::Metrics};
 use super::arguments::{Listen, Target};
@@ -25,7 +27,6 @@ use super::cli::{EnvoyMode, RunArgs};
 use super::data::{self, DataDir};
 use super::envoy::{self, Keeper, KeeperOptions};
 use super::failure::Failure;
-use super::manifests::{Incarnations, Manifests, watch as manifest_watch};
 use crate::engine::{Engine, Event};
 use crate::settings::Settings;
 
@@ -45,7 +46,7 @@ pub fn run(args: RunArgs) -> Result<(), Failure> {
 }
 
 async fn serve(args: RunArgs) -> Result<(), Failure> {
-    let roots = super::manifest_roots("--manifests", &args.manifests)?;
+    let objects = Objects::named(&args).await?;
     let path = args.data_dir.clone().map_or_else(data::default_path, Ok)?;
     let data = DataDir::open(&path)?;
     let settings = settings(&args)?;
@@ -92,14 +93,14 @@ async fn serve(args: RunArgs) -> Result<(), Failure> {
     let mut xds = tokio::spawn(xds.run(fleets.clone(), notices_in, ended(xds_ending)));
     Health::pass(&health.xds);
 
-    let incarnations =
-        Incarnations::open(data.path()).with_context(|| format!("--data-dir {}", data.path().display()))?;
     let (readings_in, readings) = mpsc::channel(QUEUE_MAX);
-    manifest_watch::start(Manifests::new(roots, incarnations, false), readings_in).context("cannot start")?;
-
-    let folders: Vec<_> = args.manifests.iter().map(|path| path.display().to_string()).collect();
+    let told = objects.told(&settings);
+    objects.start(&args, &data, readings_in)?;
     let binary = keeper.as_ref().map(|keeper| keeper.binary().clone());
     let mut core = Core::new(Engine::new(settings), Outputs::new(fleets, keeper, persist), metrics, health.clone());
+    if let Some((statuses, recorder)) = told {
+        core.tell_kubernetes(statuses, recorder);
+    }
     // What is stored is served before anything else is waited for.
     core.hear_events(vec![Event::Restored(Box::new(restored))]);
     let mut probe = memory::start_probe(&args, &data, binary).await?;
@@ -107,7 +108,7 @@ async fn serve(args: RunArgs) -> Result<(), Failure> {
     core.use_probe(probe.prober.take(), build);
     let inputs = Inputs { readings, notices, tried: probe.tried, probe: probe.available, questions, ending };
     let mut core = tokio::spawn(core.run(inputs));
-    tracing::info!(manifests = folders.join(" "), data = %data.path().display(), "started");
+    tracing::info!(data = %data.path().display(), "started");
 
     let failure = tokio::select! {
         signal = signals.next() => {
@@ -156,7 +157,9 @@ fn bind_xds(args: &RunArgs, data: &DataDir) -> Result<holdfast_xds::Bound, Failu
 
 /// Who keeps Envoys, where they are to be managed. Finding the binary can take minutes the first time.
 async fn keeper(args: &RunArgs, data: &DataDir, xds: &Address) -> Result<Option<Keeper>, Failure> {
-    if args.envoy == EnvoyMode::None {
+    if args.envoy.unwrap_or(if args.manifests.is_empty() { EnvoyMode::None } else { EnvoyMode::Managed })
+        == EnvoyMode::None
+    {
         return Ok(None);
     }
     let binary = tokio::task::spawn_blocking(envoy::find::find).await.context("cannot look for an Envoy")??;
@@ -180,6 +183,9 @@ fn settings(args: &RunArgs) -> Result<Settings, Failure> {
         tracing::info!("this process may not bind ports below 1024: they are shifted by {low_port_shift}");
     }
     let mut settings = args.translation.settings()?;
+    // Whoever may write EndpointSlices must not reach what listens on the hosts of Envoys.
+    settings.allow_loopback_backends &=
+        !args.manifests.is_empty() || args.translation.allow_loopback_backends.is_some();
     settings.fallback.ack_timeout_ms = u64::try_from(args.ack_timeout.as_millis()).unwrap_or(u64::MAX);
     Ok(Settings { listen_address: Some(args.listen_address), low_port_shift, ..settings })
 }

@@ -123,7 +123,7 @@ async fn cold_start(world: &World, holdfast: Holdfast, estate: &Estate, count: u
         eprintln!(
             "fallback: {count} routes, cold start: xDS is served {listens:?} after Holdfast was started, a fresh Envoy \
              answers {answered:?} after its own start; all manifests are read: {}",
-            holdfast.said().contains("read all manifests")
+            holdfast.said().contains("read all objects")
         );
         envoy.kill()?;
         holdfast.kill()?;

@@ -164,7 +164,7 @@ async fn a_store_of_yesterday_takes_nobody_back(world: World) -> Result<()> {
         connected(&holdfast, 1).await?;
         comes_to_serve(port, "/other", "2").await?;
         let said = holdfast.said();
-        if said.find("Envoy connected") < said.find("read all manifests") {
+        if said.find("Envoy connected") < said.find("read all objects") {
             break;
         }
         ensure!(lines < 1_000_000, "the Envoy never comes before manifests are read");

@@ -1,0 +1,50 @@
+//! Flags about the API server.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use crate::apis::decode::NAME_BYTES_MAX;
+
+/// Whom to ask, and about what.
+#[derive(Clone, Debug, Args)]
+pub struct KubernetesArgs {
+    /// How the API server is reached [default: the Pod's ServiceAccount, else $KUBECONFIG or ~/.kube/config]
+    #[arg(long, env = "CONTROLLER_KUBECONFIG", value_name = "FILE", conflicts_with = "manifests")]
+    pub kubeconfig: Option<PathBuf>,
+    /// The context of the kubeconfig [default: its current one]
+    #[arg(long, env = "CONTROLLER_KUBE_CONTEXT", value_name = "NAME", conflicts_with = "manifests")]
+    pub kube_context: Option<String>,
+    /// Read objects of these namespaces only, beside those that belong to no namespace
+    #[arg(long, env = "CONTROLLER_WATCH_NAMESPACES", value_name = "NAMESPACE", value_delimiter = ',')]
+    #[arg(num_args = 1.., conflicts_with = "manifests", value_parser = namespace)]
+    pub watch_namespaces: Vec<String>,
+    /// Doubt a list that lacks more than half of the objects of a kind (and more than 10): they stay for a minute, and
+    /// until a second list confirms it
+    #[arg(long, env = "CONTROLLER_MASS_DELETE_GUARD", value_enum, default_value_t = Switch::On)]
+    pub mass_delete_guard: Switch,
+}
+
+/// On or off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Switch {
+    /// On.
+    On,
+    /// Off.
+    Off,
+}
+
+impl Switch {
+    /// Is it on?
+    pub fn is_on(self) -> bool {
+        self == Switch::On
+    }
+}
+
+fn namespace(text: &str) -> Result<String, String> {
+    let legal = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    if text.is_empty() || text.len() > NAME_BYTES_MAX || !text.bytes().all(legal) {
+        return Err("a namespace consists of lower-case letters, digits and '-'".into());
+    }
+    Ok(text.to_owned())
+}

@@ -1,0 +1,116 @@
+//! kube-apiserver, etcd and kubectl: those of `KUBEBUILDER_ASSETS`, else built once from the modules in `kubernetes/`.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use holdfast_engine::run::data;
+
+/// The release of Kubernetes.
+const KUBERNETES: &str = "1.36.2";
+/// The release of etcd.
+const ETCD: &str = "3.6.8";
+/// The release of Go that builds them.
+const GO: &str = "go1.26.8";
+/// How long one build may take: a module proxy that never answers must not hold up all other tests.
+const BUILD_MAX: Duration = Duration::from_secs(35 * 60);
+/// The programs.
+const PROGRAMS: [&str; 3] = ["kube-apiserver", "etcd", "kubectl"];
+
+/// Where the programs are.
+#[derive(Clone, Debug)]
+pub struct Assets(PathBuf);
+
+impl Assets {
+    /// A program.
+    pub fn program(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+/// The programs; built where the cache does not have them.
+///
+/// # Errors
+/// Why there are none, and what can be done.
+pub fn find() -> Result<Assets> {
+    if let Some(named) = std::env::var_os("KUBEBUILDER_ASSETS") {
+        let folder = PathBuf::from(named);
+        ensure!(has_all(&folder), "KUBEBUILDER_ASSETS={} has not all of {}", folder.display(), PROGRAMS.join(", "));
+        return Ok(Assets(folder));
+    }
+    let cache = data::default_cache().context("neither XDG_CACHE_HOME nor HOME is set")?;
+    let folder = cache.join(format!("kubernetes-{KUBERNETES}-etcd-{ETCD}"));
+    if has_all(&folder) {
+        return Ok(Assets(folder));
+    }
+    fs::create_dir_all(&cache).with_context(|| format!("cannot write to {}", cache.display()))?;
+    // Several processes may want them at once: one builds, the others wait.
+    let lock = File::create(cache.join("kubernetes.lock"))?;
+    lock.lock()?;
+    if !has_all(&folder) {
+        eprintln!(
+            "building kube-apiserver {KUBERNETES} and etcd {ETCD} (about 8 minutes, once) into {}",
+            folder.display()
+        );
+        // Only what is whole stands at its place.
+        let draft = cache.join("kubernetes.building");
+        let _ = fs::remove_dir_all(&draft);
+        fs::create_dir_all(&draft)?;
+        build(&draft).context("set KUBEBUILDER_ASSETS to a folder with kube-apiserver, etcd and kubectl")?;
+        let _ = fs::remove_dir_all(&folder);
+        fs::rename(&draft, &folder)?;
+    }
+    Ok(Assets(folder))
+}
+
+fn has_all(folder: &Path) -> bool {
+    PROGRAMS.iter().all(|program| folder.join(program).is_file())
+}
+
+fn build(folder: &Path) -> Result<()> {
+    let version = format!("gitVersion=v{KUBERNETES}");
+    // Without these it says that it is v0.0.0, and clients take it for too old.
+    let flags = format!("-s -w -X k8s.io/component-base/version.{version} -X k8s.io/client-go/pkg/version.{version}");
+    let of_kubernetes = ["k8s.io/kubernetes/cmd/kube-apiserver", "k8s.io/kubernetes/cmd/kubectl"];
+    go_build("etcd", "-s -w", folder, &["go.etcd.io/etcd/server/v3"])?;
+    // It is named after the folder of its sources.
+    let named = folder.join("server");
+    if named.is_file() {
+        fs::rename(named, folder.join("etcd"))?;
+    }
+    go_build("apiserver", &flags, folder, &of_kubernetes)?;
+    ensure!(has_all(folder), "the build made not all of {}", PROGRAMS.join(", "));
+    Ok(())
+}
+
+fn go_build(module: &str, flags: &str, folder: &Path, packages: &[&str]) -> Result<()> {
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("kubernetes").join(module);
+    let mut go = Command::new("go");
+    go.current_dir(&sources).env("GOTOOLCHAIN", GO).env("CGO_ENABLED", "0").env("GOFLAGS", "-mod=readonly");
+    go.args(["build", "-trimpath", "-ldflags", flags, "-o"]).arg(format!("{}/", folder.display())).args(packages);
+    let log = folder.join(format!("{module}.log"));
+    go.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(&log)?);
+    let mut building = go.spawn().context("there is no Go (1.21 or later) to build them with")?;
+    let end = Instant::now() + BUILD_MAX;
+    let status = loop {
+        if let Some(status) = building.try_wait()? {
+            break status;
+        }
+        if Instant::now() >= end {
+            building.kill()?;
+            building.wait()?;
+            bail!("go build of {module} did not end within {} minutes", BUILD_MAX.as_secs() / 60);
+        }
+        sleep(Duration::from_millis(200));
+    };
+    if status.success() {
+        return Ok(());
+    }
+    let said = fs::read_to_string(&log).unwrap_or_default();
+    let lines: Vec<&str> = said.lines().filter(|line| !line.starts_with("go: downloading")).collect();
+    bail!("go build of {module} failed: {}", lines.get(lines.len().saturating_sub(5)..).unwrap_or_default().join("; "))
+}

@@ -1,0 +1,7 @@
+//! What the stories of Kubernetes mode stand on: a real kube-apiserver with its etcd, in a network namespace of their own.
+
+pub mod assets;
+pub mod cluster;
+pub mod namespace;
+
+pub use cluster::Cluster;

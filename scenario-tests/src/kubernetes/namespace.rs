@@ -1,0 +1,47 @@
+//! A network namespace for the whole test program: back ends need addresses that EndpointSlices take, and loopback
+//! addresses are none of these.
+
+use std::process::{Command, ExitCode, Stdio};
+
+use anyhow::{Context, Result, ensure};
+
+/// Set inside of the namespace.
+const INSIDE: &str = "HOLDFAST_STORIES_IN_NAMESPACE";
+/// What is set up before the program begins anew: any address of the range may be bound.
+const SET_UP: &str = "ip link set lo up && ip route add local 10.244.0.0/16 dev lo";
+
+/// Are we inside?
+pub fn is_inside() -> bool {
+    std::env::var_os(INSIDE).is_some()
+}
+
+/// Runs this program anew, with its arguments, in a network namespace that reaches nothing outside.
+///
+/// # Errors
+/// Where none can be made on this machine.
+pub fn enter() -> Result<ExitCode> {
+    let ways: [&[&str]; 2] = [&["--net"], &["--user", "--map-root-user", "--net"]];
+    let usable = ways.into_iter().find(|way| {
+        let mut trial = unshare(way);
+        trial.args(["sh", "-c", SET_UP]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        trial.status().is_ok_and(|status| status.success())
+    });
+    let way = usable.context("no network namespace can be made here (unshare --net, ip route add local)")?;
+    let program = std::env::current_exe()?;
+    let begin = format!("{SET_UP} && exec \"$0\" \"$@\"");
+    let status = unshare(way)
+        .args(["sh", "-c", &begin])
+        .arg(program)
+        .args(std::env::args_os().skip(1))
+        .env(INSIDE, "1")
+        .status()
+        .context("cannot run unshare")?;
+    ensure!(status.code().is_some(), "the stories were ended by a signal");
+    Ok(status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from))
+}
+
+fn unshare(way: &[&str]) -> Command {
+    let mut command = Command::new("unshare");
+    command.args(way).arg("--");
+    command
+}

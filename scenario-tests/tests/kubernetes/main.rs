@@ -1,0 +1,28 @@
+//! Stories of Kubernetes mode: objects go to a real API server, real requests go through a real Envoy.
+//!
+//! The program runs itself anew in a network namespace, in which back ends have addresses that pods could have.
+
+mod cluster;
+mod serving;
+mod watching;
+
+use std::process::ExitCode;
+
+use holdfast_scenario_tests::kubernetes::{assets, namespace};
+use holdfast_scenario_tests::{envoy, runner};
+
+/// Stories at once: each has an API server of its own.
+const AT_ONCE: usize = 3;
+
+fn main() -> ExitCode {
+    let stories: Vec<_> = [cluster::stories(), serving::stories(), watching::stories()].concat();
+    if namespace::is_inside() || std::env::args().any(|argument| argument == "--list") {
+        return runner::run_at_once(&stories, AT_ONCE);
+    }
+    if let Err(why) = assets::find() {
+        return runner::skip(&stories, &format!("no API server: {why:#}"));
+    }
+    // Inside nothing can be fetched; what is not there is told inside.
+    let _ = envoy::find();
+    namespace::enter().unwrap_or_else(|why| runner::skip(&stories, &format!("{why:#}")))
+}
