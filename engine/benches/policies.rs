@@ -11,14 +11,15 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
+mod measured;
+
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use envoy_types::pb::envoy::config::route::v3 as envoy;
-use holdfast_engine::apis::{Decoded, decode};
-use holdfast_engine::engine::{Action, Engine, Event};
+use envoy_types::pb::envoy::config::route::v3::route_match::PathSpecifier;
+use holdfast_engine::engine::Engine;
 use holdfast_engine::settings::Settings;
-use holdfast_xds::{ResourceType, Snapshot};
+use measured::{event, message, new_bytes, percentile, published, silence};
 use prost::Message;
 use serde_json::{Value, json};
 
@@ -74,18 +75,14 @@ fn measure(routes: usize) {
             let actions = engine.handle(vec![event(&json)]);
             times.push(started.elapsed());
             if let Some(new) = published(actions) {
-                pushed = new_bytes(&last, &new);
+                pushed = new_bytes(&last, &new).0;
                 last = new;
             }
         }
         let silent = engine.handle(vec![event(&serde_json::to_vec(&edited(EDITS - 1)).unwrap())]).is_empty();
-        let (time, floor) = (median(&mut times), median(&mut floors));
+        let (time, floor) = (percentile(&mut times, 50), percentile(&mut floors, 50));
         let before = if index == 0 { "" } else { "       |          |         |          |      " };
-        println!(
-            "{before} | {what} | {time:.1} | {floor:.1} | {:.1} | {pushed} | {}",
-            time / floor,
-            if silent { "0 bytes" } else { "PUSHED" }
-        );
+        println!("{before} | {what} | {time:.1} | {floor:.1} | {:.1} | {pushed} | {}", time / floor, silence(silent));
     }
 }
 
@@ -93,46 +90,10 @@ fn ms(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
 }
 
-fn median(times: &mut [Duration]) -> f64 {
-    times.sort_unstable();
-    times[times.len() / 2].as_nanos() as f64 / 1000.0
-}
-
-fn published(actions: Vec<Action>) -> Option<Snapshot> {
-    actions.into_iter().rev().find_map(|action| match action {
-        Action::Publish { offers, .. } => Some(offers.everyone),
-        _ => None,
-    })
-}
-
-fn event(json: &[u8]) -> Event {
-    match decode(serde_json::from_slice(json).unwrap(), None) {
-        Decoded::Object(object, faults) => Event::Applied(object, faults),
-        other => panic!("{other:?}"),
-    }
-}
-
-fn new_bytes(old: &Snapshot, new: &Snapshot) -> usize {
-    let resources = ResourceType::ALL.into_iter().flat_map(|kind| new.of(kind).iter().map(move |entry| (kind, entry)));
-    let changed = resources.filter(|(kind, (name, resource))| old.get(*kind, name) != Some(*resource));
-    changed.map(|(_, (name, resource))| resource.body.len() + name.len() + 32).sum()
-}
-
 /// What no translation can do without: decode the JSON, encode a message for each object.
 fn floor(objects: &[Value]) -> Duration {
     let documents: Vec<Vec<u8>> = objects.iter().map(|value| serde_json::to_vec(value).unwrap()).collect();
-    let message = envoy::Route {
-        name: "httproute/team/route-1234/0/0".into(),
-        r#match: Some(envoy::RouteMatch {
-            path_specifier: Some(envoy::route_match::PathSpecifier::PathSeparatedPrefix("/path/1234".into())),
-            ..Default::default()
-        }),
-        action: Some(envoy::route::Action::Route(envoy::RouteAction {
-            cluster_specifier: Some(envoy::route_action::ClusterSpecifier::Cluster("service/team/backend-1/80".into())),
-            ..Default::default()
-        })),
-        ..Default::default()
-    };
+    let message = message("httproute/team/route-1234/0/0", PathSpecifier::PathSeparatedPrefix("/path/1234".into()));
     let started = Instant::now();
     for document in &documents {
         black_box(serde_json::from_slice::<Value>(document).unwrap());

@@ -10,15 +10,16 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
+mod measured;
+
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use envoy_types::pb::envoy::config::route::v3 as envoy;
+use envoy_types::pb::envoy::config::route::v3::route_match::PathSpecifier;
 use holdfast_engine::apis::contour::route::Route;
-use holdfast_engine::apis::{Decoded, decode};
-use holdfast_engine::engine::{Action, Engine, Event};
+use holdfast_engine::engine::Engine;
 use holdfast_engine::settings::Settings;
-use holdfast_xds::{ResourceType, Snapshot};
+use measured::{event, message, new_bytes, percentile, published, silence};
 use prost::Message;
 use serde_json::{Value, json};
 
@@ -57,12 +58,11 @@ fn measure(trees: usize) {
             let actions = engine.handle(vec![event]);
             times.push(started.elapsed());
             if let Some(new) = published(actions) {
-                pushed = new_bytes(&last, &new);
+                pushed = new_bytes(&last, &new).0;
                 last = new;
             }
         }
-        times.sort_unstable();
-        [50, 99].map(|share| times[times.len() * share / 100].as_nanos() as f64 / 1000.0)
+        [50, 99].map(|share| percentile(&mut times, share))
     };
     let leaf = timed(&|change| 4 + change % (PROXIES - 4));
     let root = timed(&|_| 0);
@@ -80,44 +80,14 @@ fn measure(trees: usize) {
         leaf[1],
         root[0],
         root[1],
-        if silent { "0 bytes" } else { "PUSHED" },
+        silence(silent),
     );
-}
-
-fn published(actions: Vec<Action>) -> Option<Snapshot> {
-    actions.into_iter().rev().find_map(|action| match action {
-        Action::Publish { offers, .. } => Some(offers.everyone),
-        _ => None,
-    })
-}
-
-fn event(json: &[u8]) -> Event {
-    match decode(serde_json::from_slice(json).unwrap(), None) {
-        Decoded::Object(object, faults) => Event::Applied(object, faults),
-        other => panic!("{other:?}"),
-    }
-}
-
-fn new_bytes(old: &Snapshot, new: &Snapshot) -> usize {
-    let resources = ResourceType::ALL.into_iter().flat_map(|kind| new.of(kind).iter().map(move |entry| (kind, entry)));
-    let changed = resources.filter(|(kind, (name, resource))| old.get(*kind, name) != Some(*resource));
-    changed.map(|(_, (name, resource))| resource.body.len() + name.len() + 32).sum()
 }
 
 /// What no translation can do without: decode the JSON, encode the messages.
 fn floor(documents: &[Vec<u8>]) -> Duration {
-    let message = envoy::Route {
-        name: "httpproxy/team/proxy-123-4/routes[1]".into(),
-        r#match: Some(envoy::RouteMatch {
-            path_specifier: Some(envoy::route_match::PathSpecifier::Prefix("/team-1/part-4/route-1".into())),
-            ..Default::default()
-        }),
-        action: Some(envoy::route::Action::Route(envoy::RouteAction {
-            cluster_specifier: Some(envoy::route_action::ClusterSpecifier::Cluster("service/team/backend-1/80".into())),
-            ..Default::default()
-        })),
-        ..Default::default()
-    };
+    let message =
+        message("httpproxy/team/proxy-123-4/routes[1]", PathSpecifier::Prefix("/team-1/part-4/route-1".into()));
     let started = Instant::now();
     for document in documents {
         let mut document: Value = serde_json::from_slice(document).unwrap();

@@ -11,14 +11,15 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
+mod measured;
+
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use envoy_types::pb::envoy::config::route::v3 as envoy;
-use holdfast_engine::apis::{Decoded, decode};
-use holdfast_engine::engine::{Action, Engine, Event};
+use envoy_types::pb::envoy::config::route::v3::route_match::PathSpecifier;
+use holdfast_engine::engine::Engine;
 use holdfast_engine::settings::Settings;
-use holdfast_xds::{ResourceType, Snapshot};
+use measured::{event, message, new_bytes, percentile, published, silence};
 use prost::Message;
 use serde_json::json;
 
@@ -51,11 +52,10 @@ fn measure(routes: usize, per_table: usize) {
     let decoded = started.elapsed();
     let actions = engine.handle(events);
     let full = started.elapsed();
-    let Some(Action::Publish { offers, .. }) = actions.into_iter().next_back() else { panic!("nothing was published") };
+    let mut last = published(actions).expect("nothing was published");
     let grown = resident_kib().saturating_sub(before);
 
     let mut times: Vec<Duration> = Vec::with_capacity(CHANGES);
-    let mut last = offers.everyone;
     let (mut pushed, mut resource) = (0, 0);
     for change in 0..CHANGES {
         let index = (change * 7919) % routes;
@@ -64,13 +64,11 @@ fn measure(routes: usize, per_table: usize) {
         let started = Instant::now();
         let actions = engine.handle(vec![event]);
         times.push(started.elapsed());
-        if let Some(Action::Publish { offers, .. }) = actions.into_iter().next_back() {
-            (pushed, resource) = new_bytes(&last, &offers.everyone);
-            last = offers.everyone;
+        if let Some(new) = published(actions) {
+            (pushed, resource) = new_bytes(&last, &new);
+            last = new;
         }
     }
-    times.sort_unstable();
-    let at = |share: usize| times[times.len() * share / 100].as_nanos() as f64 / 1000.0;
     let same = route(0, per_table, "same").pop().unwrap();
     engine.handle(vec![event(&same)]);
     let silent = engine.handle(vec![event(&same)]).is_empty();
@@ -80,49 +78,17 @@ fn measure(routes: usize, per_table: usize) {
         decoded.as_secs_f64() * 1e3,
         floor.as_secs_f64() * 1e3,
         full.as_secs_f64() / floor.as_secs_f64(),
-        at(50),
-        at(99),
-        if silent { "0 bytes" } else { "PUSHED" },
+        percentile(&mut times, 50),
+        percentile(&mut times, 99),
+        silence(silent),
         grown as f64 / routes as f64,
     );
-}
-
-fn event(json: &[u8]) -> Event {
-    match decode(serde_json::from_slice(json).unwrap(), None) {
-        Decoded::Object(object, faults) => Event::Applied(object, faults),
-        other => panic!("{other:?}"),
-    }
-}
-
-fn new_bytes(old: &Snapshot, new: &Snapshot) -> (usize, usize) {
-    let mut pushed = 0;
-    let mut changed = 0;
-    for kind in ResourceType::ALL {
-        for (name, resource) in new.of(kind) {
-            if old.get(kind, name) != Some(resource) {
-                pushed += resource.body.len() + name.len() + 32;
-                changed += resource.body.len();
-            }
-        }
-    }
-    (pushed, changed)
 }
 
 /// What no translation can do without: decode the JSON, encode the messages.
 fn floor(routes: usize, per_table: usize) -> Duration {
     let documents: Vec<Vec<u8>> = (0..routes).flat_map(|index| route(index, per_table, "a").pop()).collect();
-    let message = envoy::Route {
-        name: "httproute/team/route-1234/0/0".into(),
-        r#match: Some(envoy::RouteMatch {
-            path_specifier: Some(envoy::route_match::PathSpecifier::PathSeparatedPrefix("/path/1234".into())),
-            ..Default::default()
-        }),
-        action: Some(envoy::route::Action::Route(envoy::RouteAction {
-            cluster_specifier: Some(envoy::route_action::ClusterSpecifier::Cluster("service/team/backend-1/80".into())),
-            ..Default::default()
-        })),
-        ..Default::default()
-    };
+    let message = message("httproute/team/route-1234/0/0", PathSpecifier::PathSeparatedPrefix("/path/1234".into()));
     let started = Instant::now();
     for document in &documents {
         black_box(serde_json::from_slice::<gateway_api::httproutes::HttpRoute>(document).unwrap());

@@ -34,11 +34,21 @@ struct Seen {
     names: Mutex<BTreeSet<String>>,
     plain: AtomicUsize,
     shown: AtomicUsize,
+    careless: bool,
 }
 
 impl Secured {
     /// With this certificate; where there is an authority, clients must show a certificate of it.
     pub async fn start(certificate: &Certificate, clients: Option<&Authority>, to: SocketAddr) -> Result<Self> {
+        Self::with(certificate, clients, Seen::default(), to).await
+    }
+
+    /// With this certificate; who comes without TLS is answered as well.
+    pub async fn careless(certificate: &Certificate, to: SocketAddr) -> Result<Self> {
+        Self::with(certificate, None, Seen { careless: true, ..Seen::default() }, to).await
+    }
+
+    async fn with(certificate: &Certificate, clients: Option<&Authority>, seen: Seen, to: SocketAddr) -> Result<Self> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ServerConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions()?;
         let verifier: Option<Arc<dyn ClientCertVerifier>> = match clients {
@@ -55,7 +65,7 @@ impl Secured {
             None => builder.with_no_client_auth(),
         };
         let config = builder.with_single_cert(vec![certificate.der.clone()], certificate.key()?)?;
-        let (acceptor, seen) = (TlsAcceptor::from(Arc::new(config)), Arc::new(Seen::default()));
+        let (acceptor, seen) = (TlsAcceptor::from(Arc::new(config)), Arc::new(seen));
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
         let all = seen.clone();
@@ -83,10 +93,14 @@ impl Secured {
     }
 }
 
-async fn answer(stream: TcpStream, acceptor: TlsAcceptor, seen: Arc<Seen>, to: SocketAddr) -> Result<()> {
+async fn answer(mut stream: TcpStream, acceptor: TlsAcceptor, seen: Arc<Seen>, to: SocketAddr) -> Result<()> {
     let mut first = [0];
     if stream.peek(&mut first).await? > 0 && first != [HANDSHAKE] {
         seen.plain.fetch_add(1, Ordering::Relaxed);
+        if seen.careless {
+            let mut behind = TcpStream::connect(to).await?;
+            tokio::io::copy_bidirectional(&mut stream, &mut behind).await?;
+        }
         return Ok(());
     }
     let mut stream = acceptor.accept(stream).await?;

@@ -1,11 +1,12 @@
 //! Whom Envoy asks before requests pass: small, but real, authorization servers, makers of tokens, rate limit services,
-//! services that see requests on their way, places where users log in.
+//! services that see requests on their way, places where users log in; and whom it tells what it answered.
 //!
 //! Each listens on a free loopback port until it is dropped.
 
 pub mod auth;
 pub mod limits;
 pub mod login;
+pub mod logs;
 pub mod processing;
 pub mod tokens;
 

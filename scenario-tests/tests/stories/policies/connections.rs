@@ -4,8 +4,9 @@
 use anyhow::{Result, ensure};
 use holdfast_engine::run::echo::Recorded;
 use holdfast_scenario_tests::ask::{Ask, ask};
+use holdfast_scenario_tests::asked::logs::{Line, LogServer};
 use holdfast_scenario_tests::hammer::Shot;
-use holdfast_scenario_tests::manifests::{https_listener, listener};
+use holdfast_scenario_tests::manifests::{https_listener, listener, service};
 use holdfast_scenario_tests::tls::{Authority, Certificate};
 use holdfast_scenario_tests::{Hammer, Holdfast, HoldfastOptions, Story, World, stories, until};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -20,6 +21,7 @@ pub(crate) fn stories() -> Vec<Story> {
             older_connections_are_guarded_too,
             proxies_say_who_comes,
             requests_are_written_down_and_traced,
+            requests_are_told_to_a_log_service,
             answers_and_limits,
             who_the_client_is,
             closed_by_what_translation_finds,
@@ -303,6 +305,48 @@ async fn requests_are_written_down_and_traced(world: World) -> Result<()> {
     .await?;
     load.goes_on(20).await?;
     load.stop_expecting(Shot::is_ok).await?;
+    Ok(())
+}
+
+/// By gRPC: just the requests that the filter names, with the headers that are asked for; an edit takes effect, and a
+/// service that is away costs nobody anything.
+async fn requests_are_told_to_a_log_service(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let logs = LogServer::start().await?;
+    world.write("logs.yaml", service("default", "logs", Some("kubernetes.io/h2c"), &[logs.address()]))?;
+    let port = world.gateway()?;
+    world.route("r", ROUTE)?;
+    let log = |name: &str| {
+        let to =
+            format!("logName: {name}, backendRef: {{name: logs, port: 8080}}, additionalRequestHeadersToLog: [x-team]");
+        let filter = "{headerFilter: {header: {name: x-logged, value: \"yes\"}}}";
+        http(&world, GATEWAY, &format!("accessLog: [{{grpcService: {{{to}}}, filter: {filter}}}]"))
+    };
+    log("first")?;
+    let _holdfast = world.run().await?;
+    let logged = |path: &str| ask(port).path(path).header("x-logged", "yes").header("x-team", "blue");
+    logged("/a").comes_to_reach("echo").await?;
+    ask(port).path("/silent").reaches("echo").await?;
+    for name in ["first", "second"] {
+        log(name)?;
+        let wanted = Line {
+            log: name.to_owned(),
+            path: format!("/{name}"),
+            status: 200,
+            headers: vec![("x-team".to_owned(), "blue".to_owned())],
+        };
+        until("the request is told", || async {
+            logged(&wanted.path).reaches("echo").await?;
+            ensure!(logs.lines().contains(&wanted), "{:?}", logs.lines());
+            Ok(())
+        })
+        .await?;
+    }
+    ensure!(logs.lines().iter().all(|line| line.path != "/silent"), "{:?}", logs.lines());
+    drop(logs);
+    for _ in 0..20 {
+        logged("/away").reaches("echo").await?;
+    }
     Ok(())
 }
 

@@ -1,6 +1,7 @@
 //! Services that see requests on their way: shown, marked, refused; away, missing, broken, refused by Envoy, and healed.
 
 use anyhow::{Result, ensure};
+use holdfast_engine::run::echo::Echo;
 use holdfast_scenario_tests::ask::ask;
 use holdfast_scenario_tests::asked::processing::{ELSEWHERE, MARK, ProcessingServer, REFUSAL, WORD};
 use holdfast_scenario_tests::manifests::{documents, service};
@@ -30,17 +31,23 @@ fn write(world: &World, server: &ProcessingServer, rest: &str) -> Result<()> {
     world.write("seen.yaml", documents(&[service("default", "seen", None, &[server.address()]), extension(rest)]))
 }
 
+/// A back end, a service that sees requests, a Gateway with a route; the policy is at one level.
+async fn begin(world: &World, level: usize, rules: &str) -> Result<(Echo, ProcessingServer, u16)> {
+    let echo = world.backend("echo").await?;
+    let server = ProcessingServer::start().await?;
+    let port = world.gateway()?;
+    world.route("r", rules)?;
+    write(world, &server, "failOpen: false")?;
+    world.write("policy.yaml", policy("p", LEVELS[level].0, POLICY))?;
+    Ok((echo, server, port))
+}
+
 fn with_word(ask: Ask) -> Ask {
     ask.header("x-word", WORD)
 }
 
 async fn shown_and_refused(world: World) -> Result<()> {
-    let _echo = world.backend("echo").await?;
-    let server = ProcessingServer::start().await?;
-    let port = world.gateway()?;
-    world.route("r", ROUTE)?;
-    write(&world, &server, "failOpen: false")?;
-    world.write("policy.yaml", policy("p", LEVELS[1].0, POLICY))?;
+    let (_echo, server, port) = begin(&world, 1, ROUTE).await?;
     let _holdfast = world.run().await?;
     let reply = with_word(ask(port)).path("/a").comes_to_reach("echo").await?;
     ensure!(reply.echo()?.header(MARK) == ["yes"], "the back end does not see what it did: {reply:?}");
@@ -67,12 +74,7 @@ async fn shown_and_refused(world: World) -> Result<()> {
 }
 
 async fn away(world: World) -> Result<()> {
-    let _echo = world.backend("echo").await?;
-    let server = ProcessingServer::start().await?;
-    let port = world.gateway()?;
-    world.route("r", ROUTE)?;
-    write(&world, &server, "failOpen: false")?;
-    world.write("policy.yaml", policy("p", LEVELS[1].0, POLICY))?;
+    let (_echo, server, port) = begin(&world, 1, ROUTE).await?;
     let _holdfast = world.run().await?;
     with_word(ask(port)).comes_to_reach("echo").await?;
     let hammer = Hammer::start([ask(port)]);
@@ -102,12 +104,7 @@ const BROKEN: [&str; 3] = [
 ];
 
 async fn closed_and_healed(world: World) -> Result<()> {
-    let _echo = world.backend("echo").await?;
-    let server = ProcessingServer::start().await?;
-    let port = world.gateway()?;
-    world.route("r", ROUTE)?;
-    write(&world, &server, "failOpen: false")?;
-    world.write("policy.yaml", policy("p", LEVELS[0].0, POLICY))?;
+    let (_echo, server, port) = begin(&world, 0, ROUTE).await?;
     let holdfast = world.run().await?;
     with_word(ask(port)).comes_to_reach("echo").await?;
     let hammers = [Hammer::start([ask(port)]), Hammer::start_kept([ask(port)])];
@@ -139,15 +136,10 @@ async fn closed_and_healed(world: World) -> Result<()> {
 
 /// What the filter says is refused: the rule that asks for it is closed, and nothing else.
 async fn only_envoy_refuses(world: World) -> Result<()> {
-    let _echo = world.backend("echo").await?;
-    let server = ProcessingServer::start().await?;
-    let port = world.gateway()?;
     let rules = format!(
         "{ROUTE}\n- name: two\n  matches: [{{path: {{value: /two}}}}]\n  backendRefs: [{{name: echo, port: 8080}}]"
     );
-    world.route("r", &rules)?;
-    write(&world, &server, "failOpen: false")?;
-    world.write("policy.yaml", policy("p", LEVELS[0].0, POLICY))?;
+    let (_echo, server, port) = begin(&world, 0, &rules).await?;
     let options = HoldfastOptions::new(&world)?.args(&["--feature-gates", "FallbackConfiguration=true"]);
     let _holdfast = world.run_with(options).await?;
     with_word(ask(port)).comes_to_reach("echo").await?;

@@ -4,6 +4,7 @@ mod auth;
 mod clients;
 mod conditions;
 mod cookies;
+mod edited;
 mod faults;
 mod gateway;
 mod includes;

@@ -3,11 +3,11 @@
 
 use anyhow::{Result, ensure};
 use holdfast_scenario_tests::asked::tokens::TokenMaker;
-use holdfast_scenario_tests::hammer::Shot;
-use holdfast_scenario_tests::{Hammer, Story, World, stories, until};
+use holdfast_scenario_tests::{Story, World, stories, until};
 
-use super::auth::{REFUSED_CONNECTION, ask, certificate, comes_to_be_refused, did_not_pass, secure};
-use super::{proxy, serve};
+use super::auth::{REFUSED_CONNECTION, ask, certificate, secure};
+use super::edited::{self, Edited};
+use super::serve;
 
 pub(crate) fn stories() -> Vec<Story> {
     stories!(
@@ -116,28 +116,17 @@ async fn nobody_passes_while_it_is_edited(world: World) -> Result<()> {
     let _echo = world.backend_in("shop", "echo", None).await?;
     let certificate = certificate(&world)?;
     let maker = TokenMaker::start("maker").await?;
-    let routes = "- services: [{name: echo, port: 8080}]";
     let provider = |rest: &str| {
         format!(
             "jwtProviders:\n- {{name: own, default: true, issuer: maker, remoteJWKS: {{uri: '{}', timeout: 5s{rest}}}}}",
             maker.uri()
         )
     };
-    let whole = secure(&provider(""), routes);
-    world.write("proxy.yaml", &whole)?;
-    world.write(
-        "other.yaml",
-        proxy("shop", "other", &format!("virtualhost: {{fqdn: other.example.com}}\nroutes:\n{routes}")),
-    )?;
-    let served = serve(&world).await?;
+    let (served, whole) = edited::served(&world, &provider("")).await?;
     let bearer = maker.bearer("x")?;
     let ask = |path: &str| ask(&served, &certificate, path);
-    let known = || ask("/").header("authorization", &bearer);
-    known().comes_to_reach("echo").await?;
-    served.get("other.example.com", "/").comes_to_reach("echo").await?;
-    let unknown = [ask("/"), ask("/new"), ask("/").http2()];
-    let hammers = [Hammer::start(unknown.clone()), Hammer::start_kept(unknown)];
-    let others = Hammer::start([served.get("other.example.com", "/")]);
+    let known = |path: &str| ask(path).header("authorization", &bearer);
+    let host = Edited::start(&world, (&served, whole), known, ask).await?;
     let edits = [
         (provider(", cacheDuration: soon"), 500),
         (provider(", dnsLookupFamily: v5"), 500),
@@ -151,21 +140,9 @@ async fn nobody_passes_while_it_is_edited(world: World) -> Result<()> {
         (provider("").replace("issuer: maker, ", "audiences: [x], "), 200),
     ];
     for (edit, status) in edits {
-        let more = format!("{routes}\n- conditions: [{{prefix: /new}}]\n  services: [{{name: echo, port: 8080}}]");
-        world.write("proxy.yaml", secure(&edit, &more))?;
-        match status {
-            200 => drop(known().path("/new").comes_to_reach("echo").await?),
-            REFUSED_CONNECTION => comes_to_be_refused(&known()).await?,
-            status => drop(known().path("/new").comes_to_answer(status).await?),
-        }
-        world.write("proxy.yaml", &whole)?;
-        known().comes_to_reach("echo").await?;
+        host.edit(&edit, status).await?;
     }
-    for hammer in hammers {
-        hammer.goes_on(20).await?;
-        hammer.stop_expecting(did_not_pass).await?;
-    }
-    others.stop_expecting(Shot::is_ok).await.map(drop)
+    host.end().await
 }
 
 async fn a_provider_that_is_not_defined(world: World) -> Result<()> {

@@ -1,5 +1,7 @@
 //! kgateway's kinds are known as its own schemas have them: every field decodes, and none is passed over in silence.
 
+mod shown;
+
 use holdfast_engine::apis::{Decoded, decode};
 use holdfast_engine::fault::Fault;
 use holdfast_engine::testing;

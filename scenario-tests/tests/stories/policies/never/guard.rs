@@ -6,6 +6,7 @@ use std::any::Any;
 use std::net::{Ipv4Addr, SocketAddr};
 
 use anyhow::{Result, bail};
+use holdfast_scenario_tests::World;
 use holdfast_scenario_tests::ask::Ask;
 use holdfast_scenario_tests::asked::auth::{Authorizer, REFUSED, WORD};
 use holdfast_scenario_tests::asked::limits::Limiter;
@@ -16,9 +17,10 @@ use holdfast_scenario_tests::manifests::{NAMESPACE, documents, service};
 use hyper::Method;
 
 use super::level::Level;
+use super::tls::{self, Kind};
 
 /// Every field that decides who may come in.
-pub(super) const FIELDS: [&str; 12] = [
+pub(super) const FIELDS: [&str; 15] = [
     "basicAuth",
     "apiKeyAuth",
     "acl",
@@ -31,7 +33,12 @@ pub(super) const FIELDS: [&str; 12] = [
     "rateLimit.global",
     "extProc",
     "oauth2",
+    "clientCertificateValidation",
+    "BackendConfigPolicy.tls",
+    "BackendTLSPolicy",
 ];
+/// Stands for a connection that is refused.
+pub(super) const REFUSED_CONNECTION: u16 = 0;
 
 /// An expression that translation takes, and that an Envoy with its own limit refuses.
 pub(super) const LARGE: &str = "([a-z0-9]{1,40}-[a-z0-9]{1,40})";
@@ -40,10 +47,14 @@ type Change = Box<dyn Fn(Ask) -> Ask + Send + Sync>;
 
 /// Something that protects.
 pub(super) struct Guard {
-    /// What a policy says.
+    /// Which policy it is.
+    pub(super) kind: Kind,
+    /// What it says.
     pub(super) spec: String,
     /// The objects that it names; empty where it names none.
     pub(super) besides: String,
+    /// Objects that are there all the while; empty where none are needed.
+    pub(super) standing: String,
     /// Makes a request one that may pass; unset where nobody may in the long run.
     pub(super) passing: Option<Change>,
     /// Makes a request one that may not.
@@ -63,8 +74,10 @@ pub(super) struct Guard {
 }
 
 impl Guard {
-    fn new(spec: &str, status: u16, failing: impl Fn(Ask) -> Ask + Send + Sync + 'static) -> Self {
+    pub(super) fn new(spec: &str, status: u16, failing: impl Fn(Ask) -> Ask + Send + Sync + 'static) -> Self {
         Self {
+            kind: Kind::default(),
+            standing: String::new(),
             spec: spec.to_owned(),
             besides: String::new(),
             passing: None,
@@ -79,11 +92,11 @@ impl Guard {
         }
     }
 
-    fn passing(self, change: impl Fn(Ask) -> Ask + Send + Sync + 'static) -> Self {
+    pub(super) fn passing(self, change: impl Fn(Ask) -> Ask + Send + Sync + 'static) -> Self {
         Self { passing: Some(Box::new(change)), ..self }
     }
 
-    fn bad(self, spec: &str) -> Self {
+    pub(super) fn bad(self, spec: &str) -> Self {
         Self { bad: spec.to_owned(), ..self }
     }
 
@@ -91,12 +104,17 @@ impl Guard {
         Self { missing: Some(spec.to_owned()), ..self }
     }
 
-    fn besides(self, objects: String) -> Self {
+    pub(super) fn besides(self, objects: String) -> Self {
         Self { besides: objects, ..self }
     }
 
-    fn asking(self, asked: impl Any + Send + Sync) -> Self {
+    pub(super) fn asking(self, asked: impl Any + Send + Sync) -> Self {
         Self { _asked: Some(Box::new(asked)), ..self }
+    }
+
+    /// Said by another kind of policy, beside objects that are there all the while; `refused` is what only Envoy refuses.
+    pub(super) fn of(self, kind: Kind, refused: String, standing: String) -> Self {
+        Self { kind, refused, standing, ..self }
     }
 
     /// What a policy says that names something that is not there.
@@ -108,12 +126,18 @@ impl Guard {
 }
 
 /// Where a field can stand.
-pub(super) fn levels(_field: &str) -> &'static [Level] {
-    &Level::ALL
+pub(super) fn levels(field: &str) -> &'static [Level] {
+    match field {
+        // Without TLS nobody shows a certificate.
+        "clientCertificateValidation" => &[Level::Secure, Level::Doors],
+        "BackendConfigPolicy.tls" | "BackendTLSPolicy" => &[Level::BackEnd],
+        _ => &Level::OF_TRAFFIC,
+    }
 }
 
 /// A field at work; what it names is named after the place.
-pub(super) async fn guard(field: &str, place: &str) -> Result<Guard> {
+pub(super) async fn guard(field: &str, level: Level, world: &World) -> Result<Guard> {
+    let place = level.name();
     Ok(match field {
         "basicAuth" => basic_auth(),
         "apiKeyAuth" => api_key(place),
@@ -127,6 +151,9 @@ pub(super) async fn guard(field: &str, place: &str) -> Result<Guard> {
         "rateLimit.global" => global_limit(place).await?,
         "extProc" => ext_proc(place).await?,
         "oauth2" => oauth2(place).await?,
+        "clientCertificateValidation" => tls::clients(level)?,
+        "BackendConfigPolicy.tls" => tls::back_end(Kind::BackEnd, world, place).await?,
+        "BackendTLSPolicy" => tls::back_end(Kind::BackEndTls, world, place).await?,
         other => bail!("there is no guard for {other}"),
     })
 }

@@ -6,6 +6,8 @@ use holdfast_scenario_tests::ask::{Ask, get};
 use holdfast_scenario_tests::manifests::{self, NAMESPACE, class, documents, gateway, https_listener, listener};
 use holdfast_scenario_tests::tls::Certificate;
 
+use super::tls::Kind;
+
 /// A level of attachment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Level {
@@ -21,11 +23,23 @@ pub(super) enum Level {
     Secure,
     /// A Gateway.
     Gateway,
+    /// A Gateway whose listeners have TLS.
+    Doors,
+    /// Services, by what is said of them.
+    BackEnd,
 }
+
+/// Services of the level of back ends: who is trusted there, and who is not.
+pub(super) const TRUSTED: &str = "trusted";
+pub(super) const IMPOSTOR: &str = "impostor";
 
 impl Level {
     /// All of them; first the one that is broken until its policy is there.
-    pub(super) const ALL: [Self; 6] = [Self::Named, Self::Rule, Self::Route, Self::Plain, Self::Secure, Self::Gateway];
+    pub(super) const ALL: [Self; 8] =
+        [Self::Named, Self::Rule, Self::Route, Self::Plain, Self::Secure, Self::Gateway, Self::Doors, Self::BackEnd];
+    /// Those of TrafficPolicies.
+    pub(super) const OF_TRAFFIC: [Self; 6] =
+        [Self::Named, Self::Rule, Self::Route, Self::Plain, Self::Secure, Self::Gateway];
     /// Those of routes.
     pub(super) const OF_ROUTES: [Self; 3] = [Self::Rule, Self::Route, Self::Named];
 
@@ -38,6 +52,8 @@ impl Level {
             Self::Plain => "plain",
             Self::Secure => "secure",
             Self::Gateway => "whole",
+            Self::Doors => "doors",
+            Self::BackEnd => "back",
         }
     }
 
@@ -68,6 +84,11 @@ impl Level {
             Self::Plain => target("Gateway", "public", "plain"),
             Self::Secure => target("Gateway", "public", "secure"),
             Self::Gateway => target("Gateway", "whole", ""),
+            Self::Doors => target("Gateway", "doors", ""),
+            Self::BackEnd => {
+                let service = |name: &str| format!("{{group: '', kind: Service, name: {name}}}");
+                Some(format!("{}, {}", service(TRUSTED), service(IMPOSTOR)))
+            }
         }
     }
 }
@@ -78,17 +99,18 @@ pub(super) struct Estate {
     plain: u16,
     tls: u16,
     whole: u16,
+    doors: u16,
     certificate: Certificate,
 }
 
 impl Estate {
     /// The Gateways that Envoys are needed for.
-    pub(super) const GATEWAYS: [&str; 2] = ["default/public", "default/whole"];
+    pub(super) const GATEWAYS: [&str; 3] = ["default/public", "default/whole", "default/doors"];
 
     /// Writes everything but policies.
     pub(super) fn write(world: &World) -> Result<Self> {
-        let (plain, tls, whole) = (world.port()?, world.port()?, world.port()?);
-        let certificate = Certificate::of(&["secure.example"])?;
+        let (plain, tls, whole, doors) = (world.port()?, world.port()?, world.port()?, world.port()?);
+        let certificate = Certificate::of(&["secure.example", "doors.example"])?;
         let listeners = [
             listener("broad", plain, "protocol: HTTP"),
             listener("plain", plain, "protocol: HTTP\nhostname: plain.example"),
@@ -101,6 +123,7 @@ impl Estate {
                 class(),
                 gateway("public", &listeners.concat()),
                 gateway("whole", &listener("whole", whole, "protocol: HTTP")),
+                gateway("doors", &https_listener("door", doors, "doors.example", &["certificate"])),
                 certificate.secret(NAMESPACE, "certificate"),
                 // Everything that a guarded route does not answer itself.
                 route(
@@ -118,6 +141,7 @@ impl Estate {
                 Level::Plain => "- {name: public, sectionName: plain}\n",
                 Level::Secure => "- {name: public, sectionName: secure}\n",
                 Level::Gateway => "- {name: whole}\n",
+                Level::Doors => "- {name: doors}\n",
                 _ => "- {name: public, sectionName: broad}\n",
             };
             let filters = if level == Level::Named {
@@ -129,10 +153,18 @@ impl Estate {
                 String::new()
             };
             let hosts = format!("[{}]", level.host());
-            let text = route(level.name(), parent, &hosts, "/guarded", &filters, "echo");
+            let to = if level == Level::BackEnd { TRUSTED } else { "echo" };
+            let mut text = route(level.name(), parent, &hosts, "/guarded", &filters, to);
+            if level == Level::BackEnd {
+                text = documents(&[text, route(IMPOSTOR, parent, &hosts, "/impostor", "", IMPOSTOR)]);
+            }
             world.write(&format!("route-{}.yaml", level.name()), text)?;
         }
-        Ok(Self { world: world.clone(), plain, tls, whole, certificate })
+        let estate = Self { world: world.clone(), plain, tls, whole, doors, certificate };
+        // A guard brings their endpoints.
+        let services = [TRUSTED, IMPOSTOR].map(|name| manifests::service(NAMESPACE, name, None, &[]));
+        estate.standing(Level::BackEnd, &documents(&services))?;
+        Ok(estate)
     }
 
     /// A request to the route of a level.
@@ -140,22 +172,29 @@ impl Estate {
         let port = match level {
             Level::Secure => self.tls,
             Level::Gateway => self.whole,
+            Level::Doors => self.doors,
             _ => self.plain,
         };
         let host = level.host();
         let ask = get(port, "/guarded").host(&host);
-        if level == Level::Secure { ask.tls(self.certificate.trust(&host)) } else { ask }
+        if matches!(level, Level::Secure | Level::Doors) { ask.tls(self.certificate.trust(&host)) } else { ask }
+    }
+
+    /// Writes the TrafficPolicy of a level.
+    pub(super) fn policy(&self, level: Level, spec: &str) -> Result<()> {
+        self.policy_of(Kind::Traffic, level, spec)
     }
 
     /// Writes the policy of a level.
-    pub(super) fn policy(&self, level: Level, spec: &str) -> Result<()> {
+    pub(super) fn policy_of(&self, kind: Kind, level: Level, spec: &str) -> Result<()> {
+        let (kind, version) = (kind.name(), kind.version());
         let targets = level.target().map(|target| format!("targetRefs: [{target}]\n")).unwrap_or_default();
         let spec = manifests::indent(&format!("{targets}{spec}"), 2);
         let name = level.policy();
         self.world.write(
             &format!("{name}.yaml"),
             format!(
-                "apiVersion: gateway.kgateway.dev/v1alpha1\nkind: TrafficPolicy\n\
+                "apiVersion: {version}\nkind: {kind}\n\
                  metadata: {{name: {name}, namespace: {NAMESPACE}}}\nspec:\n{spec}"
             ),
         )
@@ -164,6 +203,11 @@ impl Estate {
     /// Deletes the policy of a level.
     pub(super) fn without_policy(&self, level: Level) -> Result<()> {
         self.world.delete(&format!("{}.yaml", level.policy()))
+    }
+
+    /// Writes the objects that are there all the while.
+    pub(super) fn standing(&self, level: Level, objects: &str) -> Result<()> {
+        self.world.write(&format!("standing-{}.yaml", level.name()), objects)
     }
 
     /// Writes the objects that the guard of a level names.

@@ -1,5 +1,5 @@
-//! Nothing gets through without what a policy asks for: every field, at every level, broken in every way, under every
-//! combination of gates, while Holdfast is killed and ended, and a client without a right to come in never stops asking.
+//! Nothing gets through without what a policy asks for: every field, at every level, certificates of clients and of back
+//! ends among them, broken in every way, under every combination of gates, while Holdfast is killed and ended, and a client without a right to come in never stops asking.
 //!
 //! Envoys are the story's own, so that they go on while Holdfast does not; they have a limit of expressions of which
 //! Holdfast does not know, so that they refuse what translation takes.
@@ -10,6 +10,7 @@ mod level;
 mod plan;
 mod revoked;
 mod round;
+mod tls;
 
 use std::io::Write;
 

@@ -19,10 +19,12 @@ pub(super) async fn told(world: World, gates: Gates) -> Result<()> {
     let _backends = (world.backend("echo").await?, world.backend("broad").await?);
     let estate = Estate::write(&world)?;
     let let_in = |(user, _): (&str, &str)| {
-        Level::ALL.into_iter().try_for_each(|level| estate.policy(level, &format!("basicAuth: {{users: ['{user}']}}")))
+        Level::OF_TRAFFIC
+            .into_iter()
+            .try_for_each(|level| estate.policy(level, &format!("basicAuth: {{users: ['{user}']}}")))
     };
     let of = |(_, word): (&str, &str)| -> Vec<Ask> {
-        Level::ALL.into_iter().map(|level| estate.ask(level).header("authorization", word)).collect()
+        Level::OF_TRAFFIC.into_iter().map(|level| estate.ask(level).header("authorization", word)).collect()
     };
     let_in(ALICE)?;
     let flags = gates.flags();

@@ -7,9 +7,10 @@ use holdfast_scenario_tests::fleet::{FleetEnvoy, Running, connected, small_binar
 use holdfast_scenario_tests::{Hammer, Holdfast, HoldfastOptions, World, until};
 
 use super::gates::Gates;
-use super::guard::{Guard, guard};
+use super::guard::{Guard, REFUSED_CONNECTION, guard};
 use super::level::{Estate, Level};
 use super::plan::Round;
+use super::tls::Kind;
 
 /// In which ways each policy is broken.
 pub(super) const WAYS: [Way; 3] = [Way::Missing, Way::Bad, Way::Refused];
@@ -101,7 +102,10 @@ impl Works {
 
     /// A policy where there was none: connections that are older than it are guarded as well.
     async fn attach(&mut self, level: Level, field: &str) -> Result<Cell> {
-        let guard = guard(field, level.name()).await?;
+        let guard = guard(field, level, &self.world).await?;
+        if !guard.standing.is_empty() {
+            self.estate.standing(level, &guard.standing)?;
+        }
         let ask = self.estate.ask(level);
         let (passing, failing) = (guard.passing.as_ref().map(|change| change(ask.clone())), (guard.failing)(ask));
         let cell = Cell { level, guard, passing, failing };
@@ -173,16 +177,17 @@ impl Works {
         if !cell.guard.besides.is_empty() {
             self.estate.besides(cell.level, &cell.guard.besides)?;
         }
-        self.estate.policy(cell.level, &cell.guard.spec)
+        self.estate.policy_of(cell.guard.kind, cell.level, &cell.guard.spec)
     }
 
     fn write_broken(&mut self, cell: &Cell, way: Way) -> Result<()> {
         self.edits += 1;
+        let says = |spec: &str| self.estate.policy_of(cell.guard.kind, cell.level, spec);
         match way {
             Way::Missing if !cell.guard.besides.is_empty() => self.estate.without_besides(cell.level),
-            Way::Missing => self.estate.policy(cell.level, &cell.guard.missing_spec()),
-            Way::Bad => self.estate.policy(cell.level, &cell.guard.bad),
-            Way::Refused => self.estate.policy(cell.level, &cell.guard.refused),
+            Way::Missing => says(&cell.guard.missing_spec()),
+            Way::Bad => says(&cell.guard.bad),
+            Way::Refused => says(&cell.guard.refused),
         }
     }
 
@@ -199,8 +204,14 @@ impl Works {
                 ask.comes_to_answer(cell.level.closed()).await?;
             }
         } else if cell.guard.slack == 0 {
-            let reply = cell.failing.send().await?;
-            ensure!(reply.pod().is_err(), "{} passes: {reply:?}", cell.failing.line());
+            let reply = cell.failing.send().await;
+            // Where TLS is what protects, there may be nobody at all.
+            ensure!(reply.is_ok() || cell.guard.kind == Kind::Listener, "{reply:?}");
+            ensure!(
+                reply.as_ref().map_or(true, |reply| reply.pod().is_err()),
+                "{} passes: {reply:?}",
+                cell.failing.line()
+            );
         }
         Ok(())
     }
@@ -211,7 +222,16 @@ impl Works {
         if let Some(passing) = &cell.passing {
             passing.comes_to_reach("echo").await?;
         }
-        cell.failing.comes_to_answer(cell.guard.status).await?;
+        if cell.guard.status == REFUSED_CONNECTION {
+            until("the connection is refused", || async {
+                let reply = cell.failing.send().await;
+                ensure!(reply.is_err(), "it is served: {reply:?}");
+                Ok(())
+            })
+            .await?;
+        } else {
+            cell.failing.comes_to_answer(cell.guard.status).await?;
+        }
         self.comes_to_tell(false).await
     }
 
@@ -227,7 +247,8 @@ impl Works {
                 // What is not there yet is no trouble that anybody falls back from.
                 let faults = holdfast.diagnostics("/debug/faults").await?;
                 let faults = faults["faults"].as_array().context("no faults")?;
-                told = faults.iter().any(|found| found["fault"]["object"]["kind"] == "TrafficPolicy");
+                let kinds = Kind::ALL.map(Kind::name);
+                told = faults.iter().any(|found| kinds.iter().any(|kind| found["fault"]["object"]["kind"] == *kind));
             }
             ensure!(told == broken && !is("trying") && !is("probing"), "{report}");
             Ok(())

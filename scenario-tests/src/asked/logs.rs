@@ -1,0 +1,88 @@
+//! A log service: Envoys send it what they have answered.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use anyhow::Result;
+use envoy_types::pb::envoy::service::accesslog::v3::access_log_service_server::{
+    AccessLogService, AccessLogServiceServer,
+};
+use envoy_types::pb::envoy::service::accesslog::v3::stream_access_logs_message::LogEntries;
+use envoy_types::pb::envoy::service::accesslog::v3::{StreamAccessLogsMessage, StreamAccessLogsResponse};
+use tokio_stream::wrappers::TcpListenerStream;
+
+use super::{Running, lock};
+
+/// What was answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// The log that it was written to.
+    pub log: String,
+    /// The path that was asked for.
+    pub path: String,
+    /// The status.
+    pub status: u32,
+    /// Headers of the request that were to be logged.
+    pub headers: Vec<(String, String)>,
+}
+
+/// A log service.
+#[derive(Debug)]
+pub struct LogServer {
+    running: Running,
+    lines: Arc<Mutex<Vec<Line>>>,
+}
+
+impl LogServer {
+    /// Starts one.
+    pub async fn start() -> Result<Self> {
+        let (listener, address) = super::bind().await?;
+        let lines = Arc::<Mutex<Vec<Line>>>::default();
+        let server = AccessLogServiceServer::new(Grpc { lines: lines.clone() });
+        let task = tokio::spawn(async move {
+            let incoming = TcpListenerStream::new(listener);
+            let _ = tonic::transport::Server::builder().add_service(server).serve_with_incoming(incoming).await;
+        });
+        Ok(Self { running: Running { address, task }, lines })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.running.address
+    }
+
+    /// What it was sent so far.
+    pub fn lines(&self) -> Vec<Line> {
+        lock(&self.lines).clone()
+    }
+}
+
+struct Grpc {
+    lines: Arc<Mutex<Vec<Line>>>,
+}
+
+#[tonic::async_trait]
+impl AccessLogService for Grpc {
+    async fn stream_access_logs(
+        &self,
+        request: tonic::Request<tonic::Streaming<StreamAccessLogsMessage>>,
+    ) -> Result<tonic::Response<StreamAccessLogsResponse>, tonic::Status> {
+        let mut messages = request.into_inner();
+        let mut log = String::new();
+        while let Some(message) = messages.message().await? {
+            // Only the first message of a stream says which log it is.
+            if let Some(identifier) = message.identifier {
+                log = identifier.log_name;
+            }
+            let Some(LogEntries::HttpLogs(entries)) = message.log_entries else { continue };
+            for entry in entries.log_entry {
+                let (request, response) = (entry.request.unwrap_or_default(), entry.response.unwrap_or_default());
+                let mut headers: Vec<_> = request.request_headers.into_iter().collect();
+                headers.sort();
+                let status = response.response_code.map(|code| code.value).unwrap_or_default();
+                lock(&self.lines).push(Line { log: log.clone(), path: request.path, status, headers });
+            }
+        }
+        Ok(tonic::Response::new(StreamAccessLogsResponse::default()))
+    }
+}

@@ -1,0 +1,130 @@
+//! What TLS protects: who clients are, by their certificates, and who back ends are, by theirs.
+
+use anyhow::Result;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use holdfast_scenario_tests::World;
+use holdfast_scenario_tests::manifests::{NAMESPACE, documents, indent, service};
+use holdfast_scenario_tests::secured::Secured;
+use holdfast_scenario_tests::tls::Authority;
+
+use super::guard::{Guard, REFUSED_CONNECTION};
+use super::level::{IMPOSTOR, Level, TRUSTED};
+
+/// What says it, and in which API.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Kind {
+    #[default]
+    Traffic,
+    Listener,
+    BackEnd,
+    BackEndTls,
+}
+
+impl Kind {
+    pub(super) const ALL: [Self; 4] = [Self::Traffic, Self::Listener, Self::BackEnd, Self::BackEndTls];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Traffic => "TrafficPolicy",
+            Self::Listener => "ListenerPolicy",
+            Self::BackEnd => "BackendConfigPolicy",
+            Self::BackEndTls => "BackendTLSPolicy",
+        }
+    }
+
+    pub(super) fn version(self) -> &'static str {
+        if self == Self::BackEndTls { "gateway.networking.k8s.io/v1" } else { "gateway.kgateway.dev/v1alpha1" }
+    }
+}
+
+/// A name in the certificates of back ends.
+const NAME: &str = "shop.clients.example.com";
+
+/// A ConfigMap with authorities.
+fn authorities(name: &str, text: &str) -> String {
+    let text = indent(text, 4);
+    format!(
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}, namespace: {NAMESPACE}}}\ndata:\n  ca.crt: |\n{text}"
+    )
+}
+
+/// Authorities of a version that there is not: only Envoy looks at it.
+fn odd(authority: &Authority) -> Result<String> {
+    let body: String = authority.pem.lines().filter(|line| !line.starts_with('-')).collect();
+    let mut bytes = STANDARD.decode(body.trim())?;
+    let version = [0xa0, 3, 2, 1, 2];
+    let at = bytes.windows(version.len()).position(|window| window == version);
+    if let Some(byte) = at.and_then(|at| bytes.get_mut(at + version.len() - 1)) {
+        *byte = 7;
+    }
+    Ok(format!("-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n", STANDARD.encode(bytes)))
+}
+
+/// Authorities that are there, no PEM, and of that version.
+fn three(authority: &Authority, place: &str) -> Result<(String, String)> {
+    let bad = authority.pem.replace("BEGIN", "BEGAN");
+    let others = [authorities(&format!("bad-{place}"), &bad), authorities(&format!("odd-{place}"), &odd(authority)?)];
+    Ok((authorities(&format!("ca-{place}"), &authority.pem), documents(&others)))
+}
+
+/// Certificates of clients; at one level who shows none is refused, at the other one who shows a stranger's.
+pub(super) fn clients(level: Level) -> Result<Guard> {
+    let (ours, others) = (Authority::new("ours")?, Authority::new("others")?);
+    let (known, stranger) = (ours.client("known", 1)?, others.client("stranger", 1)?);
+    let place = level.name();
+    let (besides, standing) = three(&ours, place)?;
+    let spec = |name: &str| {
+        format!(
+            "default: {{clientCertificateValidation: {{mode: Require, \
+             caCertificateRefs: [{{group: '', kind: ConfigMap, name: {name}-{place}}}]}}}}"
+        )
+    };
+    let strange = level == Level::Doors;
+    let guard =
+        Guard::new(&spec("ca"), REFUSED_CONNECTION, move |ask| if strange { ask.showing(&stranger) } else { ask });
+    Ok(guard
+        .of(Kind::Listener, spec("odd"), standing)
+        .passing(move |ask| ask.showing(&known))
+        .besides(besides)
+        .bad(&spec("bad")))
+}
+
+/// TLS towards a back end. Who asks for the other one would reach somebody whose certificate is a stranger's, and who
+/// answers without TLS as well.
+pub(super) async fn back_end(kind: Kind, world: &World, place: &str) -> Result<Guard> {
+    let (authority, stranger) = (Authority::new("back ends")?, Authority::new("strangers")?);
+    let (own, others) = (authority.client("shop", 1)?, stranger.client("shop", 1)?);
+    let (besides, standing) = three(&authority, place)?;
+    let echo = world.pod(NAMESPACE, TRUSTED, "echo").await?;
+    let trusted = Secured::start(&own, None, echo.address()).await?;
+    let impostor = Secured::careless(&others, echo.address()).await?;
+    let services = [
+        service(NAMESPACE, TRUSTED, None, &[trusted.address]),
+        service(NAMESPACE, IMPOSTOR, None, &[impostor.address]),
+    ];
+    let standing = documents(&[&services[..], &[standing]].concat());
+    let guard = if kind == Kind::BackEndTls {
+        let spec = |name: &str| {
+            format!(
+                "validation: {{hostname: {NAME}, caCertificateRefs: [{{group: '', kind: ConfigMap, name: {name}-{place}}}]}}"
+            )
+        };
+        let guard = Guard::new(&spec("ca"), 503, |ask| ask.path("/impostor"));
+        guard.of(kind, spec("odd"), standing).besides(besides).bad(&spec("bad"))
+    } else {
+        let text = indent(&authority.pem, 4);
+        let secret = format!(
+            "apiVersion: v1\nkind: Secret\nmetadata: {{name: ca-{place}, namespace: {NAMESPACE}}}\nstringData:\n  ca.crt: |\n{text}"
+        );
+        let spec = |name: &str, more: &str| {
+            format!("tls: {{secretRef: {{name: {name}-{place}}}, sni: {NAME}, verifySubjectAltNames: [{NAME}]{more}}}")
+        };
+        let guard = Guard::new(&spec("ca", ""), 503, |ask| ask.path("/impostor"));
+        guard
+            .of(kind, spec("ca", ", parameters: {cipherSuites: [NO-SUCH-CIPHER]}"), standing)
+            .besides(secret)
+            .bad(&spec("ca", ", strange: 1"))
+    };
+    Ok(guard.passing(|ask| ask).asking((echo, trusted, impostor)))
+}
