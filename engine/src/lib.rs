@@ -11,6 +11,7 @@ pub mod fallback;
 pub mod fault;
 pub mod features;
 pub mod hold;
+pub mod leadership;
 pub mod model;
 pub mod object;
 pub(crate) mod policies;

@@ -6,7 +6,9 @@
 pub mod arguments;
 pub mod clerk;
 pub mod client;
+pub(crate) mod leader;
 pub(crate) mod recorder;
+mod series;
 mod served;
 pub(crate) mod statuses;
 mod watch;
