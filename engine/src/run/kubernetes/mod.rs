@@ -6,11 +6,14 @@
 pub mod arguments;
 pub mod clerk;
 pub mod client;
+pub(crate) mod leader;
 pub mod planes;
 pub(crate) mod recorder;
 pub mod rights;
+mod series;
 mod served;
 pub(crate) mod statuses;
+pub mod token_keys;
 mod watch;
 
 use std::sync::Arc;

@@ -21,6 +21,7 @@ use crate::engine::Event;
 use crate::provision::{DataPlane, Operator};
 use crate::run::bootstrap::{Bootstrap, MAX_CONNECTIONS, MAX_HEAP_BYTES};
 use crate::run::cli::XdsMode;
+use crate::run::kubernetes::leader::Leadership;
 
 /// How many news of data planes may wait to be taken.
 const NEWS_MAX: usize = 16;
@@ -48,14 +49,13 @@ impl DataPlanes {
         client: &Client,
         args: &ProvisionArgs,
         namespaces: &[String],
+        leadership: Leadership,
     ) -> anyhow::Result<(Self, mpsc::Receiver<Vec<Event>>)> {
         let (wanted, receiver) = watch::channel(None);
         let (news, told) = mpsc::channel(NEWS_MAX);
         let owned = Owned::watch(client, namespaces);
         let plan = Plan::new(args)?;
-        // There is one replica, which leads.
-        let (_, leads) = watch::channel(true);
-        tokio::spawn(Writer::new(client.clone(), plan, owned, leads, news).run(receiver));
+        tokio::spawn(Writer::new(client.clone(), plan, owned, leadership, news).run(receiver));
         Ok((Self(wanted), told))
     }
 
@@ -99,6 +99,8 @@ impl Plan {
             // Each Pod has its own.
             node_id: String::new(),
             xds: self.args.xds_address(),
+            // What they show is of their Pods, and is put in there.
+            credentials: None,
             admin: None,
             mode: XdsMode::Delta,
             max_heap_bytes: MAX_HEAP_BYTES,

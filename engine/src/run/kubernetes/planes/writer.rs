@@ -14,6 +14,7 @@ use super::owned::{Key, Kind, Owned};
 use super::{Plan, Wanted};
 use crate::engine::Event;
 use crate::provision::{DataPlane, FIELD_OWNER, Provisioned, addresses, compare, names};
+use crate::run::kubernetes::leader::Leadership;
 
 /// The least time between two writes.
 const PACE: Duration = Duration::from_millis(20);
@@ -28,7 +29,7 @@ pub(super) struct Writer {
     client: Client,
     plan: Plan,
     owned: Owned,
-    leads: watch::Receiver<bool>,
+    leadership: Leadership,
     news: mpsc::Sender<Vec<Event>>,
     told: BTreeMap<ObjectKey, Provisioned>,
 }
@@ -38,10 +39,10 @@ impl Writer {
         client: Client,
         plan: Plan,
         owned: Owned,
-        leads: watch::Receiver<bool>,
+        leadership: Leadership,
         news: mpsc::Sender<Vec<Event>>,
     ) -> Self {
-        Self { client, plan, owned, leads, news, told: BTreeMap::new() }
+        Self { client, plan, owned, leadership, news, told: BTreeMap::new() }
     }
 
     /// Runs until nobody says any longer what is wanted.
@@ -51,7 +52,7 @@ impl Writer {
             tokio::select! {
                 changed = wanted.changed() => if changed.is_err() { return },
                 () = self.owned.changed() => {}
-                Ok(()) = self.leads.changed() => {}
+                () = self.leadership.changed() => {}
                 () = tokio::time::sleep_until(again) => {}
             }
             let Some(now) = wanted.borrow_and_update().clone() else {
@@ -68,7 +69,7 @@ impl Writer {
 
     /// True where everything is as it should be.
     async fn bring_all(&mut self, wanted: &Wanted) -> bool {
-        let leads = *self.leads.borrow_and_update();
+        let leads = self.leadership.leads();
         let (mut events, mut well) = (Vec::new(), true);
         for plane in &wanted.planes {
             let standing = self.bring(plane, leads).await;
