@@ -7,7 +7,7 @@ use holdfast_scenario_tests::fleet::{FleetEnvoy, Running};
 use holdfast_scenario_tests::{Holdfast, HoldfastOptions, Story, World, stories, until};
 use serde_json::Value;
 
-use super::{BACKFILL, ask, comes_to_blame, good, refused, serves, unprobed};
+use super::{BACKFILL, comes_to_blame, good, refused, serves, unprobed};
 
 pub(crate) fn stories() -> Vec<Story> {
     stories!("fallback::replicas", true, [one_is_killed_in_fallback])

@@ -23,6 +23,7 @@ pub(super) fn of(case: &Case, engine: &Engine) -> Value {
             gateway: plane.gateway.namespaced_name(),
             node_id: "none".into(),
             xds: Target::Tcp("holdfast.holdfast-system.svc".into(), 18000),
+            credentials: None,
             admin: None,
             mode: XdsMode::Delta,
             max_heap_bytes: MAX_HEAP_BYTES,
