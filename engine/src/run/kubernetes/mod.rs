@@ -9,6 +9,7 @@ pub mod client;
 pub(crate) mod recorder;
 mod served;
 pub(crate) mod statuses;
+pub mod token_keys;
 mod watch;
 
 use std::sync::Arc;
