@@ -73,6 +73,7 @@ pub(crate) struct PeerIo {
     wire: Wire,
     peer: Peer,
     end: Pin<Box<dyn Future<Output = ()> + Send>>,
+    ended: bool,
 }
 
 enum Wire {
@@ -111,7 +112,7 @@ impl PeerIo {
                 tokio::time::sleep(CLOSING_TIMEOUT).await;
             }
         });
-        Self { wire, peer, end }
+        Self { wire, peer, end, ended: false }
     }
 }
 
@@ -125,7 +126,8 @@ impl Connected for PeerIo {
 
 impl AsyncRead for PeerIo {
     fn poll_read(mut self: Pin<&mut Self>, task: &mut Context<'_>, bytes: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        if self.end.as_mut().poll(task).is_ready() {
+        self.ended = self.ended || self.end.as_mut().poll(task).is_ready();
+        if self.ended {
             return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
         }
         match &mut self.wire {

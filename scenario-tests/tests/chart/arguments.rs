@@ -14,13 +14,24 @@ pub(crate) fn stories() -> Vec<Story> {
     stories!("arguments", false, [the_defaults_are_the_programs, full_values_reach_the_settings, every_flag_can_be_set])
 }
 
+/// Why the chart sets nothing of TLS.
+const LOOPBACK: &str = "the chart serves xDS on loopback only";
+
 /// Flags that a chart has no use for, each with the reason.
-const NOT_OF_THE_CHART: [(&str, &str); 5] = [
+const NOT_OF_THE_CHART: [(&str, &str); 13] = [
     ("manifests", "objects are those of the API server"),
     ("kubeconfig", "the Pod has its ServiceAccount"),
     ("kube-context", "there is no kubeconfig"),
     ("envoy-concurrency", "no Envoy is managed by Holdfast itself"),
     ("listen-address", "no Envoy is managed by Holdfast itself"),
+    ("xds-tls-cert", LOOPBACK),
+    ("xds-tls-key", LOOPBACK),
+    ("xds-client-ca", LOOPBACK),
+    ("xds-trust-domain", LOOPBACK),
+    ("xds-token-audience", LOOPBACK),
+    ("xds-token-issuer", LOOPBACK),
+    ("xds-token-jwks", LOOPBACK),
+    ("insecure-xds", LOOPBACK),
 ];
 
 /// The arguments of the container.
