@@ -8,6 +8,7 @@ pub mod clerk;
 pub mod client;
 pub mod planes;
 pub(crate) mod recorder;
+pub mod rights;
 mod served;
 pub(crate) mod statuses;
 mod watch;
