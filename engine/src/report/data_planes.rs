@@ -93,7 +93,7 @@ mod tests {
 
     const OBJECTS: &str = "{apiVersion: gateway.networking.k8s.io/v1, kind: GatewayClass, metadata: {name: c}, spec: \
         {controllerName: holdfast.dev/gateway-controller}}\n---\n\
-        {apiVersion: gateway.networking.k8s.io/v1, kind: Gateway, metadata: {name: g, namespace: n}, spec: \
+        {apiVersion: gateway.networking.k8s.io/v1, kind: Gateway, metadata: {name: g, namespace: infra}, spec: \
         {gatewayClassName: c, listeners: [{name: http, port: 80, protocol: HTTP}]}}\n";
 
     /// Reason of `Programmed`, and the addresses.
