@@ -12,6 +12,7 @@ use super::admission::TrialRun;
 use super::around::Around;
 use super::attribution::Attribution;
 use super::checker;
+use super::closed::Trying;
 use super::derive::{Derived, derive};
 use super::following::Shared;
 use super::forms::Form;
@@ -62,6 +63,8 @@ pub(crate) struct Line {
     /// What they should have next.
     pub(crate) wanted: Snapshot,
     pub(crate) stage: Stage,
+    /// What all have while what is wanted is tried; none where they have what is wanted.
+    pub(super) trying: Option<Trying>,
     pub(crate) readmission: Option<Readmission>,
     pub(crate) trial: Option<TrialRun>,
     /// How often an Envoy was lost on the suspects that are on trial.
@@ -118,6 +121,7 @@ impl Line {
             everyone: None,
             wanted: Snapshot::default(),
             stage: Stage::Settled,
+            trying: None,
             readmission: None,
             trial: None,
             trial_strikes: 0,
