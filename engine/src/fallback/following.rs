@@ -119,6 +119,7 @@ impl Line {
             self.release(around);
             return self.try_for_the_leader(around);
         }
+        self.begins_to_try(around);
         self.stage = Stage::Following;
         let is_first = self.everyone.is_none() && !self.shared.snapshot.of(ResourceType::Listener).is_empty();
         if std::mem::take(&mut self.shared.is_new) && (is_first || self.shared.is_settled()) {
