@@ -5,6 +5,7 @@ mod back_ends;
 mod conditions;
 mod connections;
 mod denied;
+mod edits;
 mod elsewhere;
 mod enforced;
 mod extensions;
@@ -23,6 +24,7 @@ pub(crate) fn stories() -> Vec<Story> {
         [conditions::stories(), denied::stories(), values::stories(), processing::stories(), login::stories()].concat();
     let of_back_ends = [back_ends::stories(), elsewhere::stories()].concat();
     let of_others = [asking::stories(), of_back_ends, connections::stories(), extensions::stories()].concat();
-    let of_levels = [enforced::stories(), higher::stories(), replaced::stories(), never::stories()].concat();
+    let of_levels = [enforced::stories(), higher::stories(), replaced::stories(), never::stories(), edits::stories()];
+    let of_levels = of_levels.concat();
     [of_levels, of_fields, of_others].concat()
 }
