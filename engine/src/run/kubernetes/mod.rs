@@ -7,6 +7,7 @@ pub mod arguments;
 pub mod clerk;
 pub mod client;
 pub(crate) mod recorder;
+pub mod rights;
 mod served;
 pub(crate) mod statuses;
 mod watch;
