@@ -220,7 +220,7 @@ pub const KINDS: &[Kind] = &[
         kind: "TLSCertificateDelegation",
         plural: "tlscertificatedelegations",
         scope: Scope::Namespaced,
-        has_status: true,
+        has_status: false,
         decode: contour::delegation::decode,
     },
 ];

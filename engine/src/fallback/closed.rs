@@ -2,11 +2,13 @@
 //!
 //! A hold keeps bytes, and bytes know nothing of deletions and revoked grants. So they are read again, and routes of
 //! objects that are gone, have left, may not use their back end any more or name a guard since become direct responses.
-//! The same where an Envoy keeps what it had, and where all others wait for the one that tries.
+//! The same where an Envoy keeps what it had, and where all others wait for the one that tries; what goes on there all
+//! the same is in `meanwhile.rs`.
 //! Where even that is refused, the whole route configuration answers every request the same.
 //! Of listeners the filter chains are closed that ask for less than is desired (`chains.rs`).
 
 mod chains;
+mod meanwhile;
 mod secured;
 
 use std::collections::HashMap;
@@ -35,6 +37,8 @@ use crate::object::Object;
 use crate::translate::proxy::is_proxy as is_proxy_key;
 use crate::translate::route::{Rendered, RoutePlan};
 
+pub(crate) use meanwhile::Trying;
+
 /// The name of the host that answers for a whole route configuration.
 const EVERYTHING: &str = "*";
 
@@ -44,19 +48,18 @@ impl Line {
         let mut closed = Waiting::new();
         for (name, _) in self.hold.refused_now(ResourceType::Route) {
             let Some(resource) = wanted.get(ResourceType::Route, &name).cloned() else { continue };
-            let response = answer(around);
-            let must_close = |held: &Held<'_>| self.must_close(held, around);
-            let Some(body) = close(&resource.body, &response, must_close) else { continue };
+            let must_close = |held: &Held<'_>| self.closed(held, around);
+            let Some(body) = close(&resource.body, None, must_close) else { continue };
             let mut instead = Resource::new(name.clone(), body, resource.origins.clone());
             if self.hold.refusal_of(ResourceType::Route, &name, instead.version).is_some() {
-                instead = Resource::new(name.clone(), close_all(&name, &response), resource.origins.clone());
+                instead = Resource::new(name.clone(), close_all(&name, &answer(around)), resource.origins.clone());
             }
             closed.insert((ResourceType::Route, name), instead.version);
             wanted.insert(ResourceType::Route, Arc::new(instead));
         }
         for (name, _) in self.hold.refused_now(ResourceType::Listener) {
             let held = wanted.get(ResourceType::Listener, &name).cloned();
-            let Some(instead) = held.and_then(|held| self.closed_listener(&held, around)) else { continue };
+            let Some(instead) = held.and_then(|held| self.closed_listener(&held, false, around)) else { continue };
             closed.insert((ResourceType::Listener, name), instead.version);
             wanted.insert(ResourceType::Listener, Arc::new(instead));
         }
@@ -67,13 +70,13 @@ impl Line {
     /// changed something.
     pub(crate) fn close_while_waiting(&mut self, around: &Around<'_>) -> bool {
         let Some(mut everyone) = self.everyone.clone().filter(|_| self.stage != Stage::Settled) else { return false };
-        let response = answer(around);
         let routes = everyone.of(ResourceType::Route).values();
         let differ = routes.filter(|held| self.wanted.get(ResourceType::Route, &held.name) != Some(held));
         let mut closed = Waiting::new();
         for resource in differ.cloned().collect::<Vec<_>>() {
-            let must_close = |held: &Held<'_>| self.must_close(held, around);
-            let Some(body) = close(&resource.body, &response, must_close) else { continue };
+            let must_close = |held: &Held<'_>| self.closed(held, around);
+            let meanwhile = self.meanwhile(ResourceType::Route, &resource.name, around);
+            let Some(body) = close(&resource.body, meanwhile, must_close) else { continue };
             let instead = Resource::new(resource.name.clone(), body, resource.origins.clone());
             if self.hold.refusal_of(ResourceType::Route, &instead.name, instead.version).is_none() {
                 closed.insert((ResourceType::Route, instead.name.clone()), instead.version);
@@ -81,7 +84,8 @@ impl Line {
             }
         }
         for held in everyone.of(ResourceType::Listener).values().cloned().collect::<Vec<_>>() {
-            if let Some(instead) = self.closed_listener(&held, around) {
+            let meanwhile = self.meanwhile(ResourceType::Listener, &held.name, around).is_some();
+            if let Some(instead) = self.closed_listener(&held, meanwhile, around) {
                 closed.insert((ResourceType::Listener, instead.name.clone()), instead.version);
                 everyone.insert(ResourceType::Listener, Arc::new(instead));
             }
@@ -95,16 +99,15 @@ impl Line {
     pub(crate) fn close_in_strays(&mut self, around: &Around<'_>) {
         let mut strays = std::mem::take(&mut self.strays);
         for stray in strays.values_mut() {
-            let response = answer(around);
             let held: Vec<Arc<Resource>> = stray.last.of(ResourceType::Route).values().cloned().collect();
             for resource in held {
-                if let Some(body) = close(&resource.body, &response, |held| self.must_close(held, around)) {
+                if let Some(body) = close(&resource.body, None, |held| self.closed(held, around)) {
                     let instead = Resource::new(resource.name.clone(), body, resource.origins.clone());
                     stray.last.insert(ResourceType::Route, Arc::new(instead));
                 }
             }
             for held in stray.last.of(ResourceType::Listener).values().cloned().collect::<Vec<_>>() {
-                if let Some(instead) = self.closed_listener(&held, around) {
+                if let Some(instead) = self.closed_listener(&held, false, around) {
                     stray.last.insert(ResourceType::Listener, Arc::new(instead));
                 }
             }
@@ -113,16 +116,32 @@ impl Line {
     }
 
     /// A listener as it is held, with chains closed that ask for less than is desired; none where there is none.
-    fn closed_listener(&self, held: &Resource, around: &Around<'_>) -> Option<Resource> {
+    fn closed_listener(&self, held: &Resource, meanwhile: bool, around: &Around<'_>) -> Option<Resource> {
         let desired = around.translator.snapshot(&self.fleet)?;
         let desired = desired.get(ResourceType::Listener, &held.name);
         if desired.is_some_and(|desired| desired.version == held.version) {
             return None;
         }
-        let body = chains::close(&held.body, desired.map(|desired| &desired.body[..]))?;
+        let body = chains::close(&held.body, desired.map(|desired| &desired.body[..]), meanwhile)?;
         let instead = Resource::new(held.name.clone(), body, held.origins.clone());
         let refused = self.hold.refusal_of(ResourceType::Listener, &held.name, instead.version).is_some();
         (!refused).then_some(instead)
+    }
+
+    /// The answer of a route that must be served no more; none where it goes on.
+    fn closed(&self, held: &Held<'_>, around: &Around<'_>) -> Option<Response> {
+        self.must_close(held, around).then(|| self.answered_today(held, around).unwrap_or_else(|| answer(around)))
+    }
+
+    /// What a route answers today that is closed today.
+    fn answered_today(&self, held: &Held<'_>, around: &Around<'_>) -> Option<Response> {
+        let plan = around.translator.route(&owner(&held.route.name)?)?;
+        let rendered = plan.routes.iter().find(|rendered| *rendered.route.name == *held.route.name)?;
+        let replaced = plan.replaced.iter().any(|replaced| *replaced.section == *rendered.route.section);
+        match &rendered.route.action {
+            crate::model::Action::Respond(response) if replaced => Some(response.clone()),
+            _ => None,
+        }
     }
 
     /// Must a route be served no more, whatever the bytes that are held say?
@@ -148,7 +167,8 @@ impl Line {
         let roots = around.translator.roots_of(&owner).filter_map(|root| around.objects.get(root));
         let guarded = roots.into_iter().chain([object]).any(|root| is_proxy(root) && root.body.names_guard(None));
         let guarded = guarded && !self.is_guarded_as_desired(&owner, held, around);
-        let secured = || is_proxy(object) || clusters(route).all(|cluster| secured::is_secured(self, cluster, around));
+        let secured =
+            || is_proxy(object) || clusters(route).all(|cluster| secured::is_secured(self, cluster, held, around));
         !stands || guarded || !granted() || !secured() || !self.is_protected(held, &owner, object, around)
     }
 
@@ -161,6 +181,9 @@ impl Line {
         let of_gateway = around.translator.guards(&self.gateway, held.configuration, held.domain);
         if of_gateway.closed {
             return false;
+        }
+        if self.goes_on_meanwhile(held, plan, &of_gateway, around) {
+            return true;
         }
         let wanted = plan.routes.iter().find(|rendered| *rendered.route.name == *held.route.name);
         let own = match wanted {
@@ -187,6 +210,7 @@ impl Line {
     fn is_guarded_as_desired(&self, owner: &ObjectKey, held: &Held<'_>, around: &Around<'_>) -> bool {
         let Some(plan) = around.translator.route(owner).filter(|_| is_proxy_key(owner)) else { return false };
         let of_gateway = around.translator.guards(&self.gateway, held.configuration, held.domain);
+        let meanwhile = self.proxy_goes_on_meanwhile(owner, held, around);
         plan.routes.iter().filter(|rendered| *rendered.route.name == *held.route.name).any(|rendered| {
             let mut route = rendered.route.clone();
             route.guards = route.guards.under(&of_gateway.levels);
@@ -194,8 +218,9 @@ impl Line {
                 let bytes = encode::route::encode(&route, ListenerContext { https, port: 0 });
                 envoy::Route::decode(&*bytes).is_ok_and(|desired| {
                     let is_open = !matches!(desired.action, Some(Action::DirectResponse(_)));
-                    let guards = |route: &envoy::Route| route.typed_per_filter_config.clone();
-                    is_open && desired.r#match == held.route.r#match && guards(&desired) == guards(held.route)
+                    let (now, then) = (&desired.typed_per_filter_config, &held.route.typed_per_filter_config);
+                    let guarded = now == then || (meanwhile && meanwhile::same_kinds(now, then));
+                    is_open && desired.r#match == held.route.r#match && guarded
                 })
             })
         })
@@ -272,10 +297,12 @@ struct Held<'a> {
     of_host: &'a HashMap<String, Any>,
     /// The route.
     route: &'a envoy::Route,
+    /// Is it what all have only until what is new was tried?
+    meanwhile: Option<&'a Trying>,
 }
 
 /// The route configuration with these routes closed; none where nothing is to be closed in it.
-fn close(body: &[u8], response: &Response, must_close: impl Fn(&Held<'_>) -> bool) -> Option<Bytes> {
+fn close(body: &[u8], meanwhile: Option<&Trying>, closed: impl Fn(&Held<'_>) -> Option<Response>) -> Option<Bytes> {
     let mut configuration = envoy::RouteConfiguration::decode(body).ok()?;
     let mut any = false;
     let envoy::RouteConfiguration { name, typed_per_filter_config: of_configuration, virtual_hosts, .. } =
@@ -283,17 +310,17 @@ fn close(body: &[u8], response: &Response, must_close: impl Fn(&Held<'_>) -> boo
     for host in virtual_hosts {
         let domain = host.domains.first().map_or("", String::as_str);
         let of_host = &host.typed_per_filter_config;
-        let must_close = |route: &envoy::Route| {
+        let closed = |route: &envoy::Route| {
             let configuration = name.as_str();
-            must_close(&Held { configuration, of_configuration, domain, of_host, route })
+            closed(&Held { configuration, of_configuration, domain, of_host, route, meanwhile })
         };
         let open = host.routes.iter_mut().filter(|route| !matches!(route.action, Some(Action::DirectResponse(_))));
-        for route in open.filter(|route| must_close(route)) {
+        for (route, response) in open.filter_map(|route| closed(route).map(|response| (route, response))) {
             any = true;
             *route = envoy::Route {
                 name: std::mem::take(&mut route.name),
                 r#match: route.r#match.take(),
-                action: Some(Action::DirectResponse(direct_response(response))),
+                action: Some(Action::DirectResponse(direct_response(&response))),
                 ..Default::default()
             };
         }

@@ -12,6 +12,7 @@ use super::line::Line;
 use crate::features::redirect::ListenerContext;
 use crate::translate::Translator;
 use crate::translate::fleet::{Composition, FleetId};
+use crate::translate::policy::level::LevelPlan;
 use crate::translate::policy::said::Said;
 use crate::translate::route::Rendered;
 
@@ -29,6 +30,8 @@ pub(crate) struct Form {
     pub(crate) context: ListenerContext,
     /// What policies say to it as a whole and to its hosts.
     pub(crate) said: BTreeSet<Said>,
+    /// The same by where they say it.
+    pub(crate) levels: Arc<LevelPlan>,
 }
 
 impl Line {
@@ -52,8 +55,9 @@ impl Line {
             if is_acknowledged {
                 said.iter().for_each(|said| self.proof.prove(said.content));
             }
+            let levels = translator.served_levels(fleet).cloned().unwrap_or_default();
             let forms = self.forms.entry(name.clone()).or_default();
-            forms.push(Form { version: resource.version, composition: composition.clone(), context, said });
+            forms.push(Form { version: resource.version, composition: composition.clone(), context, said, levels });
             if forms.len() > FORMS_MAX {
                 forms.remove(0);
             }

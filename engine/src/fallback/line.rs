@@ -12,6 +12,7 @@ use super::admission::TrialRun;
 use super::around::Around;
 use super::attribution::Attribution;
 use super::checker;
+use super::closed::Trying;
 use super::derive::{Derived, derive};
 use super::forms::Form;
 use super::last_valid::LastValid;
@@ -57,6 +58,8 @@ pub(crate) struct Line {
     /// What they should have next.
     pub(crate) wanted: Snapshot,
     pub(crate) stage: Stage,
+    /// What all have while what is wanted is tried; none where they have what is wanted.
+    pub(super) trying: Option<Trying>,
     pub(crate) readmission: Option<Readmission>,
     pub(crate) trial: Option<TrialRun>,
     /// How often an Envoy was lost on the suspects that are on trial.
@@ -111,6 +114,7 @@ impl Line {
             everyone: None,
             wanted: Snapshot::default(),
             stage: Stage::Settled,
+            trying: None,
             readmission: None,
             trial: None,
             trial_strikes: 0,

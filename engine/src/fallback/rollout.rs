@@ -67,6 +67,7 @@ impl Line {
         if unproven.is_empty() {
             return self.release(around);
         }
+        self.begins_to_try(around);
         if self.is_probed(around) {
             self.trial = None;
             return self.probe(&unproven, around);
@@ -117,6 +118,7 @@ impl Line {
     /// Everybody is offered what is wanted.
     fn release(&mut self, around: &mut Around<'_>) {
         self.stage = Stage::Settled;
+        self.trying = None;
         if let Some(before) = self.everyone.replace(self.wanted.clone())
             && before != self.wanted
         {

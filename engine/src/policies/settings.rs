@@ -65,5 +65,29 @@ pub(crate) enum Piece {
     Connection(Part),
 }
 
+impl Piece {
+    /// Does it decide who may come in, or how much?
+    pub(crate) fn guards(&self) -> bool {
+        match self {
+            Piece::Filters(filters) => filters.iter().any(|(filter, _)| filter.guards()),
+            Piece::Acl(_)
+            | Piece::ExtAuth(_)
+            | Piece::Jwt(_)
+            | Piece::GlobalLimit(_)
+            | Piece::ExtProc(_)
+            | Piece::OAuth2(_)
+            | Piece::Connection(_) => true,
+            Piece::Timeouts(..)
+            | Piece::Retry(_)
+            | Piece::InternalRedirect(_)
+            | Piece::Mirroring(_)
+            | Piece::Path(_)
+            | Piece::AutoHost(_)
+            | Piece::StatPrefix(_)
+            | Piece::Tracing(_) => false,
+        }
+    }
+}
+
 /// What a policy says; each field at most once.
 pub(crate) type Settings = BTreeMap<Field, Piece>;

@@ -39,6 +39,11 @@ const GATES: &[Gate] = &[
     Gate { name: INVALID_ROUTE_REPLACEMENT, default: true },
 ];
 
+/// Every gate with its default.
+pub fn gates() -> impl Iterator<Item = (&'static str, bool)> {
+    GATES.iter().map(|gate| (gate.name, gate.default))
+}
+
 /// One `GATE=BOOL`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GateSetting {

@@ -87,7 +87,8 @@ fn build(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-fn go_build(module: &str, flags: &str, folder: &Path, packages: &[&str]) -> Result<()> {
+/// Builds packages from one of the modules in `kubernetes/` into a folder.
+pub(super) fn go_build(module: &str, flags: &str, folder: &Path, packages: &[&str]) -> Result<()> {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("kubernetes").join(module);
     let mut go = Command::new("go");
     go.current_dir(&sources).env("GOTOOLCHAIN", GO).env("CGO_ENABLED", "0").env("GOFLAGS", "-mod=readonly");

@@ -18,6 +18,10 @@ use tokio::net::TcpStream;
 /// The CRDs, as they are upstream.
 const CRDS: [&str; 3] = ["gateway-api", "contour", "kgateway"];
 
+/// What the API server writes down: what accounts of Pods ask for.
+const AUDITED: &str = "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules:\n\
+                       - {level: Metadata, userGroups: ['system:serviceaccounts']}\n- {level: None}\n";
+
 /// A cluster without nodes.
 #[derive(Debug)]
 pub struct Cluster {
@@ -46,6 +50,7 @@ impl Cluster {
         let folder = world.folder().join("cluster");
         fs::create_dir_all(&folder)?;
         write_identities(&folder, port)?;
+        fs::write(folder.join("audit.yaml"), AUDITED)?;
         let url = |port: u16| format!("http://127.0.0.1:{port}");
         let etcd = Process::start(
             &assets.program("etcd"),
@@ -88,6 +93,8 @@ impl Cluster {
             "--authorization-mode=RBAC".into(),
             "--disable-admission-plugins=ServiceAccount".into(),
             "--endpoint-reconciler-type=none".into(),
+            format!("--audit-policy-file={}", file("audit.yaml")),
+            format!("--audit-log-path={}", file("audit.log")),
         ];
         let program = self.assets.program("kube-apiserver");
         let mut server = Process::start(&program, arguments, &[], &self.world.log("kube-apiserver"))?;
@@ -125,6 +132,23 @@ impl Cluster {
     /// The kubeconfig of somebody who may do everything.
     pub fn kubeconfig(&self) -> PathBuf {
         self.folder().join("kubeconfig")
+    }
+
+    /// The kubeconfig of whoever has a token.
+    pub fn kubeconfig_of(&self, token: &str) -> Result<PathBuf> {
+        let text = fs::read_to_string(self.kubeconfig())?;
+        let other = |line: &str| match line.starts_with("users:") {
+            true => format!("users: [{{name: admin, user: {{token: {token}}}}}]\n"),
+            false => format!("{line}\n"),
+        };
+        let file = self.world.log("kubeconfig").with_extension("yaml");
+        fs::write(&file, text.lines().map(other).collect::<String>())?;
+        Ok(file)
+    }
+
+    /// What accounts of Pods asked for, one JSON document a line.
+    pub fn audited(&self) -> Result<String> {
+        Ok(fs::read_to_string(self.folder().join("audit.log"))?)
     }
 
     /// Runs kubectl to its end.

@@ -3,5 +3,6 @@
 pub mod assets;
 pub mod cluster;
 pub mod namespace;
+pub mod tools;
 
 pub use cluster::Cluster;

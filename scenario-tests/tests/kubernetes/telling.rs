@@ -186,13 +186,16 @@ async fn a_broken_http_proxy(world: World) -> Result<()> {
     let _echo = backend(&cluster, "echo", [10, 244, 0, 1]).await?;
     cluster.apply(manifests::class()).await?;
     let (port, tls) = (world.port()?, world.port()?);
-    let proxy = |conditions: &str| {
+    let named = |name: &str, host: &str, conditions: &str| {
         format!(
-            "apiVersion: projectcontour.io/v1\nkind: HTTPProxy\nmetadata: {{name: p, namespace: default}}\n\
-             spec:\n  virtualhost: {{fqdn: a.example.com}}\n  \
+            "apiVersion: projectcontour.io/v1\nkind: HTTPProxy\nmetadata: {{name: {name}, namespace: default}}\n\
+             spec:\n  virtualhost: {{fqdn: {host}}}\n  \
              routes: [{{conditions: [{conditions}], services: [{{name: echo, port: 8080}}]}}]\n"
         )
     };
+    let proxy = |conditions: &str| named("p", "a.example.com", conditions);
+    // Without any proxy there would be no listener.
+    cluster.apply(named("other", "b.example.com", "{prefix: /}")).await?;
     let tale = Tale {
         kind: "httpproxy",
         name: "p",

@@ -14,8 +14,9 @@ use prost::Message;
 use crate::encode::listener::{REFUSAL, refusal};
 use crate::features::stream;
 
-/// The listener as it is held, with chains that refuse where that is asked for; none where that is nowhere.
-pub(super) fn close(held: &[u8], desired: Option<&[u8]>) -> Option<Bytes> {
+/// The listener as it is held, with chains that refuse where that is asked for; none where that is nowhere. `meanwhile`:
+/// is it held only until what is desired was tried? Then who is asked for something may be asked for what was before.
+pub(super) fn close(held: &[u8], desired: Option<&[u8]>, meanwhile: bool) -> Option<Bytes> {
     let mut held = Listener::decode(held).ok()?;
     let desired = match desired {
         Some(bytes) => Listener::decode(bytes).ok()?,
@@ -24,7 +25,10 @@ pub(super) fn close(held: &[u8], desired: Option<&[u8]>) -> Option<Bytes> {
     let mut any = false;
     for chain in &mut held.filter_chains {
         let wanted = desired.filter_chains.iter().find(|other| other.filter_chain_match == chain.filter_chain_match);
-        if is_for_tls(chain) && !is_refusal(chain) && wanted.is_none_or(|wanted| asks_for_more(wanted, chain)) {
+        if is_for_tls(chain)
+            && !is_refusal(chain)
+            && wanted.is_none_or(|wanted| asks_for_more(wanted, chain, meanwhile))
+        {
             any = true;
             let name = format!("closed/{}", chain.name);
             *chain = refusal(name, chain.filter_chain_match.take());
@@ -43,12 +47,12 @@ fn is_refusal(chain: &FilterChain) -> bool {
 }
 
 /// Does a chain keep somebody out who comes in by the other one?
-fn asks_for_more(wanted: &FilterChain, held: &FilterChain) -> bool {
-    let clients = clients(wanted);
-    let addresses = addresses(wanted);
+fn asks_for_more(wanted: &FilterChain, held: &FilterChain, meanwhile: bool) -> bool {
+    let (clients, of_held) = (clients(wanted), clients(held));
+    let (addresses, from_held) = (addresses(wanted), addresses(held));
     is_refusal(wanted)
-        || (clients.is_some() && clients != self::clients(held))
-        || (addresses.is_some() && addresses != self::addresses(held))
+        || (clients.is_some() && clients != of_held && !(meanwhile && of_held.is_some()))
+        || (addresses.is_some() && addresses != from_held && !(meanwhile && from_held.is_some()))
 }
 
 /// What is asked of clients; what cannot be read is equal to nothing.
@@ -125,9 +129,9 @@ mod tests {
     }
 
     /// The names of the chains that are left as they are held.
-    fn kept(held: Vec<Chain>, desired: Vec<Chain>) -> Vec<String> {
+    fn kept(held: Vec<Chain>, desired: Vec<Chain>, meanwhile: bool) -> Vec<String> {
         let held = listener(held);
-        let closed = close(&held, Some(&listener(desired))).unwrap_or(held);
+        let closed = close(&held, Some(&listener(desired)), meanwhile).unwrap_or(held);
         let Ok(listener) = Listener::decode(closed) else { return Vec::new() };
         let open = listener.filter_chains.into_iter().filter(|chain| !is_refusal(chain));
         open.map(|chain| chain.name).collect()
@@ -138,26 +142,32 @@ mod tests {
         let strict = |ca: &'static [u8]| routes("a.com", Some((true, ca)));
         let open = || routes("a.com", None);
         let optional = || routes("a.com", Some((false, b"one")));
-        let all: [(Vec<Chain>, Vec<Chain>, bool); 12] = [
-            (vec![open()], vec![open()], true),
-            (vec![open()], vec![strict(b"one")], false),
-            (vec![optional()], vec![strict(b"one")], false),
-            (vec![strict(b"one")], vec![strict(b"one")], true),
-            (vec![strict(b"one")], vec![strict(b"two")], false),
-            (vec![strict(b"one")], vec![open()], true),
-            (vec![open()], vec![refuses("a.com")], false),
-            (vec![open()], vec![], false),
-            (vec![open()], vec![stream("a.com", None)], true),
-            (vec![stream("a.com", None)], vec![stream("a.com", Some("10.0.0.0/8"))], false),
-            (vec![stream("a.com", Some("10.0.0.0/8"))], vec![stream("a.com", Some("10.0.0.0/8"))], true),
-            (vec![stream("a.com", Some("10.0.0.0/8"))], vec![stream("a.com", None)], true),
-        ];
-        for (row, (mut held, mut desired, stays)) in all.into_iter().enumerate() {
-            held.push(routes("other.com", None));
-            desired.push(routes("other.com", None));
-            let kept = kept(held, desired);
-            assert!(kept.contains(&"https/other.com".to_owned()), "{row}: {kept:?}");
-            assert_eq!(kept.len(), if stays { 2 } else { 1 }, "{row}: {kept:?}");
+        // Whether it stays, and whether it does while what is desired is tried.
+        let all = || -> [(Vec<Chain>, Vec<Chain>, bool, bool); 12] {
+            [
+                (vec![open()], vec![open()], true, true),
+                (vec![open()], vec![strict(b"one")], false, false),
+                (vec![optional()], vec![strict(b"one")], false, true),
+                (vec![strict(b"one")], vec![strict(b"one")], true, true),
+                (vec![strict(b"one")], vec![strict(b"two")], false, true),
+                (vec![strict(b"one")], vec![open()], true, true),
+                (vec![open()], vec![refuses("a.com")], false, false),
+                (vec![open()], vec![], false, false),
+                (vec![open()], vec![stream("a.com", None)], true, true),
+                (vec![stream("a.com", None)], vec![stream("a.com", Some("10.0.0.0/8"))], false, false),
+                (vec![stream("a.com", Some("10.0.0.0/8"))], vec![stream("a.com", Some("10.0.0.0/8"))], true, true),
+                (vec![stream("a.com", Some("10.0.0.0/8"))], vec![stream("a.com", None)], true, true),
+            ]
+        };
+        for meanwhile in [false, true] {
+            for (row, (mut held, mut desired, stays, stays_meanwhile)) in all().into_iter().enumerate() {
+                held.push(routes("other.com", None));
+                desired.push(routes("other.com", None));
+                let kept = kept(held, desired, meanwhile);
+                let stays = if meanwhile { stays_meanwhile } else { stays };
+                assert!(kept.contains(&"https/other.com".to_owned()), "{row}: {kept:?}");
+                assert_eq!(kept.len(), if stays { 2 } else { 1 }, "{row}, {meanwhile}: {kept:?}");
+            }
         }
     }
 
@@ -165,7 +175,7 @@ mod tests {
     fn what_is_without_tls_is_left_alone() {
         let plain =
             || Chain::Http { table: TableName::Port(80), proxies: true, filters: Vec::new(), settings: Arc::default() };
-        assert_eq!(close(&listener(vec![plain()]), Some(&listener(vec![]))), None);
-        assert_eq!(close(&listener(vec![refuses("a.com")]), Some(&listener(vec![]))), None);
+        assert_eq!(close(&listener(vec![plain()]), Some(&listener(vec![])), false), None);
+        assert_eq!(close(&listener(vec![refuses("a.com")]), Some(&listener(vec![])), false), None);
     }
 }

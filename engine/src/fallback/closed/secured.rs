@@ -5,6 +5,7 @@ use holdfast_graph::ObjectKey;
 use holdfast_xds::ResourceType;
 use prost::Message;
 
+use super::Held;
 use crate::apis::kgateway;
 use crate::apis::scheme;
 use crate::fallback::around::Around;
@@ -21,10 +22,11 @@ pub(super) fn place(cluster: &str) -> Option<(ObjectKey, Option<u16>)> {
 }
 
 /// Does a cluster that was acknowledged speak as policies of today ask for?
-pub(super) fn is_secured(line: &Line, cluster: &str, around: &Around<'_>) -> bool {
+pub(super) fn is_secured(line: &Line, cluster: &str, by: &Held<'_>, around: &Around<'_>) -> bool {
     let Some((place, port)) = place(cluster) else { return true };
     let Some(wanted) = around.translator.secured(&place, port, around.objects) else { return true };
     let held = line.hold.acknowledged(ResourceType::Cluster, &cluster.into());
     let held = held.and_then(|held| Cluster::decode(&held.body[..]).ok()).and_then(|held| held.transport_socket);
-    held.is_some_and(|socket| wanted.contains(&socket))
+    // While what is asked for is tried, a back end goes on with the TLS that it had.
+    held.is_some_and(|socket| by.meanwhile.is_some() || wanted.contains(&socket))
 }

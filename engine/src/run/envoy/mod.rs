@@ -14,6 +14,9 @@ pub(super) mod record;
 pub use find::EnvoyBinary;
 pub use keeper::{Keeper, KeeperOptions, ManagedEnvoy};
 
+/// The release of Envoy that is fetched where none is found, and that everything is tested with.
+pub const RELEASE: &str = fetch::VERSION;
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 mod tests;

@@ -8,6 +8,7 @@ pub mod clerk;
 pub mod client;
 pub(crate) mod leader;
 pub(crate) mod recorder;
+pub mod rights;
 mod series;
 mod served;
 pub(crate) mod statuses;

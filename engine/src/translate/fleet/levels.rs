@@ -31,6 +31,9 @@ pub(crate) struct GatewayGuards {
     pub(crate) host: Guarding,
     /// Of these, those that must be in the chain, the closer first.
     pub(crate) levels: [Guards; 2],
+    /// What those policies say, and where: in which route configuration, and to which plain listener's hosts.
+    pub(crate) said: BTreeSet<Said>,
+    pub(crate) place: Option<(TableName, Option<Arc<str>>)>,
     /// Is all of it closed?
     pub(crate) closed: bool,
 }
@@ -174,7 +177,9 @@ impl Fleet {
             filters.into_iter().chain(asked).collect()
         };
         let (configuration, of_host) = (of(all, &levels[1]), of(own, &levels[0]));
-        GatewayGuards { configuration, host: of_host, levels, closed: self.is_closed(table, &host) }
+        let said = own.into_iter().chain(all).flat_map(|level| level.said.iter().cloned()).collect();
+        let place = Some((table.clone(), self.listener_of(table, &host)));
+        GatewayGuards { configuration, host: of_host, levels, said, place, closed: self.is_closed(table, &host) }
     }
 }
 

@@ -35,7 +35,7 @@ use crate::apis::kgateway::GROUP;
 use crate::apis::kgateway::policy::{Targets, Unread};
 use crate::fault::{Class, Fault};
 use crate::policies::rank::{self, Rank};
-use crate::policies::settings::{Field, Settings as Pieces};
+use crate::policies::settings::{Field, Piece, Settings as Pieces};
 use crate::settings::Settings;
 
 use reading::Reading;
@@ -83,6 +83,12 @@ impl PolicyPlan {
     /// What it says to a listener of this port, as the port is written.
     pub(crate) fn settings_at(&self, port: i32) -> &Arc<Pieces> {
         self.ports.get(&i64::from(port)).unwrap_or(&self.settings)
+    }
+
+    /// Does it say anything that decides who may come in, or how much?
+    pub(crate) fn guards(&self) -> bool {
+        let mut pieces = self.settings.values().chain(self.ports.values().flat_map(|pieces| pieces.values()));
+        pieces.any(Piece::guards)
     }
 
     /// Every field that it says something in.

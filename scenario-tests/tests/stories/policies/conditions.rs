@@ -3,7 +3,7 @@
 use anyhow::Result;
 use holdfast_scenario_tests::ask::{Ask, ask};
 use holdfast_scenario_tests::asked::tokens::TokenMaker;
-use holdfast_scenario_tests::hammer::Hammer;
+use holdfast_scenario_tests::hammer::{Hammer, Shot};
 use holdfast_scenario_tests::{Story, World, stories};
 
 use super::enforced::{LEVELS, ROUTE, policy, set};
@@ -33,8 +33,10 @@ async fn comes_to(world: &World, asked: &Ask, spec: &str, passes: bool) -> Resul
     let other = if passes { "Deny" } else { "Allow" };
     set(world, LEVELS[0].0, &rbac(other, &["true"]))?;
     asked.comes_to("the other outcome", |reply| reply.status == if passes { 403 } else { 200 }).await?;
+    let hammer = Hammer::start([asked.clone()]);
     set(world, LEVELS[0].0, spec)?;
-    asked.comes_to(spec, |reply| reply.status == if passes { 200 } else { 403 }).await.map(drop)
+    asked.comes_to(spec, |reply| reply.status == if passes { 200 } else { 403 }).await?;
+    hammer.stop_expecting(|shot| matches!(shot, Shot::Answer { status: 200 | 403, .. })).await.map(drop)
 }
 
 async fn what_is_judged(world: World) -> Result<()> {

@@ -5,6 +5,7 @@ mod back_ends;
 mod conditions;
 mod connections;
 mod denied;
+mod edits;
 mod enforced;
 mod extensions;
 pub(crate) mod guards;
@@ -21,6 +22,7 @@ pub(crate) fn stories() -> Vec<Story> {
     let of_fields =
         [conditions::stories(), denied::stories(), values::stories(), processing::stories(), login::stories()].concat();
     let of_others = [asking::stories(), back_ends::stories(), connections::stories(), extensions::stories()].concat();
-    let of_levels = [enforced::stories(), higher::stories(), replaced::stories(), never::stories()].concat();
+    let of_levels = [enforced::stories(), higher::stories(), replaced::stories(), never::stories(), edits::stories()];
+    let of_levels = of_levels.concat();
     [of_levels, of_fields, of_others].concat()
 }

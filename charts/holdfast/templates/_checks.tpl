@@ -1,0 +1,26 @@
+{{/* What no schema can say: values that have no effect, or harm, together with others. Holdfast itself would refuse most
+     of them when it starts; here they are told before anything is installed. */}}
+{{- define "holdfast.checks" -}}
+{{- $gates := .Values.featureGates -}}
+{{- $fallback := .Values.fallback -}}
+{{- if and $fallback.useLastValidConfig (not $gates.FallbackConfiguration) -}}
+{{- fail "fallback.useLastValidConfig has no effect without featureGates.FallbackConfiguration" -}}
+{{- end -}}
+{{- if and $gates.BackfillUnresolvedReferences (not $fallback.useLastValidConfig) -}}
+{{- fail "featureGates.BackfillUnresolvedReferences has no effect without fallback.useLastValidConfig" -}}
+{{- end -}}
+{{- if and $fallback.maxBackfillAge (not $fallback.useLastValidConfig) -}}
+{{- fail "fallback.maxBackfillAge has no effect without fallback.useLastValidConfig" -}}
+{{- end -}}
+{{- if eq (int .Values.httpProxy.httpPort) (int .Values.httpProxy.httpsPort) -}}
+{{- fail "httpProxy.httpPort and httpProxy.httpsPort must be two ports" -}}
+{{- end -}}
+{{- $limit := .Values.rateLimit -}}
+{{- if and (not $limit.service) (or $limit.domain $limit.timeout $limit.failOpen $limit.headers $limit.resourceExhausted) -}}
+{{- fail "rateLimit has no effect without rateLimit.service" -}}
+{{- end -}}
+{{- $ports := list (int .Values.xds.port) (int .Values.metrics.port) (int .Values.diagnostics.port) -}}
+{{- if lt (len ($ports | uniq)) 3 -}}
+{{- fail "xds.port, metrics.port and diagnostics.port must be three ports" -}}
+{{- end -}}
+{{- end -}}

@@ -1,0 +1,109 @@
+{{/* The Pod; the same in a StatefulSet and in a Deployment, but for where the data folder is. */}}
+{{- define "holdfast.pod" -}}
+metadata:
+  labels:
+    {{- include "holdfast.labels" . | nindent 4 }}
+    {{- with .Values.podLabels }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+  {{- with .Values.podAnnotations }}
+  annotations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+spec:
+  serviceAccountName: {{ include "holdfast.serviceAccount" . }}
+  automountServiceAccountToken: true
+  enableServiceLinks: false
+  terminationGracePeriodSeconds: {{ int .Values.terminationGracePeriodSeconds }}
+  securityContext:
+    runAsNonRoot: true
+    runAsUser: 65532
+    runAsGroup: 65532
+    fsGroup: 65532
+    fsGroupChangePolicy: OnRootMismatch
+    seccompProfile:
+      type: RuntimeDefault
+  {{- with .Values.imagePullSecrets }}
+  imagePullSecrets:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  containers:
+    - name: holdfast
+      image: {{ include "holdfast.image" . }}
+      imagePullPolicy: {{ .Values.image.pullPolicy }}
+      args:
+        {{- include "holdfast.arguments" . | nindent 8 }}
+      env:
+        - name: POD_NAME
+          valueFrom: {fieldRef: {fieldPath: metadata.name}}
+        - name: POD_NAMESPACE
+          valueFrom: {fieldRef: {fieldPath: metadata.namespace}}
+        - name: POD_UID
+          valueFrom: {fieldRef: {fieldPath: metadata.uid}}
+        {{- with .Values.extraEnv }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+      ports:
+        - {name: xds, containerPort: {{ int .Values.xds.port }}, protocol: TCP}
+        - {name: metrics, containerPort: {{ int .Values.metrics.port }}, protocol: TCP}
+      livenessProbe:
+        httpGet: {path: /healthz, port: metrics}
+        initialDelaySeconds: 5
+        periodSeconds: 10
+        timeoutSeconds: 5
+        failureThreshold: 6
+      readinessProbe:
+        httpGet: {path: /readyz, port: metrics}
+        periodSeconds: 5
+        timeoutSeconds: 5
+      securityContext:
+        allowPrivilegeEscalation: false
+        readOnlyRootFilesystem: true
+        runAsNonRoot: true
+        capabilities:
+          drop: [ALL]
+      {{- with .Values.resources }}
+      resources:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      volumeMounts:
+        - {name: data, mountPath: /var/lib/holdfast}
+        - {name: tmp, mountPath: /tmp}
+        {{- if .Values.storeKey.enabled }}
+        - {name: store-key, mountPath: /etc/holdfast/store-key, readOnly: true}
+        {{- end }}
+  volumes:
+    - name: tmp
+      emptyDir: {sizeLimit: 64Mi}
+    {{- if not .Values.persistence.enabled }}
+    - name: data
+      emptyDir: {sizeLimit: {{ .Values.persistence.emptyDirSizeLimit }}}
+    {{- end }}
+    {{- if .Values.storeKey.enabled }}
+    - name: store-key
+      secret:
+        secretName: {{ include "holdfast.storeKeySecret" . }}
+        defaultMode: 0440
+        items:
+          - {key: {{ .Values.storeKey.key | quote }}, path: {{ .Values.storeKey.key | quote }}}
+    {{- end }}
+  {{- with .Values.nodeSelector }}
+  nodeSelector:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with .Values.tolerations }}
+  tolerations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with .Values.affinity }}
+  affinity:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with .Values.topologySpreadConstraints }}
+  topologySpreadConstraints:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with .Values.priorityClassName }}
+  priorityClassName: {{ . }}
+  {{- end }}
+{{- end -}}

@@ -1,0 +1,197 @@
+//! While something new is tried, what Envoys have goes on: as one that is pushed more slowly would.
+//!
+//! Until an Envoy has what is new it enforces the policies that were attached a moment ago. That is so with every push,
+//! and stays so while the probe or one Envoy tries what is new, for as long as a push may take. So an edit of a policy
+//! closes nothing while it is tried. What had nothing of the kind, or not this policy, is closed all the same, and
+//! everything from the moment that what is tried was refused, or has had its time: then today's policies count alone.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use envoy_types::pb::envoy::config::route::v3::FilterConfig;
+use envoy_types::pb::google::protobuf::Any;
+use holdfast_graph::{Node, ObjectKey};
+use holdfast_xds::{ResourceType, Snapshot};
+use prost::Message;
+
+use super::Held;
+use crate::encode::route::CORS_FILTER;
+use crate::fallback::around::Around;
+use crate::fallback::forms::Form;
+use crate::fallback::line::Line;
+use crate::features::filters::{Filter, Guarding};
+use crate::features::{chain, cookies, filters};
+use crate::model::Action;
+use crate::translate::fleet::GatewayGuards;
+use crate::translate::policy::level::is_level;
+use crate::translate::policy::said::Said;
+use crate::translate::route::{Rendered, RoutePlan};
+use crate::translate::table::Host;
+
+/// What all Envoys have while something new is tried.
+#[derive(Clone, Debug)]
+pub(crate) struct Trying {
+    /// Since when something is tried that not all have, in milliseconds of Unix time.
+    since_ms: u64,
+    /// What the route configurations were made of that all have, as far as that is known.
+    forms: BTreeMap<Arc<str>, Form>,
+}
+
+impl Line {
+    /// What is wanted is about to be tried.
+    pub(in crate::fallback) fn begins_to_try(&mut self, around: &Around<'_>) {
+        let mut trying = self.trying.take();
+        let trying_now = trying.get_or_insert_with(|| Trying { since_ms: around.now_ms, forms: BTreeMap::new() });
+        let nothing = Snapshot::default();
+        let everyone = self.everyone.as_ref().unwrap_or(&nothing);
+        for (name, resource) in everyone.of(ResourceType::Route) {
+            if self.wanted.get(ResourceType::Route, name).is_none_or(|wanted| wanted.version != resource.version)
+                && let Some(form) = self.form(name, &resource.version).or_else(|| self.acknowledged(name))
+                && form.version == resource.version
+            {
+                trying_now.forms.entry(name.clone()).or_insert_with(|| form.clone());
+            }
+        }
+        self.trying = trying;
+    }
+
+    /// What a route configuration was made of that all have while its successor is tried; none where nothing is, or where
+    /// that was refused or has had its time.
+    pub(super) fn meanwhile(&self, kind: ResourceType, name: &str, around: &Around<'_>) -> Option<&Trying> {
+        let trying = self.trying.as_ref()?;
+        let is_late = trying.since_ms.saturating_add(around.settings.fallback.ack_timeout_ms) <= around.now_ms;
+        // A level that is refused is the fault of a policy that nobody has named yet.
+        let level = |node: &Node| node.key == self.gateway && is_level(&node.section);
+        let wanted = self.hold.desired(kind, name);
+        let refused = wanted.is_some_and(|wanted| self.hold.refusal_of(kind, &wanted.name, wanted.version).is_some());
+        let fails = is_late || refused || self.whole.held || self.derived.broken.keys().any(level);
+        (!fails).then_some(trying)
+    }
+
+    /// Does a route go on that is guarded by other versions of the policies that guard it today?
+    pub(super) fn goes_on_meanwhile(
+        &self,
+        held: &Held<'_>,
+        plan: &RoutePlan,
+        today: &GatewayGuards,
+        around: &Around<'_>,
+    ) -> bool {
+        let Some(form) = held.meanwhile.and_then(|trying| trying.forms.get(held.configuration)) else { return false };
+        if today.closed || plan.policies.iter().any(|policy| self.is_broken(policy, around)) {
+            return false;
+        }
+        let of_its_name = |rendered: &&Arc<Rendered>| *rendered.route.name == *held.route.name;
+        let mut wanted: Vec<&Arc<Rendered>> = plan.routes.iter().filter(of_its_name).collect();
+        if wanted.is_empty() {
+            // Of a route that is gone nobody says any more what it would be told: as much as all others together.
+            wanted = plan.routes.iter().collect();
+        }
+        let hosts = form.composition.get(&Host::new(Some(&held.domain.into())));
+        let before = hosts.into_iter().flat_map(|parts| parts.iter().map(|(_, rendered)| rendered)).find(of_its_name);
+        let Some(before) = before.filter(|_| !wanted.is_empty()) else { return false };
+        let level_then = today.place.iter().flat_map(|(table, listener)| {
+            let own = listener.as_ref().and_then(|listener| form.levels.listeners.get(listener));
+            own.into_iter().chain(form.levels.tables.get(table))
+        });
+        let said_then = before.said().iter().chain(level_then.flat_map(|level| &level.said));
+        let then: BTreeSet<&ObjectKey> = said_then.map(|said| &said.policy).collect();
+        let kinds_then = kinds([
+            encoded(&held.route.typed_per_filter_config),
+            encoded(held.of_host),
+            encoded(held.of_configuration),
+        ]);
+        wanted.iter().all(|rendered| {
+            let route = &rendered.route;
+            if matches!(route.action, Action::Respond(_)) && !plan.policies.is_empty() {
+                return false;
+            }
+            let asked = route.guards.under(&today.levels).encode();
+            let asked = asked.into_iter().map(|(name, config)| (name, config.encode_to_vec()));
+            let own: Guarding = filters::guarding(&route.filters).into_iter().chain(asked).collect();
+            let now = rendered.said().iter().chain(&today.said);
+            kinds([own, today.host.clone(), today.configuration.clone()]).is_subset(&kinds_then)
+                && now.map(|Said { policy, .. }| policy).all(|policy| {
+                    let guards = around.translator.policy(policy).is_none_or(|plan| plan.guards());
+                    !guards || (then.contains(policy) && !self.is_broken(policy, around))
+                })
+        })
+    }
+
+    /// Is it known that something must not be served as it is desired, or something that it was read from?
+    fn is_broken(&self, policy: &ObjectKey, around: &Around<'_>) -> bool {
+        let from = around.translator.policy(policy).map(|plan| plan.secrets.as_slice()).unwrap_or_default();
+        let broken = |key: &ObjectKey| self.derived.broken.keys().any(|node| node.key == *key);
+        broken(policy) || from.iter().any(broken)
+    }
+
+    /// Is nothing of an HTTPProxy broken, so that its guards of before go on meanwhile?
+    pub(super) fn proxy_goes_on_meanwhile(&self, owner: &ObjectKey, held: &Held<'_>, around: &Around<'_>) -> bool {
+        let mut all = around.translator.roots_of(owner).chain([owner]);
+        held.meanwhile.is_some() && !all.any(|key| self.is_broken(key, around))
+    }
+}
+
+/// Are these of the kinds of those, at least?
+pub(super) fn same_kinds(desired: &super::HashMap<String, Any>, held: &super::HashMap<String, Any>) -> bool {
+    kinds([encoded(desired)]).is_subset(&kinds([encoded(held)]))
+}
+
+fn encoded(settings: &super::HashMap<String, Any>) -> Guarding {
+    settings.iter().map(|(name, config)| (name.clone(), config.encode_to_vec())).collect()
+}
+
+/// The kinds of guards that are in force, where what is said closest counts: only those that turn requests away.
+fn kinds<const N: usize>(levels: [Guarding; N]) -> BTreeSet<String> {
+    let mut closest: BTreeMap<&str, &[u8]> = BTreeMap::new();
+    for (name, config) in levels.iter().flatten() {
+        closest.entry(name).or_insert(config);
+    }
+    let in_force = closest.into_iter().filter(|(name, config)| turns_away(name) && !is_off(config));
+    in_force.map(|(name, _)| kind(name).to_owned()).collect()
+}
+
+/// The name of a filter, without that of the extension behind it.
+fn kind(filter: &str) -> &str {
+    match filter.split_once('/') {
+        Some((kind, _)) if !filter.starts_with("holdfast.dev/") => kind,
+        _ => filter,
+    }
+}
+
+/// Does a filter turn requests away? Others change or tell something, or say for whom something is.
+fn turns_away(filter: &str) -> bool {
+    let changes =
+        [Filter::Fault, Filter::Transformation, Filter::Metadata, Filter::HeaderMutation, Filter::SecretHeaders];
+    let told = [chain::GUARD, CORS_FILTER, cookies::FILTER];
+    !told.contains(&filter) && !changes.into_iter().any(|other| other.name() == filter)
+}
+
+fn is_off(config: &[u8]) -> bool {
+    let config = Any::decode(config).ok().filter(|any| any.type_url.ends_with(".route.v3.FilterConfig"));
+    config.and_then(|any| FilterConfig::decode(&*any.value).ok()).is_some_and(|config| config.disabled)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::encode::any;
+
+    fn of(settings: &[(&str, bool)]) -> Guarding {
+        let config = |disabled| any(&FilterConfig { disabled, ..Default::default() }).encode_to_vec();
+        settings.iter().map(|(name, off)| ((*name).to_owned(), config(*off))).collect()
+    }
+
+    #[test]
+    fn what_is_said_closest_is_in_force() {
+        let (auth, other) = ("ext_authz/extension/shop/a", "ext_authz/extension/shop/b");
+        let is = |levels, wanted: &[&str]| {
+            assert_eq!(kinds(levels).iter().map(String::as_str).collect::<Vec<_>>(), wanted);
+        };
+        is([of(&[]), of(&[(auth, false)])], &["ext_authz"]);
+        is([of(&[(auth, true)]), of(&[(auth, false)])], &[]);
+        is([of(&[(auth, true), (other, false)]), of(&[(auth, false)])], &["ext_authz"]);
+        is([of(&[(auth, false)]), of(&[(auth, true)])], &["ext_authz"]);
+        let rbac = Filter::Rbac.name();
+        is([of(&[(rbac, false), (chain::GUARD, false)]), of(&[(Filter::HeaderMutation.name(), false)])], &[rbac]);
+    }
+}

@@ -1,0 +1,81 @@
+//! What Holdfast does at an API server, as rights: the chart's roles are made of this list, and whoever adds a request
+//! adds its right here.
+//!
+//! Rights are asked for where they are used and nowhere else: what is said of the objects of a cluster is cluster-wide,
+//! what is said of objects in namespaces holds in the namespaces that are watched, and what is Holdfast's own in its own
+//! namespace.
+
+use crate::apis::{KINDS, Scope};
+
+/// Where a right holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    /// For objects that belong to no namespace.
+    Cluster,
+    /// In each namespace that is watched.
+    Watched,
+    /// In the namespace that Holdfast's Pod is in.
+    Own,
+    /// In the namespace `default`, which Events on objects without a namespace are written to.
+    Default,
+}
+
+impl Place {
+    /// Every place, in order.
+    pub const ALL: [Place; 4] = [Place::Cluster, Place::Watched, Place::Own, Place::Default];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Place::Cluster => "cluster",
+            Place::Watched => "watched",
+            Place::Own => "own",
+            Place::Default => "default",
+        }
+    }
+}
+
+/// One resource, and what is done with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Right {
+    /// Where.
+    pub place: Place,
+    /// API group, empty for the core group.
+    pub group: &'static str,
+    /// Plural name, with its subresource.
+    pub resource: String,
+    /// What is done.
+    pub verbs: &'static [&'static str],
+}
+
+/// Objects are listed and watched.
+const READ: &[&str] = &["list", "watch"];
+/// Statuses are looked at, and applied where they differ.
+const TELL: &[&str] = &["get", "patch"];
+/// Events are made, and counted on while they repeat.
+const EVENTS: &[&str] = &["create", "patch"];
+/// The Lease is made, looked at and renewed.
+const LEASE: &[&str] = &["create", "get", "update"];
+
+/// Every right, in the order of places, kinds and resources.
+pub fn rights() -> Vec<Right> {
+    let mut rights = Vec::new();
+    for kind in KINDS {
+        let place = if kind.scope == Scope::Cluster { Place::Cluster } else { Place::Watched };
+        rights.push(Right { place, group: kind.group, resource: kind.plural.to_owned(), verbs: READ });
+        if kind.has_status {
+            let resource = format!("{}/status", kind.plural);
+            rights.push(Right { place, group: kind.group, resource, verbs: TELL });
+        }
+    }
+    for place in [Place::Watched, Place::Own, Place::Default] {
+        rights.push(Right { place, group: "events.k8s.io", resource: "events".into(), verbs: EVENTS });
+    }
+    let leases = "leases".to_owned();
+    rights.push(Right { place: Place::Own, group: "coordination.k8s.io", resource: leases, verbs: LEASE });
+    rights.sort_by(|one, other| {
+        let key = |right: &Right| (right.place, right.group, right.verbs, right.resource.clone());
+        key(one).cmp(&key(other))
+    });
+    rights
+}

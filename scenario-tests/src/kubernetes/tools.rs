@@ -1,0 +1,72 @@
+//! Helm and promtool: those that the environment names, else built once from the modules in `kubernetes/`.
+
+use std::fs::{self, File};
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, ensure};
+
+use holdfast_engine::run::data;
+
+use super::assets::go_build;
+
+/// A program that is built from its Go module.
+#[derive(Debug)]
+pub struct Tool {
+    /// Its name, and that of the folder with its module.
+    name: &'static str,
+    release: &'static str,
+    /// The variable that names another one.
+    variable: &'static str,
+    package: &'static str,
+    flags: &'static str,
+}
+
+/// Helm. Without the flags it takes every cluster for an old one while it renders.
+pub const HELM: Tool = Tool {
+    name: "helm",
+    release: "3.22.0",
+    variable: "HELM_BIN",
+    package: "helm.sh/helm/v3/cmd/helm",
+    flags: "-s -w -X helm.sh/helm/v3/pkg/chartutil.k8sVersionMajor=1 -X helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor=36 \
+            -X helm.sh/helm/v3/pkg/lint/rules.k8sVersionMajor=1 -X helm.sh/helm/v3/pkg/lint/rules.k8sVersionMinor=36",
+};
+
+/// promtool, of Prometheus.
+pub const PROMTOOL: Tool = Tool {
+    name: "promtool",
+    release: "0.308.0",
+    variable: "PROMTOOL_BIN",
+    package: "github.com/prometheus/prometheus/cmd/promtool",
+    flags: "-s -w",
+};
+
+impl Tool {
+    /// Where it is; built where the cache does not have it.
+    ///
+    /// # Errors
+    /// Why there is none, and what can be done.
+    pub fn find(&self) -> Result<PathBuf> {
+        if let Some(named) = std::env::var_os(self.variable) {
+            let named = PathBuf::from(named);
+            ensure!(named.is_file(), "{}={} is no file", self.variable, named.display());
+            return Ok(named);
+        }
+        let cache = data::default_cache().context("neither XDG_CACHE_HOME nor HOME is set")?;
+        let folder = cache.join(format!("{}-{}", self.name, self.release));
+        let program = folder.join(self.name);
+        if program.is_file() {
+            return Ok(program);
+        }
+        fs::create_dir_all(&folder).with_context(|| format!("cannot write to {}", folder.display()))?;
+        // Several processes may want it at once: one builds, the others wait.
+        let lock = File::create(cache.join(format!("{}.lock", self.name)))?;
+        lock.lock()?;
+        if !program.is_file() {
+            eprintln!("building {} {} (some minutes, once) into {}", self.name, self.release, folder.display());
+            go_build(self.name, self.flags, &folder, &[self.package])
+                .with_context(|| format!("set {} to the path of {}", self.variable, self.name))?;
+        }
+        ensure!(program.is_file(), "the build made no {}", self.name);
+        Ok(program)
+    }
+}

@@ -1,0 +1,190 @@
+//! What is rendered: lint has nothing to say, wrong values are refused, Pods are as restricted as can be.
+
+use anyhow::{Result, ensure};
+use holdfast_scenario_tests::{Story, World, stories};
+use serde_json::{Value, json};
+
+use super::{chart, full, helm, objects, of_kind, only, render};
+
+pub(crate) fn stories() -> Vec<Story> {
+    stories!(
+        "rendering",
+        false,
+        [
+            lint_has_nothing_to_say,
+            wrong_values_are_refused,
+            values_without_effect_are_refused,
+            every_value_is_set_by_the_full_ones,
+            pods_are_restricted,
+            the_store_has_a_volume_or_a_folder,
+            a_key_that_is_named_is_not_made,
+            crds_come_where_they_are_asked_for,
+        ]
+    )
+}
+
+async fn lint_has_nothing_to_say(world: World) -> Result<()> {
+    let chart = chart().display().to_string();
+    for values in [None, Some(full())] {
+        let mut args = vec!["lint", "--strict", &chart];
+        if let Some(values) = &values {
+            args.extend(["--values", values]);
+        }
+        let said = helm(&world, &args).await?;
+        said.expect_code(0)?.expect_said(&["0 chart(s) failed"])?;
+        ensure!(!said.said().contains("[WARNING]") && !said.said().contains("[ERROR]"), "{}", said.said());
+    }
+    Ok(())
+}
+
+async fn refused(world: &World, set: &str, told: &str) -> Result<()> {
+    let chart = chart().display().to_string();
+    let said = helm(world, &["template", "holdfast", &chart, "--set-json", set]).await?;
+    ensure!(said.code != Some(0), "{set} is taken");
+    ensure!(said.stderr.contains(told), "{set}: {told:?} is missing in: {}", said.stderr);
+    Ok(())
+}
+
+async fn wrong_values_are_refused(world: World) -> Result<()> {
+    for (set, told) in [
+        ("repplicas=2", "repplicas"),
+        ("probe.mod=\"on\"", "mod"),
+        ("featureGates.Telepathy=true", "Telepathy"),
+        ("crds.istio=true", "istio"),
+        ("replicas=\"two\"", "replicas"),
+        ("replicas=99", "replicas"),
+        ("probe.mode=\"maybe\"", "mode"),
+        ("featureGates.FallbackConfiguration=\"yes\"", "FallbackConfiguration"),
+        ("replacement.responseCode=99", "responseCode"),
+        ("replacement.policyResponseCode=200", "policyResponseCode"),
+        ("ackTimeout=\"10\"", "ackTimeout"),
+        ("watchNamespaces=[\"a/b\"]", "watchNamespaces"),
+        ("httpProxy.gateway=\"public\"", "gateway"),
+        ("image.digest=\"latest\"", "digest"),
+        ("metrics.prometheusRule.runbookUrl=\"https://example.com/\"", "runbookUrl"),
+    ] {
+        refused(&world, set, told).await?;
+    }
+    Ok(())
+}
+
+async fn values_without_effect_are_refused(world: World) -> Result<()> {
+    for (set, told) in [
+        ("fallback.useLastValidConfig=true", "featureGates.FallbackConfiguration"),
+        ("featureGates.BackfillUnresolvedReferences=true", "fallback.useLastValidConfig"),
+        ("fallback.maxBackfillAge=\"24h\"", "fallback.useLastValidConfig"),
+        ("rateLimit.failOpen=true", "rateLimit.service"),
+        ("httpProxy.httpsPort=8080", "two ports"),
+        ("diagnostics.port=10255", "three ports"),
+        ("serviceAccount.create=false", "serviceAccount.name"),
+    ] {
+        refused(&world, set, told).await?;
+    }
+    Ok(())
+}
+
+/// Values that only switch something off, or take the place of another.
+const LEFT: [&str; 15] = [
+    "crds.contour",
+    "crds.gatewayApi",
+    "crds.kgateway",
+    "featureGates.InvalidRouteReplacement",
+    "gatewayClass.create",
+    "image.tag",
+    "metrics.dashboard.labels",
+    "nameOverride",
+    "networkPolicy.enabled",
+    "persistence.emptyDirSizeLimit",
+    "persistence.enabled",
+    "podDisruptionBudget.enabled",
+    "rbac.create",
+    "serviceAccount.create",
+    "storeKey.enabled",
+];
+
+async fn every_value_is_set_by_the_full_ones(_world: World) -> Result<()> {
+    let values: Value = serde_saphyr::from_str(&std::fs::read_to_string(chart().join("values.yaml"))?)?;
+    let full: Value = serde_saphyr::from_str(&std::fs::read_to_string(full())?)?;
+    let schema: Value = serde_json::from_str(&std::fs::read_to_string(chart().join("values.schema.json"))?)?;
+    let mut left = Vec::new();
+    unset(&schema, &values, &full, "", &mut left);
+    left.retain(|path| !LEFT.contains(&path.as_str()));
+    ensure!(left.is_empty(), "tests/chart/full.yaml does not set {left:?}");
+    Ok(())
+}
+
+fn unset(schema: &Value, values: &Value, full: &Value, path: &str, left: &mut Vec<String>) {
+    let Some(properties) = schema["properties"].as_object() else {
+        if full.is_null() || full == values {
+            left.push(path.to_owned());
+        }
+        return;
+    };
+    for (name, below) in properties.iter().filter(|(name, _)| !values[name.as_str()].is_null()) {
+        let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+        unset(below, &values[name], &full[name], &path, left);
+    }
+}
+
+async fn pods_are_restricted(world: World) -> Result<()> {
+    for args in [vec![], vec!["--values", &full()], vec!["--set", "persistence.enabled=false"]] {
+        let all = objects(&render(&world, &args).await?)?;
+        let workloads = [of_kind(&all, "StatefulSet"), of_kind(&all, "Deployment")].concat();
+        ensure!(workloads.len() == 1, "{} workloads", workloads.len());
+        for workload in workloads {
+            let pod = &workload["spec"]["template"]["spec"];
+            ensure!(pod["securityContext"]["runAsNonRoot"] == true);
+            ensure!(pod["securityContext"]["seccompProfile"]["type"] == "RuntimeDefault");
+            for shared in ["hostNetwork", "hostPID", "hostIPC"] {
+                ensure!(pod[shared].is_null(), "{shared}");
+            }
+            let containers = [&pod["containers"], &pod["initContainers"]];
+            for container in containers.into_iter().filter_map(Value::as_array).flatten() {
+                let context = &container["securityContext"];
+                ensure!(context["readOnlyRootFilesystem"] == true && context["allowPrivilegeEscalation"] == false);
+                ensure!(context["capabilities"] == json!({"drop": ["ALL"]}), "{context}");
+            }
+            for (probe, path) in [("livenessProbe", "/healthz"), ("readinessProbe", "/readyz")] {
+                ensure!(pod["containers"][0][probe]["httpGet"]["path"] == path, "{probe}");
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn the_store_has_a_volume_or_a_folder(world: World) -> Result<()> {
+    let all = objects(&render(&world, &[]).await?)?;
+    let claims = &only(&all, "StatefulSet")?["spec"]["volumeClaimTemplates"];
+    ensure!(claims[0]["spec"]["resources"]["requests"]["storage"] == "1Gi", "{claims}");
+    let all = objects(&render(&world, &["--set", "persistence.enabled=false"]).await?)?;
+    let deployment = only(&all, "Deployment")?;
+    ensure!(deployment["spec"]["template"]["spec"]["volumes"].to_string().contains("512Mi"), "{deployment}");
+    Ok(())
+}
+
+async fn a_key_that_is_named_is_not_made(world: World) -> Result<()> {
+    let made = objects(&render(&world, &[]).await?)?;
+    let key = only(&made, "Secret")?;
+    ensure!(key["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep", "{}", key["metadata"]);
+    for set in ["storeKey.existingSecret=own", "storeKey.enabled=false"] {
+        let all = objects(&render(&world, &["--set", set]).await?)?;
+        ensure!(of_kind(&all, "Secret").is_empty(), "{set} makes a key");
+        let named = only(&all, "StatefulSet")?.to_string().contains("\"secretName\":\"own\"");
+        ensure!(named == set.ends_with("own"), "{set}");
+    }
+    Ok(())
+}
+
+async fn crds_come_where_they_are_asked_for(world: World) -> Result<()> {
+    for (value, one) in [
+        ("crds.gatewayApi", "httproutes.gateway.networking.k8s.io"),
+        ("crds.contour", "httpproxies.projectcontour.io"),
+        ("crds.kgateway", "trafficpolicies.gateway.kgateway.dev"),
+    ] {
+        let without = render(&world, &["--include-crds"]).await?;
+        ensure!(!without.contains(&format!("name: {one}\n")), "{one} comes without being asked for");
+        let with = render(&world, &["--include-crds", "--set", &format!("{value}=true")]).await?;
+        ensure!(with.contains(&format!("name: {one}\n")), "{value} brings no {one}");
+    }
+    Ok(())
+}

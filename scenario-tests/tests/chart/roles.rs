@@ -1,0 +1,105 @@
+//! The rendered roles give what the program asks for, where it asks for it, and nothing more.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Result, ensure};
+use holdfast_engine::run::kubernetes::rights::{Place, rights};
+use holdfast_scenario_tests::{Story, World, stories};
+use serde_json::Value;
+
+use super::{objects, of_kind, render};
+
+pub(crate) fn stories() -> Vec<Story> {
+    stories!(
+        "roles",
+        false,
+        [a_cluster_is_read_with_one_role, namespaces_are_read_with_a_role_each, no_role_is_made_where_none_is_wanted]
+    )
+}
+
+/// Group, resource, verb; and the namespace, empty for the whole cluster.
+type Given = BTreeSet<(String, String, String, String)>;
+
+fn texts(value: &Value) -> Vec<String> {
+    value.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+/// What the roles give.
+fn given(all: &[Value]) -> Result<Given> {
+    let mut given = Given::new();
+    for kind in ["ClusterRole", "Role"] {
+        let bindings = of_kind(all, &format!("{kind}Binding"));
+        for role in of_kind(all, kind) {
+            let (name, place) = (&role["metadata"]["name"], &role["metadata"]["namespace"]);
+            let bound = bindings.iter().filter(|binding| {
+                binding["roleRef"]["name"] == *name
+                    && binding["metadata"]["namespace"] == *place
+                    && binding["subjects"][0]["namespace"] == "holdfast"
+            });
+            ensure!(bound.count() == 1, "{kind} {name} is not bound once");
+            let namespace = place.as_str().unwrap_or_default().to_owned();
+            for rule in role["rules"].as_array().into_iter().flatten() {
+                for group in texts(&rule["apiGroups"]) {
+                    for resource in texts(&rule["resources"]) {
+                        for verb in texts(&rule["verbs"]) {
+                            given.insert((group.clone(), resource.clone(), verb, namespace.clone()));
+                        }
+                    }
+                }
+            }
+        }
+    }
+    Ok(given)
+}
+
+/// What the program asks for in these places.
+fn asked(places: &[(Place, &str)]) -> Given {
+    let mut asked = Given::new();
+    for right in rights() {
+        for (_, namespace) in places.iter().filter(|(place, _)| *place == right.place) {
+            for verb in right.verbs {
+                asked.insert((right.group.into(), right.resource.clone(), (*verb).into(), (*namespace).into()));
+            }
+        }
+    }
+    asked
+}
+
+fn same(given: &Given, asked: &Given) -> Result<()> {
+    let missing: Vec<_> = asked.difference(given).collect();
+    let too_many: Vec<_> = given.difference(asked).collect();
+    ensure!(missing.is_empty() && too_many.is_empty(), "missing: {missing:?}; too many: {too_many:?}");
+    Ok(())
+}
+
+async fn a_cluster_is_read_with_one_role(world: World) -> Result<()> {
+    let all = objects(&render(&world, &[]).await?)?;
+    // What holds everywhere holds in `default` too.
+    same(&given(&all)?, &asked(&[(Place::Cluster, ""), (Place::Watched, ""), (Place::Own, "holdfast")]))
+}
+
+async fn namespaces_are_read_with_a_role_each(world: World) -> Result<()> {
+    let all = objects(&render(&world, &["--set", "watchNamespaces={shop,infra,shop}"]).await?)?;
+    let given = given(&all)?;
+    let places = [
+        (Place::Cluster, ""),
+        (Place::Watched, "shop"),
+        (Place::Watched, "infra"),
+        (Place::Own, "holdfast"),
+        (Place::Default, "default"),
+    ];
+    same(&given, &asked(&places))?;
+    let wide: BTreeSet<&str> = given
+        .iter()
+        .filter(|(_, _, _, namespace)| namespace.is_empty())
+        .map(|(_, resource, ..)| resource.as_str())
+        .collect();
+    ensure!(wide == BTreeSet::from(["gatewayclasses", "gatewayclasses/status", "namespaces"]), "{wide:?}");
+    Ok(())
+}
+
+async fn no_role_is_made_where_none_is_wanted(world: World) -> Result<()> {
+    let all = objects(&render(&world, &["--set", "rbac.create=false"]).await?)?;
+    ensure!(given(&all)?.is_empty());
+    Ok(())
+}

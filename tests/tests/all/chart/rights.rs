@@ -1,0 +1,55 @@
+//! The rules of the chart's roles are those that the program says it needs.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use holdfast_engine::run::kubernetes::rights::{Place, Right, rights};
+
+use super::{is_made_of, yaml};
+
+const HEAD: &str = "# Rules of the chart's roles. Made from the list of kinds and of what is done with them, in\n\
+                    # engine/src/run/kubernetes/rights.rs; a test compares.\n";
+
+/// Rules with one group and the same verbs for several resources.
+fn rules(rights: &[Right]) -> String {
+    let mut rules: BTreeMap<(&str, &[&str]), Vec<&str>> = BTreeMap::new();
+    for right in rights {
+        rules.entry((right.group, right.verbs)).or_default().push(&right.resource);
+    }
+    let mut text = String::new();
+    for ((group, verbs), resources) in rules {
+        let group = if group.is_empty() { "\"\"" } else { group };
+        writeln!(text, "  - apiGroups: [{group}]\n    resources:").unwrap();
+        for resource in resources {
+            writeln!(text, "      - {resource}").unwrap();
+        }
+        writeln!(text, "    verbs: [{}]", verbs.join(", ")).unwrap();
+    }
+    text
+}
+
+#[test]
+fn rules_are_made_of_the_list() {
+    let mut text = HEAD.to_owned();
+    for place in Place::ALL {
+        let here: Vec<Right> = rights().into_iter().filter(|right| right.place == place).collect();
+        writeln!(text, "{}:", place.name()).unwrap();
+        text.push_str(&rules(&here));
+    }
+    is_made_of("files/rights.yaml", &text);
+}
+
+#[test]
+fn nothing_is_written_but_statuses_and_what_is_its_own() {
+    for right in rights() {
+        let writes = right.verbs.iter().any(|verb| !["get", "list", "watch"].contains(verb));
+        let may_write = right.resource.ends_with("/status") || right.group == "events.k8s.io";
+        assert!(!writes || may_write || right.place == Place::Own, "{right:?}");
+        assert!(!right.verbs.contains(&"*") && !right.resource.contains('*'), "{right:?}");
+        assert!(!["pods/exec", "users", "groups"].contains(&right.resource.as_str()), "{right:?}");
+    }
+    // A Secret is read where Holdfast watches, never cluster-wide by itself.
+    let secrets: Vec<Right> = rights().into_iter().filter(|right| right.resource == "secrets").collect();
+    assert!(secrets.iter().all(|right| right.place != Place::Cluster), "{secrets:?}");
+    assert!(yaml("files/rights.yaml")["cluster"].to_string().contains("gatewayclasses"));
+}
