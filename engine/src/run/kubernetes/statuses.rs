@@ -190,7 +190,7 @@ impl Writer {
             true => Api::all_with(self.client.clone(), &resource),
             false => Api::namespaced_with(self.client.clone(), &key.namespace, &resource),
         };
-        let object = within(api.get(&key.name)).await?;
+        let object = within(api.get_status(&key.name)).await?;
         let current = object.data.get("status").cloned().unwrap_or_default();
         let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let new = match status {

@@ -331,6 +331,8 @@ fn compact(status: Value) -> Value {
     match status {
         Value::Object(fields) => {
             let mut fields = fields;
+            // The same of every class.
+            fields.remove("supportedFeatures");
             if let Some(conditions) = fields.remove("conditions") {
                 fields.extend(conditions.as_array().unwrap().iter().map(condition));
                 // Sub-conditions of an HTTPProxy.
