@@ -15,6 +15,7 @@ use crate::fallback::restored::Restored;
 use crate::fault::Fault;
 use crate::hold::Refusal;
 use crate::object::Object;
+use crate::provision::Provisioned;
 use crate::settings::Settings;
 use crate::snapshot::ObjectSnapshot;
 use crate::translate::Translator;
@@ -41,6 +42,8 @@ pub enum Event {
     Probe(Option<Arc<str>>),
     /// Trials ended.
     Tried(Vec<Tried>),
+    /// How the data plane of a Gateway stands; `None` where there is none any more.
+    Provisioned(ObjectKey, Option<Provisioned>),
     /// What an earlier run stored. Comes first, or not at all.
     Restored(Box<Restored>),
     /// The time, in milliseconds of Unix time. Comes before what happened at that time.
@@ -87,6 +90,8 @@ pub struct Engine {
     now_ms: u64,
     /// Policies that were deleted and still protect something, and until when (milliseconds of Unix time).
     leaving: BTreeMap<ObjectKey, u64>,
+    /// How data planes stand.
+    pub(crate) provisioned: BTreeMap<ObjectKey, Provisioned>,
 }
 
 /// How long a policy that protects something stays after it was deleted, in milliseconds: tools that deploy delete and
@@ -111,6 +116,7 @@ impl Engine {
             fallbacks: 0,
             now_ms: 0,
             leaving: BTreeMap::new(),
+            provisioned: BTreeMap::new(),
         }
     }
 
@@ -145,6 +151,13 @@ impl Engine {
                 }
                 Event::Restored(restored) => {
                     actions.extend(self.lines.restore(*restored));
+                    continue;
+                }
+                Event::Provisioned(gateway, standing) => {
+                    match standing {
+                        Some(standing) => self.provisioned.insert(gateway, standing),
+                        None => self.provisioned.remove(&gateway),
+                    };
                     continue;
                 }
                 heard_only => {

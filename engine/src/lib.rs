@@ -15,6 +15,7 @@ pub mod identity;
 pub mod model;
 pub mod object;
 pub(crate) mod policies;
+pub mod provision;
 mod proxies;
 pub mod report;
 pub mod run;

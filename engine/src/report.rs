@@ -3,6 +3,7 @@
 //! Put together when asked, from what translation and the Envoys' answers left behind.
 
 mod back_ends;
+mod data_planes;
 mod extensions;
 mod policies;
 mod sets;
@@ -156,11 +157,12 @@ impl Engine {
             let generation = object.metadata.generation;
             let status = match &object.body {
                 Body::GatewayClass(class) if class.controller_name == self.settings().controller_name => {
-                    let accepted = if class.has_parameters {
-                        let message = "spec.parametersRef: parameters of this kind are not known to Holdfast";
-                        Condition::new("Accepted", false, "InvalidParameters", message)
-                    } else {
-                        Condition::new("Accepted", true, "Accepted", "the class is served by Holdfast")
+                    let accepted = match self.translator.class_fault(&object.key) {
+                        Some(fault) => {
+                            let message = format!("{}: {}", fault.field, fault.message);
+                            Condition::new("Accepted", false, "InvalidParameters", message)
+                        }
+                        None => Condition::new("Accepted", true, "Accepted", "the class is served by Holdfast"),
                     };
                     json!({ "conditions": [accepted.of_generation(generation)] })
                 }
@@ -332,12 +334,10 @@ impl Engine {
         let (holds, refused) = (&self.holds(&plan.name), &self.refused_listeners(key, &plan.name));
         let listeners = self.listener_statuses(key, plan, None, attached, generation);
         let accepted = self.all_closed(key, plan, None).unwrap_or_else(|| plan.accepted.clone());
-        let conditions = [accepted, programmed(plan, holds, refused)].into_iter().chain(fallback);
-        // All addresses of a machine or pod are none that a client could be told.
-        let addresses =
-            (!plan.address.is_unspecified()).then(|| json!({"type": "IPAddress", "value": plan.address.to_string()}));
+        let programmed = self.provisioned_or(key, plan, programmed(plan, holds, refused));
+        let conditions = [accepted, programmed].into_iter().chain(fallback);
         let mut status = json!({
-            "addresses": addresses.into_iter().collect::<Vec<_>>(),
+            "addresses": self.addresses(key, plan),
             "conditions": conditions.map(|condition| condition.of_generation(generation)).collect::<Vec<_>>(),
             "listeners": listeners,
         });

@@ -140,6 +140,10 @@ pub struct Settings {
     pub fallback: Fallback,
     /// How HTTPProxies are served.
     pub proxies: Proxies,
+    /// Are Envoys made for each Gateway? Then its addresses are those of its Service.
+    pub provision: bool,
+    /// Addresses that Gateways are told to have where that is not so.
+    pub addresses: Vec<Arc<str>>,
 }
 
 impl Settings {
@@ -162,6 +166,8 @@ impl Default for Settings {
             re2_program_size_max: RE2_PROGRAM_SIZE_MAX,
             fallback: Fallback::default(),
             proxies: Proxies::default(),
+            provision: false,
+            addresses: Vec::new(),
         }
     }
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use gateway_api::gatewayclasses::GatewayClassParametersRef;
 use gateway_api::gateways::{
     GatewayAddresses, GatewayAllowedListeners, GatewayInfrastructure, GatewayListeners, GatewayTls,
 };
@@ -45,10 +46,9 @@ pub fn document(object: &Object) -> Option<Value> {
         Body::Service(service) => vec![("spec", service_spec(service)?)],
         Body::Secret(secret) => vec![("type", value(&secret.kind)?), ("data", secret_data(secret)?)],
         Body::TrafficPolicy(policy) => vec![("spec", policy_spec(policy)?)],
-        Body::GatewayClass(class) if !class.has_parameters => vec![("spec", class_spec(class)?)],
+        Body::GatewayClass(class) => vec![("spec", class_spec(class)?)],
         // Who may refer, whom to trust and where endpoints are is always asked of today's objects.
-        Body::GatewayClass(_)
-        | Body::ReferenceGrant(_)
+        Body::ReferenceGrant(_)
         | Body::CertificateDelegation(_)
         | Body::ExtensionService(_)
         | Body::GatewayExtension(_)
@@ -126,8 +126,16 @@ fn metadata(object: &Object) -> Option<Value> {
     value(WrittenMetadata { name, namespace, uid, generation, creation_timestamp, labels, annotations })
 }
 
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ClassSpec<'a> {
+    controller_name: &'a str,
+    parameters_ref: Option<&'a GatewayClassParametersRef>,
+}
+
 fn class_spec(class: &GatewayClass) -> Option<Value> {
-    value(BTreeMap::from([("controllerName", &*class.controller_name)]))
+    let GatewayClass { controller_name, parameters } = class;
+    value(ClassSpec { controller_name, parameters_ref: parameters.as_ref() })
 }
 
 #[derive(Serialize)]

@@ -13,6 +13,7 @@ use super::arguments::{self, GatewayName, Listen, SecretName, Switchable};
 use super::failure::Failure;
 use super::gates::GateArgs;
 use super::kubernetes::arguments::KubernetesArgs;
+use super::kubernetes::planes::arguments::ProvisionArgs;
 use super::store::key::StoreKeyArgs;
 use super::xds::arguments::XdsArgs;
 use super::xds::credentials::CredentialArgs;
@@ -77,6 +78,8 @@ pub enum Command {
     Status(super::status::StatusArgs),
     /// Show the product in a minute: two teams, one Gateway, mistakes that stay where they were made
     Demo(super::demo::DemoArgs),
+    /// Wait until this Pod is to end, then let the Envoy beside it end its connections
+    Drain(super::drain::DrainArgs),
     /// Look into the store of what last worked
     #[command(subcommand)]
     Store(super::store::StoreCommand),
@@ -94,6 +97,9 @@ pub struct RunArgs {
     /// The API server, where there are no manifests.
     #[command(flatten)]
     pub kubernetes: KubernetesArgs,
+    /// The Envoys that are made in the cluster.
+    #[command(flatten)]
+    pub provision: ProvisionArgs,
     /// Start one Envoy for each Gateway, or none (see `holdfast bootstrap`) [default: managed with --manifests, else
     /// none]
     #[arg(long, env = "CONTROLLER_ENVOY", value_enum)]
@@ -130,9 +136,10 @@ pub struct RunArgs {
     /// Where /metrics, /healthz and /readyz are served: ADDRESS:PORT, or none
     #[arg(long, env = "CONTROLLER_METRICS_LISTEN", value_name = "ADDR", default_value = "127.0.0.1:10255")]
     pub metrics_listen: Switchable<SocketAddr>,
-    /// Where listeners bind whose Gateway names no address itself
-    #[arg(long, env = "CONTROLLER_LISTEN_ADDRESS", value_name = "IP", default_value = "127.0.0.1")]
-    pub listen_address: IpAddr,
+    /// Where listeners bind whose Gateway names no address itself; all Gateways share that host [default: 127.0.0.1; of
+    /// an API server's Gateways, each of whose Envoys have a host of their own, every address]
+    #[arg(long, env = "CONTROLLER_LISTEN_ADDRESS", value_name = "IP", conflicts_with = "provision")]
+    pub listen_address: Option<IpAddr>,
     /// What is decided, and how.
     #[command(flatten)]
     pub translation: TranslationArgs,

@@ -9,6 +9,7 @@ pub mod check;
 pub mod cli;
 pub mod data;
 pub mod demo;
+pub mod drain;
 pub mod echo;
 pub mod envoy;
 pub mod events;
@@ -52,6 +53,7 @@ pub fn run() -> ExitCode {
         Command::Run(args) => serve::run(*args).map(|()| ExitCode::SUCCESS),
         Command::Bootstrap(args) => bootstrap(args),
         Command::Certgen(args) => certgen::run(args),
+        Command::Drain(args) => drain::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Demo(args) => demo::run(&args),
         Command::Version => output::print(concat!("holdfast ", env!("CARGO_PKG_VERSION"), "\n")),
         Command::Check(args) => check::run(args),

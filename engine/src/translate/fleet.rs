@@ -139,6 +139,11 @@ impl Table {
 }
 
 impl Fleet {
+    /// The Gateway as it is served.
+    pub(super) fn plan(&self) -> &GatewayPlan {
+        &self.plan
+    }
+
     pub(super) fn new(key: ObjectKey, plan: Arc<GatewayPlan>, closed: Response) -> Self {
         let mut fleet = Self {
             key,

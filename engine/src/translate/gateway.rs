@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use holdfast_graph::{ObjectKey, Role};
 
+use super::infrastructure::{self, Infrastructure};
 use super::listener::{ListenerPlan, Standing};
 use super::proxy::listeners;
 use super::reader::Reader;
@@ -34,6 +35,8 @@ pub(crate) struct GatewayPlan {
     pub(crate) says_whose_sets: bool,
     /// Those with TLS of the HTTPProxies that stand at it, each for one host; routes know nothing of them.
     pub(crate) proxies: Vec<ListenerPlan>,
+    /// What its data plane is to be like.
+    pub(crate) infrastructure: Infrastructure,
     /// `Accepted`.
     pub(crate) accepted: Condition,
     /// What is wrong with it.
@@ -63,7 +66,17 @@ impl GatewayPlan {
 
     /// Is it the same to everyone but the HTTPProxies that stand at it?
     pub(super) fn is_same_to_routes(&self, other: &Self) -> bool {
-        let Self { name, address, listeners, sets, says_whose_sets: _, proxies: _, accepted, faults } = self;
+        let Self {
+            name,
+            address,
+            listeners,
+            sets,
+            says_whose_sets: _,
+            proxies: _,
+            infrastructure: _,
+            accepted,
+            faults,
+        } = self;
         (name, address, listeners, sets, accepted, faults)
             == (&other.name, &other.address, &other.listeners, &other.sets, &other.accepted, &other.faults)
     }
@@ -180,19 +193,14 @@ fn serve(object: &Object, gateway: &Gateway, settings: &Settings, reader: &mut R
     if let Some(address) = address.filter(|_| settings.listen_address.is_some()) {
         conflicts::between(object, address, &mut listeners, settings, reader, &mut faults);
     }
-    let parameters = gateway.infrastructure.as_ref().and_then(|infrastructure| infrastructure.parameters_ref.as_ref());
-    let accepted = match parameters {
-        None => accepted(address.is_some(), &listeners),
-        Some(reference) => {
-            let message =
-                format!("parameters of kind {}/{} are not known to Holdfast", reference.group, reference.kind);
-            let field = "spec.infrastructure.parametersRef";
-            faults.push(Fault::new(key, Class::Invalid, field, "InvalidParameters", &message));
-            Condition::new("Accepted", false, "InvalidParameters", message)
-        }
+    let (infrastructure, flawed) = infrastructure::read(object, gateway, settings, reader, &mut faults);
+    let accepted = match flawed {
+        // What runs goes on: whoever misspells how Envoys are to be run does not mean them to stop.
+        Some(message) if address.is_some() => Condition::new("Accepted", false, "InvalidParameters", message),
+        _ => accepted(address.is_some(), &listeners),
     };
     let address = address.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
-    if matches!(&*accepted.reason, "UnsupportedAddress" | "InvalidParameters") {
+    if &*accepted.reason == "UnsupportedAddress" {
         listeners.iter_mut().for_each(|listener| listener.standing = Standing::Out);
     }
     if gateway.tls.as_ref().is_some_and(|tls| tls.backend.is_some()) {
@@ -206,25 +214,14 @@ fn serve(object: &Object, gateway: &Gateway, settings: &Settings, reader: &mut R
     let name = key.namespaced_name().into();
     let says_whose_sets = gateway.allowed_listeners.is_some();
     let proxies = Vec::new();
-    let mut plan = GatewayPlan { name, address, listeners, sets, says_whose_sets, proxies, accepted, faults };
-    let is_served = !matches!(&*plan.accepted.reason, "UnsupportedAddress" | "InvalidParameters");
+    let mut plan =
+        GatewayPlan { name, address, listeners, sets, says_whose_sets, proxies, infrastructure, accepted, faults };
+    let is_served = &*plan.accepted.reason != "UnsupportedAddress";
     join::settle(&mut plan, is_served);
     if settings.proxies.gateway.as_ref() == Some(key) {
         listeners::join(&mut plan, settings, reader);
     }
     plan
-}
-
-/// A class's parameters, which nobody reads. Its Gateways go on: they ask for enough themselves.
-pub(super) fn unread_parameters(object: &Object, settings: &Settings) -> Option<Fault> {
-    match &object.body {
-        Body::GatewayClass(class) if class.has_parameters && class.controller_name == settings.controller_name => {
-            let message = "parameters of this kind are not known to Holdfast";
-            let field = "spec.parametersRef";
-            Some(Fault::new(&object.key, Class::Invalid, field, "InvalidParameters", message))
-        }
-        _ => None,
-    }
 }
 
 fn accepted(address_is_usable: bool, listeners: &[ListenerPlan]) -> Condition {

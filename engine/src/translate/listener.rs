@@ -22,6 +22,7 @@ use crate::fault::{Class, Fault, at};
 use crate::features::client_certificate::ClientCertificates;
 use crate::features::redirect::ListenerContext;
 use crate::features::stream::Stream;
+use crate::provision::READY_PORT;
 use crate::settings::Settings;
 use crate::status::Condition;
 
@@ -250,6 +251,11 @@ pub(super) fn plan(
     if port.is_none() {
         let message = check::number::port(listener.port.into()).err().map(|fault| fault.to_string());
         let message = message.unwrap_or_else(|| format!("port {} cannot be bound", listener.port));
+        plan.reject(Standing::Out, "PortUnavailable", &message);
+        fault(format!("{field}.port"), Class::Invalid, "PortUnavailable", message);
+    }
+    if settings.provision && port == Some(READY_PORT) {
+        let message = format!("port {READY_PORT} is the one at which Pods say whether they are ready; use another");
         plan.reject(Standing::Out, "PortUnavailable", &message);
         fault(format!("{field}.port"), Class::Invalid, "PortUnavailable", message);
     }

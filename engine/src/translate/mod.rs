@@ -22,6 +22,7 @@ pub(crate) mod gateway;
 mod grpc;
 mod guard;
 mod http;
+pub(crate) mod infrastructure;
 pub(crate) mod listener;
 mod narrow;
 mod narrow_calls;
@@ -95,6 +96,8 @@ enum Unit {
     Extension(ObjectKey),
     /// What is told of a policy of back ends, or of a Backend.
     BackEnd(ObjectKey),
+    /// What a GatewayClass says of data planes.
+    Class(ObjectKey),
 }
 
 /// All of translation's memory.
@@ -103,8 +106,10 @@ pub(crate) struct Translator {
     settings: Settings,
     indexes: Indexes,
     plans: HashMap<ObjectKey, Arc<GatewayPlan>>,
-    /// What is told of classes, and of Gateways that nobody serves.
+    /// What is told of Gateways that nobody serves.
     strays: BTreeMap<ObjectKey, Fault>,
+    /// What is wrong with classes of ours.
+    classes: BTreeMap<ObjectKey, Fault>,
     claims: HashMap<ObjectKey, Arc<Claims>>,
     routes: HashMap<ObjectKey, Arc<RoutePlan>>,
     rivals: Rivals,
@@ -175,6 +180,7 @@ impl Translator {
             indexes: Indexes::default(),
             plans: HashMap::new(),
             strays: BTreeMap::new(),
+            classes: BTreeMap::new(),
             claims: HashMap::new(),
             routes: HashMap::new(),
             rivals: Rivals::new(),
@@ -210,16 +216,11 @@ impl Translator {
         let entered = new.map(|object| self.indexes.update(object, true)).unwrap_or_default();
         left.into_iter().chain(entered).for_each(|input| self.mark(&input));
         self.mark(&Input::Object(key.clone()));
-        if old.or(new).is_some_and(|object| matches!(object.body, Body::GatewayClass(_))) {
-            match new.and_then(|class| gateway::unread_parameters(class, &self.settings)) {
-                Some(fault) => self.strays.insert(key.clone(), fault),
-                None => self.strays.remove(key),
-            };
-        }
         if proxy::is_proxy(key) {
             self.proxy_changed(key, new);
         }
         let own = match old.or(new).map(|object| &object.body) {
+            Some(Body::GatewayClass(_)) => Some(Unit::Class(key.clone())),
             Some(Body::Gateway(_)) => Some(Unit::Gateway(key.clone())),
             Some(Body::ListenerSet(_)) => Some(Unit::Set(key.clone())),
             Some(Body::HttpRoute(_) | Body::GrpcRoute(_)) => Some(Unit::Claims(key.clone())),
@@ -379,6 +380,18 @@ impl Translator {
                         self.back_ends.remove(key);
                         self.forget(unit);
                     }
+                }
+            }
+            Unit::Class(key) => {
+                let (fault, edges) =
+                    self.read(unit, objects, |settings, reader| infrastructure::flawed(key, settings, reader));
+                graph.replace(key, edges);
+                match fault.unwrap_or_else(|| Some(guard::fault(key))) {
+                    Some(fault) => drop(self.classes.insert(key.clone(), fault)),
+                    None => drop(self.classes.remove(key)),
+                }
+                if objects.get(key).is_none() {
+                    self.forget(unit);
                 }
             }
             Unit::Secret(key) => {

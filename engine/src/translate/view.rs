@@ -19,6 +19,7 @@ impl Translator {
         let mut faults: Vec<Fault> = plans
             .chain(routes)
             .chain(self.strays.values())
+            .chain(self.classes.values())
             .chain(self.endpoint_faults.values().flatten())
             .chain(self.policies.values().flat_map(|plan| &plan.faults))
             .chain(self.sets.values().flat_map(|claim| &claim.faults))
@@ -36,6 +37,11 @@ impl Translator {
     /// What was found out about an ExtensionService.
     pub(crate) fn extension_findings(&self, key: &ObjectKey) -> Option<&[Finding]> {
         self.extensions.get(key).map(Vec::as_slice)
+    }
+
+    /// What is wrong with a class of ours.
+    pub(crate) fn class_fault(&self, key: &ObjectKey) -> Option<&Fault> {
+        self.classes.get(key)
     }
 
     /// The Gateways that are ours, in order.

@@ -3,6 +3,7 @@
 //! The program runs itself anew in a network namespace, in which back ends have addresses that pods could have.
 
 mod cluster;
+mod planes;
 mod serving;
 mod watching;
 
@@ -15,7 +16,7 @@ use holdfast_scenario_tests::{envoy, runner};
 const AT_ONCE: usize = 3;
 
 fn main() -> ExitCode {
-    let stories: Vec<_> = [cluster::stories(), serving::stories(), watching::stories()].concat();
+    let stories: Vec<_> = [cluster::stories(), planes::stories(), serving::stories(), watching::stories()].concat();
     if namespace::is_inside() || std::env::args().any(|argument| argument == "--list") {
         return runner::run_at_once(&stories, AT_ONCE);
     }

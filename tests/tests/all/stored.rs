@@ -63,9 +63,7 @@ fn object(document: &Value) -> Option<(Object, bool)> {
 /// Whether the object is one that is stored; if so it came back.
 fn comes_back(at: &str, object: &Object, whole: bool) -> bool {
     let Some(kept) = stored(object, SINCE) else {
-        // Of a class with parameters nothing is kept: they are read from somewhere else.
-        let has_parameters = matches!(&object.body, Body::GatewayClass(class) if class.has_parameters);
-        let is_kept = KEPT.contains(&&*object.key.kind) && !has_parameters;
+        let is_kept = KEPT.contains(&&*object.key.kind);
         assert!(!whole || !is_kept, "{at}: {} is not stored", object.key);
         return false;
     };

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use gateway_api::gatewayclasses::GatewayClassSpec;
+use gateway_api::gatewayclasses::{GatewayClassParametersRef, GatewayClassSpec};
 use serde_json::Value;
 
 use crate::apis::Body;
@@ -15,14 +15,14 @@ use crate::apis::decode::Found;
 pub struct GatewayClass {
     /// `spec.controllerName`.
     pub controller_name: Arc<str>,
-    /// Is `spec.parametersRef` set?
-    pub has_parameters: bool,
+    /// `spec.parametersRef`.
+    pub parameters: Option<GatewayClassParametersRef>,
 }
 
 pub(in crate::apis) fn decode(mut document: Value, found: &mut Found) -> Option<Body> {
     let spec: GatewayClassSpec = found.typed("spec", &document.get_mut("spec").map(Value::take).unwrap_or_default())?;
     Some(Body::GatewayClass(GatewayClass {
         controller_name: spec.controller_name.into(),
-        has_parameters: spec.parameters_ref.is_some(),
+        parameters: spec.parameters_ref,
     }))
 }

@@ -38,7 +38,7 @@ pub struct Gateway {
     pub addresses: Vec<GatewayAddresses>,
     /// `spec.tls`.
     pub tls: Option<GatewayTls>,
-    /// `spec.infrastructure`, of which only the reference to parameters counts.
+    /// `spec.infrastructure`: what its data plane is to be like.
     pub infrastructure: Option<GatewayInfrastructure>,
     /// `spec.allowedListeners`: whose ListenerSets may add to its listeners; nobody's where unset.
     pub allowed_listeners: Option<GatewayAllowedListeners>,
@@ -54,11 +54,6 @@ pub(in crate::apis) fn decode(mut document: Value, found: &mut Found) -> Option<
     let listeners = listeners(fields.remove("listeners"), found)?;
     let mut take = |name: &str| fields.remove(name).filter(|value| !value.is_null());
     let (addresses, tls, infrastructure) = (take("addresses"), take("tls"), take("infrastructure"));
-    for known in ["labels", "annotations"] {
-        if infrastructure.as_ref().is_some_and(|fields| fields.get(known).is_some()) {
-            found.unserved(format!("spec.infrastructure.{known}"));
-        }
-    }
     let allowed = take("allowedListeners");
     for unknown in fields.keys() {
         found.unknown(format!("spec.{unknown}"));

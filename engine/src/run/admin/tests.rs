@@ -69,7 +69,9 @@ impl Loop {
         let (end, ending) = watch::channel(false);
         let core = Core::new(Engine::new(Settings::standalone()), Outputs::new(fleets, None, None), metrics, health);
         let ((_, tried), (_, probe)) = (mpsc::channel(1), watch::channel(None));
-        let inputs = Inputs { readings: readings_out, notices: notices_out, tried, probe, questions, ending };
+        let provisioned = mpsc::channel(1).1;
+        let inputs =
+            Inputs { readings: readings_out, notices: notices_out, tried, probe, provisioned, questions, ending };
         Self { state, readings, notices, end, task: tokio::spawn(core.run(inputs)) }
     }
 

@@ -23,7 +23,7 @@ pub(super) async fn is_ready(socket: &Path) -> bool {
 }
 
 /// Takes no more connections, and waits until no request is under way, at most so long.
-pub(super) async fn drain(socket: &Path, at_most: Duration) {
+pub(in crate::run) async fn drain(socket: &Path, at_most: Duration) {
     let drained = async {
         ask(socket, Method::POST, "/healthcheck/fail").await?;
         ask(socket, Method::POST, "/drain_listeners?graceful").await?;

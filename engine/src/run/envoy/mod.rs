@@ -3,7 +3,7 @@
 //! An Envoy outlives a crash of Holdfast: it goes on serving, and the next start adopts it. This room decides nothing
 //! about configuration; an Envoy gets it over xDS as any other does.
 
-mod admin;
+pub(super) mod admin;
 mod fetch;
 pub mod find;
 pub mod keeper;

@@ -6,6 +6,7 @@
 pub mod arguments;
 pub mod clerk;
 pub mod client;
+pub mod planes;
 pub(crate) mod recorder;
 pub mod rights;
 mod served;

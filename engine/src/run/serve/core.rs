@@ -25,6 +25,7 @@ use crate::fallback::view::FallbackReport;
 use crate::object::Source;
 use crate::run::admin::metrics::Metrics;
 use crate::run::events::{EventRecorder, LogRecorder};
+use crate::run::kubernetes::planes::DataPlanes;
 use crate::run::kubernetes::recorder::KubernetesRecorder;
 use crate::run::kubernetes::statuses::{self, Statuses};
 use crate::run::manifests::{Problem, Reading};
@@ -90,6 +91,8 @@ pub struct Core {
     /// Where statuses are written; `None` in standalone mode. With the time at which they were looked at last.
     statuses: Option<Statuses>,
     told: Option<Instant>,
+    /// Who makes Envoys for Gateways; `None` where somebody else does.
+    planes: Option<DataPlanes>,
 }
 
 /// What comes into the loop.
@@ -102,6 +105,8 @@ pub struct Inputs {
     pub tried: mpsc::Receiver<Vec<Tried>>,
     /// Is the probe there? With its build.
     pub probe: watch::Receiver<Option<Arc<str>>>,
+    /// How data planes stand; the sender is gone where none are made.
+    pub provisioned: mpsc::Receiver<Vec<Event>>,
     /// From whoever wants to know.
     pub questions: mpsc::Receiver<Question>,
     /// True when the product is to end.
@@ -135,6 +140,7 @@ impl Core {
             recorder,
             statuses: None,
             told: None,
+            planes: None,
         }
     }
 
@@ -142,6 +148,11 @@ impl Core {
     pub(super) fn tell_kubernetes(&mut self, statuses: Statuses, recorder: KubernetesRecorder) {
         self.statuses = Some(statuses);
         self.recorder = Box::new(recorder);
+    }
+
+    /// From now on what data planes are wanted is said there.
+    pub(super) fn keep_data_planes(&mut self, planes: Option<DataPlanes>) {
+        self.planes = planes;
     }
 
     /// Runs until the product is to end; then everything that was started for the Gateways has ended too.
@@ -174,6 +185,10 @@ impl Core {
                 Ok(()) = inputs.probe.changed() => {
                     let build = inputs.probe.borrow_and_update().clone();
                     block_in_place(|| self.hear_events(vec![Event::Probe(build)]));
+                    due.tell.get_or_insert_with(|| Deadline::now() + TELL_AFTER);
+                }
+                Some(events) = inputs.provisioned.recv() => {
+                    block_in_place(|| self.hear_events(events));
                     due.tell.get_or_insert_with(|| Deadline::now() + TELL_AFTER);
                 }
                 _ = ticks.tick() => {
@@ -343,6 +358,9 @@ impl Core {
             return;
         }
         self.told = Some(Instant::now());
+        if let Some(planes) = &self.planes {
+            planes.want(self.engine.data_planes(), self.engine.others_gateways());
+        }
         if let Some(statuses) = &self.statuses {
             statuses.tell(self.engine.statuses());
         }

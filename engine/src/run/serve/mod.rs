@@ -9,6 +9,7 @@ mod objects;
 pub mod outputs;
 pub mod ports;
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -95,18 +96,21 @@ async fn serve(args: RunArgs) -> Result<(), Failure> {
 
     let (readings_in, readings) = mpsc::channel(QUEUE_MAX);
     let told = objects.told(&settings);
+    let (planes, provisioned) = objects.planes(&args, &settings)?;
     objects.start(&args, &data, readings_in)?;
     let binary = keeper.as_ref().map(|keeper| keeper.binary().clone());
     let mut core = Core::new(Engine::new(settings), Outputs::new(fleets, keeper, persist), metrics, health.clone());
     if let Some((statuses, recorder)) = told {
         core.tell_kubernetes(statuses, recorder);
     }
+    core.keep_data_planes(planes);
     // What is stored is served before anything else is waited for.
     core.hear_events(vec![Event::Restored(Box::new(restored))]);
     let mut probe = memory::start_probe(&args, &data, binary).await?;
     let build = probe.available.borrow_and_update().clone();
     core.use_probe(probe.prober.take(), build);
-    let inputs = Inputs { readings, notices, tried: probe.tried, probe: probe.available, questions, ending };
+    let inputs =
+        Inputs { readings, notices, tried: probe.tried, probe: probe.available, provisioned, questions, ending };
     let mut core = tokio::spawn(core.run(inputs));
     tracing::info!(data = %data.path().display(), "started");
 
@@ -167,7 +171,14 @@ async fn ended(mut ending: watch::Receiver<bool>) {
 }
 
 fn settings(args: &RunArgs) -> Result<Settings, Failure> {
-    let low_port_shift = ports::low_port_shift(args.listen_address);
+    let in_cluster = args.manifests.is_empty() && args.envoys() == EnvoyMode::None;
+    if args.provision.provision == Some(true) && !in_cluster {
+        return Err(Failure::usage("--provision: Envoys are made in a cluster, or managed here (--envoy), not both"));
+    }
+    let provision = in_cluster && args.provision.provision.unwrap_or(args.listen_address.is_none());
+    // Envoys in Pods have a host of their own, where they may bind any port.
+    let shared = args.listen_address.or((!in_cluster).then_some(IpAddr::V4(Ipv4Addr::LOCALHOST)));
+    let low_port_shift = shared.map_or(0, ports::low_port_shift);
     if low_port_shift != 0 {
         tracing::info!("this process may not bind ports below 1024: they are shifted by {low_port_shift}");
     }
@@ -176,7 +187,8 @@ fn settings(args: &RunArgs) -> Result<Settings, Failure> {
     settings.allow_loopback_backends &=
         !args.manifests.is_empty() || args.translation.allow_loopback_backends.is_some();
     settings.fallback.ack_timeout_ms = u64::try_from(args.ack_timeout.as_millis()).unwrap_or(u64::MAX);
-    Ok(Settings { listen_address: Some(args.listen_address), low_port_shift, ..settings })
+    let addresses = args.provision.gateway_addresses.iter().map(|address| address.as_str().into()).collect();
+    Ok(Settings { listen_address: shared, low_port_shift, provision, addresses, ..settings })
 }
 
 /// Binds the address of a flag.

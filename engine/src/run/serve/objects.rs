@@ -4,9 +4,11 @@ use anyhow::Context;
 use kube::Client;
 use tokio::sync::mpsc;
 
+use crate::engine::Event;
 use crate::run::cli::RunArgs;
 use crate::run::data::DataDir;
 use crate::run::failure::Failure;
+use crate::run::kubernetes::planes::DataPlanes;
 use crate::run::kubernetes::recorder::KubernetesRecorder;
 use crate::run::kubernetes::statuses::Statuses;
 use crate::run::kubernetes::token_keys::ServerKeys;
@@ -42,6 +44,22 @@ impl Objects {
     pub(super) fn token_keys(&self) -> Option<ServerKeys> {
         let Objects::Kubernetes(client) = self else { return None };
         Some(ServerKeys(client.clone()))
+    }
+
+    /// Who makes Envoys for Gateways, if anybody, and the news of that.
+    pub(super) fn planes(
+        &self,
+        args: &RunArgs,
+        settings: &Settings,
+    ) -> anyhow::Result<(Option<DataPlanes>, mpsc::Receiver<Vec<Event>>)> {
+        match self {
+            Objects::Kubernetes(client) if settings.provision => {
+                let (planes, news) = DataPlanes::start(client, &args.provision, &args.kubernetes.watch_namespaces)?;
+                Ok((Some(planes), news))
+            }
+            // Whose sender is gone nothing comes of.
+            _ => Ok((None, mpsc::channel(1).1)),
+        }
     }
 
     /// Reads them, and watches for changes.

@@ -19,6 +19,7 @@ use crate::encode::listener::TlsVersions;
 use crate::settings::Settings;
 use crate::status::Condition;
 use crate::translate::gateway::{self, GatewayPlan, Owner};
+use crate::translate::infrastructure::Infrastructure;
 use crate::translate::listener::{ListenerPlan, Namespaces, Standing};
 use crate::translate::reader::Reader;
 use crate::translate::table::Host;
@@ -66,6 +67,7 @@ pub(in crate::translate) fn plan(settings: &Settings, reader: &mut Reader<'_>) -
         sets: BTreeMap::new(),
         says_whose_sets: false,
         proxies: Vec::new(),
+        infrastructure: Infrastructure::default(),
         accepted: Condition::new("Accepted", true, "Accepted", "the listeners of HTTPProxies"),
         faults: Vec::new(),
     })

@@ -4,7 +4,7 @@
 //! # What the case shows, in sentences.
 //! # include: include/class.yaml              files of `golden/` that come first
 //! # settings: replacement=off, mode=cluster  see `setting`
-//! # show: LDS, edges                         what is shown in full: types, edges, statuses; or `brief`, no resources
+//! # show: LDS, edges                         what is shown in full: types, edges, statuses, planes; or `brief`
 //! # ask: GET shop.example.com/cart x-a=1     a request whose way is traced through the answer, see `ask`
 //! # acknowledge                              Envoy acknowledges everything
 //! # step: a sentence                         what follows happens later
@@ -135,6 +135,7 @@ fn setting(settings: &mut Settings, entry: &str) -> Result<(), String> {
         ("mode", "cluster") => {
             *settings = Settings { replacement: settings.replacement.clone(), ..Settings::default() }
         }
+        ("provision", "on") => settings.provision = true,
         ("replacement", "off") => settings.replacement = None,
         ("code", _) => replacement(settings).code = number()?.try_into().map_err(|_| entry.to_owned())?,
         ("body", _) => replacement(settings).body = value.into(),

@@ -11,6 +11,7 @@ mod ask;
 mod case;
 mod diff;
 mod matcher;
+mod planes;
 mod report;
 mod yaml;
 
@@ -42,6 +43,7 @@ areas! {
     listeners,
     matches,
     policies,
+    provision,
     proxies,
     replacement,
     sets,

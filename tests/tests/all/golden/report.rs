@@ -63,7 +63,9 @@ fn without_repeats(earlier: &Value, later: &mut Value) {
             Some(new) if new == old => {
                 fields.remove(name);
             }
-            Some(new) if ["gateways", "statuses", "RDS", "EDS"].contains(&&**name) || name.contains('/') => {
+            Some(new)
+                if ["gateways", "dataPlanes", "statuses", "RDS", "EDS"].contains(&&**name) || name.contains('/') =>
+            {
                 without_repeats(old, new);
             }
             Some(_) => {}
@@ -175,6 +177,9 @@ fn state(case: &Case, engine: &Engine) -> Value {
     put("replacements", engine.replacements().iter().map(replacement).collect());
     if case.show.contains("edges") {
         put("edges", engine.graph().edges().iter().map(edge).collect());
+    }
+    if case.settings.provision {
+        fields.insert("dataPlanes".into(), super::planes::of(case, engine));
     }
     let (fine, told): (Vec<_>, Vec<_>) =
         engine.statuses().into_iter().partition(|status| !case.show.contains("statuses") && is_fine(&status.status));

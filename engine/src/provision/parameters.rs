@@ -1,0 +1,404 @@
+//! What operators say of a data plane: the text under [`KEY`] of a ConfigMap, which a GatewayClass or a Gateway names.
+//!
+//! What a Gateway says goes before what its class says, field by field; `null` takes back what the class says.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{Affinity, ResourceRequirements, Toleration, TopologySpreadConstraint};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::quantity;
+
+/// Where in a ConfigMap parameters stand, as YAML or JSON.
+pub const KEY: &str = "parameters.yaml";
+/// Bytes of parameters.
+pub const TEXT_BYTES_MAX: usize = 64 * 1024;
+/// Replicas of one data plane.
+pub const REPLICAS_MAX: i32 = 1000;
+/// Worker threads of one Envoy.
+pub const CONCURRENCY_MAX: u32 = 256;
+/// Seconds for which an Envoy that is to end lets its connections end first.
+pub const DRAIN_SECONDS_MAX: u32 = 3600;
+/// Characters of an error that are told.
+const ERROR_CHARS_MAX: usize = 300;
+
+/// What is wrong with parameters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Flaw {
+    /// The field, as in `service.type`; empty where they are meant as a whole.
+    pub field: String,
+    /// A sentence.
+    pub message: String,
+}
+
+impl Flaw {
+    fn new(field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { field: field.into(), message: message.into().chars().take(ERROR_CHARS_MAX).collect() }
+    }
+}
+
+/// `service.type: message`.
+impl std::fmt::Display for Flaw {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if !self.field.is_empty() {
+            write!(f, "{}: ", self.field)?;
+        }
+        f.write_str(&self.message)
+    }
+}
+
+/// What is said of a data plane. Everything may be left out.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Parameters {
+    /// How many Pods; not where they are scaled.
+    pub replicas: Option<i32>,
+    /// The image of Envoy.
+    pub image: Option<String>,
+    /// When it is pulled.
+    pub image_pull_policy: Option<PullPolicy>,
+    /// Names of the Secrets with which it is pulled.
+    pub image_pull_secrets: Vec<String>,
+    /// What Envoy is given to run with.
+    pub resources: Option<ResourceRequirements>,
+    /// Worker threads; as many as there are processors where unset.
+    pub concurrency: Option<u32>,
+    /// How much Envoy logs.
+    pub log_level: Option<LogLevel>,
+    /// Seconds for which an Envoy that is to end goes on serving.
+    pub drain_seconds: Option<u32>,
+    /// The Service.
+    pub service: ServiceParameters,
+    /// The Pods.
+    pub pod: PodParameters,
+    /// How many Pods may be away at a time.
+    pub pod_disruption_budget: Option<Budget>,
+    /// Pods as many as there is work for.
+    pub autoscaling: Option<Autoscaling>,
+}
+
+/// What is said of the Service.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ServiceParameters {
+    /// Its type.
+    #[serde(rename = "type")]
+    pub kind: Option<ServiceType>,
+    /// Labels.
+    pub labels: BTreeMap<String, String>,
+    /// Annotations, by which cloud providers are told what to make.
+    pub annotations: BTreeMap<String, String>,
+    /// Do nodes without a Pod pass connections on?
+    pub external_traffic_policy: Option<TrafficPolicy>,
+    /// Who makes the load balancer.
+    pub load_balancer_class: Option<String>,
+    /// Whose connections the load balancer takes.
+    pub load_balancer_source_ranges: Vec<String>,
+}
+
+/// What is said of Pods.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PodParameters {
+    /// Labels.
+    pub labels: BTreeMap<String, String>,
+    /// Annotations.
+    pub annotations: BTreeMap<String, String>,
+    /// Labels of the nodes on which they run.
+    pub node_selector: BTreeMap<String, String>,
+    /// Taints that they tolerate.
+    pub tolerations: Vec<Toleration>,
+    /// Where they run rather than elsewhere.
+    pub affinity: Option<Affinity>,
+    /// How they are spread.
+    pub topology_spread_constraints: Vec<TopologySpreadConstraint>,
+    /// Who gives way to whom.
+    pub priority_class_name: Option<String>,
+}
+
+/// Types of Services.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub enum ServiceType {
+    /// Has an address of its own, which somebody outside gives.
+    #[default]
+    LoadBalancer,
+    /// Is reached at a port of each node.
+    NodePort,
+    /// Is reached from the cluster only.
+    ClusterIP,
+}
+
+/// What nodes without a Pod do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub enum TrafficPolicy {
+    /// Connections are passed on.
+    Cluster,
+    /// They are not, so that Envoy sees the client's address.
+    Local,
+}
+
+/// When images are pulled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[allow(missing_docs, reason = "the words are those of Kubernetes")]
+pub enum PullPolicy {
+    Always,
+    IfNotPresent,
+    Never,
+}
+
+/// How much Envoy logs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+#[allow(missing_docs, reason = "the words are those of Envoy")]
+pub enum LogLevel {
+    Trace,
+    Debug,
+    Info,
+    Warning,
+    Error,
+    Critical,
+    Off,
+}
+
+/// How many Pods may be away at a time: one of both.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Budget {
+    /// As many stay, or such a share.
+    pub min_available: Option<IntOrString>,
+    /// As many may be away, or such a share.
+    pub max_unavailable: Option<IntOrString>,
+}
+
+/// Pods as many as there is work for.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Autoscaling {
+    /// At least as many.
+    #[serde(default = "one")]
+    pub min_replicas: i32,
+    /// At most as many.
+    pub max_replicas: i32,
+    /// The share of the requested CPU (percent) that is aimed at.
+    #[serde(default = "target", rename = "targetCPUUtilizationPercentage")]
+    pub target_cpu_utilization_percentage: i32,
+}
+
+fn one() -> i32 {
+    1
+}
+
+fn target() -> i32 {
+    80
+}
+
+/// Reads the text of a ConfigMap, and whether it can be used on its own.
+///
+/// # Errors
+/// Where it cannot.
+pub fn read(text: &str) -> Result<Value, Flaw> {
+    if text.len() > TEXT_BYTES_MAX {
+        return Err(Flaw::new("", format!("more than {TEXT_BYTES_MAX} bytes")));
+    }
+    let value: Value = serde_saphyr::from_str(text).map_err(|error| {
+        let said = error.to_string();
+        Flaw::new("", format!("no YAML: {}", said.lines().next().unwrap_or_default()))
+    })?;
+    let value = if value.is_null() { Value::Object(Default::default()) } else { value };
+    typed(&value)?;
+    Ok(value)
+}
+
+/// What both say together; each can be used on its own.
+///
+/// # Errors
+/// Where they cannot be used together.
+pub fn together(class: Option<&Value>, gateway: Option<&Value>) -> Result<Parameters, Flaw> {
+    let mut all = class.cloned().unwrap_or_else(|| Value::Object(Default::default()));
+    if let Some(own) = gateway {
+        merge(&mut all, own);
+    }
+    typed(&all)
+}
+
+/// RFC 7396.
+fn merge(under: &mut Value, over: &Value) {
+    match (under, over) {
+        (Value::Object(under), Value::Object(over)) => {
+            for (name, said) in over {
+                if said.is_null() {
+                    under.remove(name);
+                } else {
+                    merge(under.entry(name.clone()).or_insert(Value::Null), said);
+                }
+            }
+        }
+        (under, over) => under.clone_from(over),
+    }
+}
+
+fn typed(value: &Value) -> Result<Parameters, Flaw> {
+    if !value.is_object() {
+        return Err(Flaw::new("", "must be an object, as in \"replicas: 2\""));
+    }
+    let mut value = value.clone();
+    without_nulls(&mut value);
+    let mut unknown = None;
+    let read: Result<Parameters, _> = serde_ignored::deserialize(&value, |path| {
+        unknown.get_or_insert_with(|| path.to_string().replace(".?", ""));
+    });
+    let parameters = match read {
+        Ok(parameters) => parameters,
+        Err(error) => {
+            let found = serde_path_to_error::deserialize::<_, Parameters>(&value).err();
+            let field = found.map(|found| found.path().to_string()).filter(|path| path != ".").unwrap_or_default();
+            return Err(Flaw::new(field, error.to_string()));
+        }
+    };
+    if let Some(field) = unknown {
+        return Err(Flaw::new(field, "is no field of parameters"));
+    }
+    check(&parameters)?;
+    Ok(parameters)
+}
+
+/// A field that is null is one that is left out.
+fn without_nulls(value: &mut Value) {
+    if let Value::Object(fields) = value {
+        fields.retain(|_, value| !value.is_null());
+        fields.values_mut().for_each(without_nulls);
+    }
+}
+
+fn check(parameters: &Parameters) -> Result<(), Flaw> {
+    let Parameters { replicas, image, resources, concurrency, drain_seconds, service, pod, autoscaling, .. } =
+        parameters;
+    if replicas.is_some_and(|count| !(0..=REPLICAS_MAX).contains(&count)) {
+        return Err(Flaw::new("replicas", format!("must be from 0 to {REPLICAS_MAX}")));
+    }
+    let is_image =
+        |image: &String| !image.is_empty() && image.len() <= 1024 && image.bytes().all(|b| b.is_ascii_graphic());
+    if image.as_ref().is_some_and(|image| !is_image(image)) {
+        return Err(Flaw::new("image", "must be the name of an image"));
+    }
+    if concurrency.is_some_and(|count| !(1..=CONCURRENCY_MAX).contains(&count)) {
+        return Err(Flaw::new("concurrency", format!("must be from 1 to {CONCURRENCY_MAX}")));
+    }
+    if drain_seconds.is_some_and(|seconds| seconds > DRAIN_SECONDS_MAX) {
+        return Err(Flaw::new("drainSeconds", format!("must be at most {DRAIN_SECONDS_MAX}")));
+    }
+    for (field, said) in resources.iter().flat_map(|all| [("requests", &all.requests), ("limits", &all.limits)]) {
+        for (name, quantity) in said.iter().flatten() {
+            if quantity::read(&quantity.0).is_none() {
+                return Err(Flaw::new(format!("resources.{field}.{name}"), "must be a quantity, as 500m or 1Gi"));
+            }
+        }
+    }
+    check_labels("service.labels", &service.labels)?;
+    check_labels("pod.labels", &pod.labels)?;
+    check_labels("pod.nodeSelector", &pod.node_selector)?;
+    if let Some(range) = service.load_balancer_source_ranges.iter().find(|range| !is_range(range)) {
+        let message =
+            format!("{:?} is no range of addresses, as 10.0.0.0/8", range.chars().take(64).collect::<String>());
+        return Err(Flaw::new("service.loadBalancerSourceRanges", message));
+    }
+    if let Some(Budget { min_available, max_unavailable }) = &parameters.pod_disruption_budget
+        && min_available.is_some() == max_unavailable.is_some()
+    {
+        return Err(Flaw::new("podDisruptionBudget", "needs one of minAvailable and maxUnavailable"));
+    }
+    if let Some(Autoscaling { min_replicas, max_replicas, target_cpu_utilization_percentage }) = autoscaling {
+        if *min_replicas < 1 || max_replicas < min_replicas || *max_replicas > REPLICAS_MAX {
+            let message = format!("minReplicas must be at least 1, maxReplicas no less, and at most {REPLICAS_MAX}");
+            return Err(Flaw::new("autoscaling", message));
+        }
+        if *target_cpu_utilization_percentage < 1 {
+            return Err(Flaw::new("autoscaling.targetCPUUtilizationPercentage", "must be at least 1"));
+        }
+    }
+    Ok(())
+}
+
+fn is_range(text: &str) -> bool {
+    let Some((address, bits)) = text.split_once('/') else { return false };
+    let most = match address.parse() {
+        Ok(std::net::IpAddr::V4(_)) => 32,
+        Ok(std::net::IpAddr::V6(_)) => 128,
+        Err(_) => return false,
+    };
+    bits.parse::<u8>().is_ok_and(|bits| bits <= most)
+}
+
+fn check_labels(field: &str, labels: &BTreeMap<String, String>) -> Result<(), Flaw> {
+    let graphic = |text: &str| text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b));
+    let ends = |text: &str| text.starts_with(char::is_alphanumeric) && text.ends_with(char::is_alphanumeric);
+    let is_word = |text: &str| text.len() <= 63 && graphic(text) && ends(text);
+    for (name, value) in labels {
+        let word = match name.split_once('/') {
+            Some((prefix, word)) if !prefix.is_empty() && prefix.len() <= 253 && graphic(prefix) => word,
+            Some(_) => "",
+            None => name,
+        };
+        if !is_word(word) || !(value.is_empty() || is_word(value)) {
+            let shown: String = name.chars().take(64).collect();
+            return Err(Flaw::new(field, format!("{shown:?} is no label, or what it says is no value of one")));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_gateway_goes_before_its_class_field_by_field() {
+        let class = read("{replicas: 2, service: {type: NodePort, labels: {a: b}}, image: one}").unwrap();
+        let own = read("replicas: 3\nservice: {labels: {c: d}}\nimage: null").unwrap();
+        let both = together(Some(&class), Some(&own)).unwrap();
+        assert_eq!((both.replicas, both.image, both.service.kind), (Some(3), None, Some(ServiceType::NodePort)));
+        let labels: Vec<_> = both.service.labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        assert_eq!(labels, ["a=b", "c=d"]);
+        assert_eq!(together(None, None), Ok(Parameters::default()));
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_told_with_its_field() {
+        for (text, field) in [
+            ("replicas: two", "replicas"),
+            ("replicas: 1001", "replicas"),
+            ("replica: 2", "replica"),
+            ("- replicas", ""),
+            ("{", ""),
+            ("service: {type: Cloud}", "service.type"),
+            ("service: {loadBalancerSourceRanges: [10.0.0.0]}", "service.loadBalancerSourceRanges"),
+            ("resources: {limits: {memory: 1GB}}", "resources.limits.memory"),
+            ("resources: {limit: {memory: 1Gi}}", "resources.limit"),
+            ("pod: {labels: {a: 'b c'}}", "pod.labels"),
+            ("pod: {tolerations: [{kee: x}]}", "pod.tolerations.0.kee"),
+            ("image: 'a b'", "image"),
+            ("concurrency: 0", "concurrency"),
+            ("drainSeconds: 3601", "drainSeconds"),
+            ("podDisruptionBudget: {}", "podDisruptionBudget"),
+            ("autoscaling: {minReplicas: 3, maxReplicas: 2}", "autoscaling"),
+            ("autoscaling: {minReplicas: 3}", "autoscaling"),
+        ] {
+            let flaw = read(text).unwrap_err();
+            assert_eq!(flaw.field, field, "{text}: {flaw}");
+        }
+        assert!(read(&format!("image: {}", "x".repeat(TEXT_BYTES_MAX))).is_err());
+        assert_eq!(read(""), Ok(json!({})));
+    }
+
+    #[test]
+    fn what_each_may_say_may_be_wrong_together() {
+        let class = read("podDisruptionBudget: {minAvailable: 1}").unwrap();
+        let own = read("podDisruptionBudget: {maxUnavailable: 50%}").unwrap();
+        assert_eq!(together(Some(&class), Some(&own)).unwrap_err().field, "podDisruptionBudget");
+    }
+}

@@ -1,0 +1,35 @@
+//! The Service in front of a Gateway's Envoys: a port for each port of its listeners.
+
+use serde_json::{Value, json};
+
+use super::parameters::{Parameters, ServiceType};
+use super::{DataPlane, metadata, put, selector, with};
+
+pub(super) fn service(plane: &DataPlane, parameters: &Parameters) -> Value {
+    let said = &parameters.service;
+    let kind = said.kind.unwrap_or_default();
+    let ports = plane.ports.iter().map(|port| {
+        let protocol = if port.tls { "https" } else { "http" };
+        json!({
+            "name": format!("{protocol}-{}", port.port),
+            "port": port.port,
+            "targetPort": port.bound,
+            "protocol": "TCP",
+            "appProtocol": protocol,
+        })
+    });
+    let mut spec = json!({
+        "type": kind,
+        "selector": selector(plane),
+        "ports": ports.collect::<Vec<_>>(),
+    });
+    if kind != ServiceType::ClusterIP {
+        put(&mut spec, "externalTrafficPolicy", said.external_traffic_policy);
+    }
+    if kind == ServiceType::LoadBalancer {
+        put(&mut spec, "loadBalancerClass", said.load_balancer_class.as_ref());
+        let ranges = Some(&said.load_balancer_source_ranges).filter(|ranges| !ranges.is_empty());
+        put(&mut spec, "loadBalancerSourceRanges", ranges);
+    }
+    with(metadata(plane, "v1", "Service", &said.labels, &said.annotations), [("spec", spec)])
+}

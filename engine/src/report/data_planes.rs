@@ -1,0 +1,143 @@
+//! Data planes: what is wanted for each Gateway, and what of it is told in the Gateway's status.
+
+use std::sync::Arc;
+
+use holdfast_graph::ObjectKey;
+
+use crate::apis::Body;
+use crate::engine::Engine;
+use crate::provision::DataPlane;
+use crate::provision::addresses::Address;
+use crate::status::Condition;
+use crate::translate::gateway::{GatewayPlan, class_key};
+
+impl Engine {
+    /// What is wanted for each Gateway of ours, in order. The listeners that HTTPProxies have of their own belong to no
+    /// object that could own it.
+    pub fn data_planes(&self) -> Vec<DataPlane> {
+        let plans = self.translator.plans().into_iter();
+        let plane = |(key, plan): (&ObjectKey, &GatewayPlan)| {
+            let object = self.objects().get(key)?;
+            Some(DataPlane {
+                gateway: key.clone(),
+                uid: object.metadata.uid.clone(),
+                labels: plan.infrastructure.labels.clone(),
+                annotations: plan.infrastructure.annotations.clone(),
+                ports: self.translator.ports(key),
+                parameters: plan.infrastructure.parameters.clone(),
+            })
+        };
+        plans.filter_map(plane).collect()
+    }
+
+    /// The UIDs of Gateways that are another controller's: what was made for them is not wanted any more.
+    pub fn others_gateways(&self) -> Vec<Arc<str>> {
+        let is_anothers = |class: &str| match self.objects().get(&class_key(class)).map(|object| &object.body) {
+            Some(Body::GatewayClass(class)) => class.controller_name != self.settings().controller_name,
+            _ => false,
+        };
+        let gateways = self.objects().iter().filter_map(|object| match &object.body {
+            Body::Gateway(gateway) if is_anothers(&gateway.class) => Some(object.metadata.uid.clone()),
+            _ => None,
+        });
+        let mut all: Vec<_> = gateways.collect();
+        all.sort_unstable();
+        all
+    }
+
+    /// The addresses in the status of a Gateway.
+    pub(super) fn addresses(&self, key: &ObjectKey, plan: &GatewayPlan) -> Vec<Address> {
+        if self.settings().provision {
+            return self.provisioned.get(key).map(|standing| standing.addresses.clone()).unwrap_or_default();
+        }
+        // All addresses of a machine or Pod are none that a client could be told.
+        let bound = (!plan.address.is_unspecified()).then(|| Address::of(&plan.address.to_string()));
+        let told = self.settings().addresses.iter().map(|address| Address::of(address));
+        if self.settings().addresses.is_empty() { bound.into_iter().collect() } else { told.collect() }
+    }
+
+    /// `Programmed` of a Gateway: a Gateway whose data plane is missing, or that nobody can reach, is not.
+    pub(super) fn provisioned_or(&self, key: &ObjectKey, plan: &GatewayPlan, programmed: Condition) -> Condition {
+        if !self.settings().provision || programmed.reason == "Invalid" || self.objects().get(key).is_none() {
+            return programmed;
+        }
+        let standing = self.provisioned.get(key);
+        if let Some(trouble) = standing.and_then(|standing| standing.trouble.as_deref()) {
+            return Condition::new("Programmed", false, "NoResources", trouble);
+        }
+        if plan.infrastructure.parameters.is_none() && standing.is_none_or(|standing| standing.addresses.is_empty()) {
+            let message = "the parameters of its class or its own cannot be used, so that nothing is made for it";
+            return Condition::new("Programmed", false, "NoResources", message);
+        }
+        match standing {
+            None => Condition::unknown("Programmed", "Pending", "its Envoys are not made yet"),
+            Some(standing) if standing.addresses.is_empty() => {
+                let message = "its Service has no address yet; one of type LoadBalancer gets it from outside";
+                Condition::new("Programmed", false, "AddressNotAssigned", message)
+            }
+            Some(_) => programmed,
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::engine::Event;
+    use crate::provision::Provisioned;
+    use crate::settings::Settings;
+    use crate::testing;
+
+    const OBJECTS: &str = "{apiVersion: gateway.networking.k8s.io/v1, kind: GatewayClass, metadata: {name: c}, spec: \
+        {controllerName: holdfast.dev/gateway-controller}}\n---\n\
+        {apiVersion: gateway.networking.k8s.io/v1, kind: Gateway, metadata: {name: g, namespace: n}, spec: \
+        {gatewayClassName: c, listeners: [{name: http, port: 80, protocol: HTTP}]}}\n";
+
+    /// Reason of `Programmed`, and the addresses.
+    fn told(engine: &Engine) -> (String, Vec<String>) {
+        let statuses = engine.statuses();
+        let status = &statuses.iter().find(|status| &*status.object.kind == "Gateway").unwrap().status;
+        let text = |value: &Value, name: &str| value[name].as_str().unwrap().to_owned();
+        let programmed = status["conditions"].as_array().unwrap().iter().find(|one| one["type"] == "Programmed");
+        let addresses = status["addresses"].as_array().unwrap().iter().map(|address| text(address, "value"));
+        (text(programmed.unwrap(), "reason"), addresses.collect())
+    }
+
+    #[test]
+    fn a_gateway_is_programmed_when_it_can_be_reached() {
+        let mut engine = testing::engine(OBJECTS, Settings { provision: true, ..Settings::default() });
+        let key = engine.data_planes().first().unwrap().gateway.clone();
+        let mut stands = |addresses: &[&str], trouble: Option<&str>| {
+            let addresses = addresses.iter().map(|address| Address::of(address)).collect();
+            let standing = Provisioned { addresses, trouble: trouble.map(str::to_owned) };
+            engine.handle(vec![Event::Provisioned(key.clone(), Some(standing))]);
+            told(&engine)
+        };
+        assert_eq!(stands(&[], None), ("AddressNotAssigned".into(), vec![]));
+        assert_eq!(stands(&["192.0.2.1"], Some("a stranger")), ("NoResources".into(), vec!["192.0.2.1".into()]));
+        // What is left is what Envoys say, of which there is none here.
+        assert_eq!(stands(&["192.0.2.1"], None), ("Pending".into(), vec!["192.0.2.1".into()]));
+        engine.handle(vec![Event::Provisioned(key, None)]);
+        assert_eq!(told(&engine), ("Pending".into(), vec![]));
+    }
+
+    #[test]
+    fn where_nothing_is_made_addresses_are_those_of_a_flag() {
+        let settings = Settings { addresses: vec!["192.0.2.1".into(), "a.example".into()], ..Settings::default() };
+        let engine = testing::engine(OBJECTS, settings);
+        assert_eq!(told(&engine).1, ["192.0.2.1", "a.example"]);
+    }
+
+    #[test]
+    fn gateways_of_others_are_known_by_their_class() {
+        let mut engine = testing::engine(OBJECTS, Settings { provision: true, ..Settings::default() });
+        assert_eq!(engine.others_gateways(), Vec::<Arc<str>>::new());
+        engine.handle(testing::events(&OBJECTS.replace("holdfast.dev/", "example.com/")));
+        assert_eq!((engine.others_gateways().len(), engine.data_planes().len()), (1, 0));
+        engine.handle(vec![Event::Deleted(class_key("c"))]);
+        assert_eq!(engine.others_gateways(), Vec::<Arc<str>>::new());
+    }
+}

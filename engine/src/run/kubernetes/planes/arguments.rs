@@ -1,0 +1,63 @@
+//! Flags about data planes.
+
+use std::path::PathBuf;
+
+use clap::{ArgAction, Args};
+
+use crate::run::arguments::Target;
+
+/// The image of Envoy where nothing else is said.
+pub const IMAGE: &str = "envoyproxy/envoy:distroless-v1.40.0";
+/// The port of the xDS server.
+const XDS_PORT: u16 = 18000;
+/// The namespace where nothing is said of the one in which Holdfast runs.
+const NAMESPACE: &str = "holdfast-system";
+
+/// What Envoys are made of.
+#[derive(Clone, Debug, Args)]
+pub struct ProvisionArgs {
+    /// Make and keep Envoys for each Gateway: a Deployment, a Service and what they need [default: true with an API
+    /// server, unless --envoy is managed]
+    #[arg(long, env = "CONTROLLER_PROVISION", value_name = "BOOL", conflicts_with = "manifests")]
+    #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set)]
+    pub provision: Option<bool>,
+    /// The image of Envoys that are made, where parameters name none
+    #[arg(long, env = "CONTROLLER_PROVISION_IMAGE", value_name = "IMAGE", default_value = IMAGE)]
+    pub provision_image: String,
+    /// The image of Holdfast for a container beside each Envoy that drains it when its Pod is to end [default: none]
+    #[arg(long, env = "CONTROLLER_PROVISION_DRAIN_IMAGE", value_name = "IMAGE")]
+    pub provision_drain_image: Option<String>,
+    /// Where Envoys that are made find the xDS server [default: holdfast.NAMESPACE.svc:18000, of $POD_NAMESPACE]
+    #[arg(long, env = "CONTROLLER_PROVISION_XDS_ADDRESS", value_name = "HOST:PORT")]
+    pub provision_xds_address: Option<Target>,
+    /// A file (PEM) of those whom Envoys that are made trust to be the xDS server: with it they speak TLS, and show the
+    /// token of their ServiceAccount
+    #[arg(long, env = "CONTROLLER_PROVISION_XDS_AUTHORITIES", value_name = "FILE")]
+    pub provision_xds_authorities: Option<PathBuf>,
+    /// The audience of the token by which Envoys that are made are known to the xDS server
+    #[arg(long, env = "CONTROLLER_PROVISION_TOKEN_AUDIENCE", value_name = "NAME", default_value = "holdfast.dev/xds")]
+    pub provision_token_audience: String,
+    /// The addresses that Gateways are told to have where Envoys are not made for them
+    #[arg(long, env = "CONTROLLER_GATEWAY_ADDRESSES", value_name = "ADDRESS", value_delimiter = ',', num_args = 1..)]
+    pub gateway_addresses: Vec<String>,
+}
+
+impl ProvisionArgs {
+    /// The name in the certificate of the xDS server.
+    pub(super) fn xds_server_name(&self) -> String {
+        match self.xds_address() {
+            Target::Tcp(host, _) => host,
+            Target::Unix(_) => String::new(),
+        }
+    }
+
+    /// Where Envoys find the xDS server.
+    pub(super) fn xds_address(&self) -> Target {
+        let namespace = || std::env::var("POD_NAMESPACE").ok().filter(|namespace| !namespace.is_empty());
+        let default = || {
+            let namespace = namespace().unwrap_or_else(|| NAMESPACE.into());
+            Target::Tcp(format!("holdfast.{namespace}.svc"), XDS_PORT)
+        };
+        self.provision_xds_address.clone().unwrap_or_else(default)
+    }
+}

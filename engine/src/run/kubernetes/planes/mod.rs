@@ -1,0 +1,109 @@
+//! Data planes: keeps what [`crate::provision`] wants for each Gateway, and says how it stands.
+//!
+//! [`owned`] watches what is there, [`writer`] applies what differs. Nothing that is not ours is touched, whatever its
+//! name. Only the leader writes; every replica knows the addresses.
+
+pub mod arguments;
+mod owned;
+mod writer;
+
+use std::sync::Arc;
+
+use anyhow::Context;
+use kube::Client;
+use serde_json::Value;
+use tokio::sync::{mpsc, watch};
+
+use self::arguments::ProvisionArgs;
+use self::owned::Owned;
+use self::writer::Writer;
+use crate::engine::Event;
+use crate::provision::{DataPlane, Operator};
+use crate::run::bootstrap::{Bootstrap, MAX_CONNECTIONS, MAX_HEAP_BYTES};
+use crate::run::cli::XdsMode;
+
+/// How many news of data planes may wait to be taken.
+const NEWS_MAX: usize = 16;
+
+/// Everything that is wanted.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Wanted {
+    /// The data planes of our Gateways.
+    planes: Vec<DataPlane>,
+    /// UIDs of Gateways that are another controller's.
+    others: Vec<Arc<str>>,
+}
+
+/// Takes what is wanted; only the newest counts.
+#[derive(Debug)]
+pub(crate) struct DataPlanes(watch::Sender<Option<Wanted>>);
+
+impl DataPlanes {
+    /// Starts to keep data planes in these namespaces, or all where none is named. News of how they stand come by the
+    /// channel.
+    ///
+    /// # Errors
+    /// Where a file that a flag names cannot be read.
+    pub(crate) fn start(
+        client: &Client,
+        args: &ProvisionArgs,
+        namespaces: &[String],
+    ) -> anyhow::Result<(Self, mpsc::Receiver<Vec<Event>>)> {
+        let (wanted, receiver) = watch::channel(None);
+        let (news, told) = mpsc::channel(NEWS_MAX);
+        let owned = Owned::watch(client, namespaces);
+        let plan = Plan::new(args)?;
+        // There is one replica, which leads.
+        let (_, leads) = watch::channel(true);
+        tokio::spawn(Writer::new(client.clone(), plan, owned, leads, news).run(receiver));
+        Ok((Self(wanted), told))
+    }
+
+    /// This is wanted now.
+    pub(crate) fn want(&self, planes: Vec<DataPlane>, others: Vec<Arc<str>>) {
+        let wanted = Some(Wanted { planes, others });
+        self.0.send_if_modified(|known| {
+            let is_new = *known != wanted;
+            *known = wanted;
+            is_new
+        });
+    }
+}
+
+/// What is the same for all data planes.
+struct Plan {
+    operator: Operator,
+    args: ProvisionArgs,
+}
+
+impl Plan {
+    fn new(args: &ProvisionArgs) -> anyhow::Result<Self> {
+        let read = |path: &std::path::PathBuf| {
+            std::fs::read_to_string(path)
+                .with_context(|| format!("--provision-xds-authorities {}: cannot be read", path.display()))
+        };
+        let operator = Operator {
+            image: args.provision_image.clone(),
+            drain_image: args.provision_drain_image.clone(),
+            token_audience: args.provision_token_audience.clone(),
+            server_name: args.xds_server_name(),
+            authorities: args.provision_xds_authorities.as_ref().map(read).transpose()?,
+        };
+        Ok(Self { operator, args: args.clone() })
+    }
+
+    /// The objects of a data plane.
+    fn desired(&self, plane: &DataPlane) -> Vec<Value> {
+        let bootstrap = Bootstrap {
+            gateway: plane.gateway.namespaced_name(),
+            // Each Pod has its own.
+            node_id: String::new(),
+            xds: self.args.xds_address(),
+            admin: None,
+            mode: XdsMode::Delta,
+            max_heap_bytes: MAX_HEAP_BYTES,
+            max_connections: MAX_CONNECTIONS,
+        };
+        crate::provision::desired(plane, &self.operator, &bootstrap.to_json())
+    }
+}

@@ -1,0 +1,230 @@
+//! Applies what is wanted and differs, one object after the other, and says how each data plane stands.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use holdfast_graph::ObjectKey;
+use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, Preconditions};
+use kube::{Client, Error};
+use serde_json::Value;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, sleep};
+
+use super::owned::{Key, Kind, Owned};
+use super::{Plan, Wanted};
+use crate::engine::Event;
+use crate::provision::{DataPlane, FIELD_OWNER, Provisioned, addresses, compare, names};
+
+/// The least time between two writes.
+const PACE: Duration = Duration::from_millis(20);
+/// How often everything is looked at, whatever was heard.
+const LOOK_EVERY: Duration = Duration::from_secs(30);
+/// How soon what failed is tried again.
+const AFTER_ERROR: Duration = Duration::from_secs(5);
+/// Characters of an error that are told.
+const ERROR_CHARS_MAX: usize = 400;
+
+pub(super) struct Writer {
+    client: Client,
+    plan: Plan,
+    owned: Owned,
+    leads: watch::Receiver<bool>,
+    news: mpsc::Sender<Vec<Event>>,
+    told: BTreeMap<ObjectKey, Provisioned>,
+}
+
+impl Writer {
+    pub(super) fn new(
+        client: Client,
+        plan: Plan,
+        owned: Owned,
+        leads: watch::Receiver<bool>,
+        news: mpsc::Sender<Vec<Event>>,
+    ) -> Self {
+        Self { client, plan, owned, leads, news, told: BTreeMap::new() }
+    }
+
+    /// Runs until nobody says any longer what is wanted.
+    pub(super) async fn run(mut self, mut wanted: watch::Receiver<Option<Wanted>>) {
+        let mut again = Instant::now();
+        loop {
+            tokio::select! {
+                changed = wanted.changed() => if changed.is_err() { return },
+                () = self.owned.changed() => {}
+                Ok(()) = self.leads.changed() => {}
+                () = tokio::time::sleep_until(again) => {}
+            }
+            let Some(now) = wanted.borrow_and_update().clone() else {
+                again = Instant::now() + LOOK_EVERY;
+                continue;
+            };
+            let well = self.bring_all(&now).await;
+            again = Instant::now() + if well { LOOK_EVERY } else { AFTER_ERROR };
+            if self.news.is_closed() {
+                return;
+            }
+        }
+    }
+
+    /// True where everything is as it should be.
+    async fn bring_all(&mut self, wanted: &Wanted) -> bool {
+        let leads = *self.leads.borrow_and_update();
+        let (mut events, mut well) = (Vec::new(), true);
+        for plane in &wanted.planes {
+            let standing = self.bring(plane, leads).await;
+            well &= standing.trouble.is_none();
+            if self.told.get(&plane.gateway) != Some(&standing) {
+                if let Some(trouble) = &standing.trouble {
+                    tracing::warn!(gateway = %plane.gateway.namespaced_name(), trouble, "a data plane is not as it should be");
+                }
+                self.told.insert(plane.gateway.clone(), standing.clone());
+                events.push(Event::Provisioned(plane.gateway.clone(), Some(standing)));
+            }
+        }
+        let is_wanted = |key: &ObjectKey| wanted.planes.iter().any(|plane| plane.gateway == *key);
+        let gone: Vec<ObjectKey> = self.told.keys().filter(|key| !is_wanted(key)).cloned().collect();
+        for key in gone {
+            self.told.remove(&key);
+            events.push(Event::Provisioned(key, None));
+        }
+        if leads {
+            for uid in &wanted.others {
+                // Deleted Gateways take what was made for them along; these are there, and somebody else's.
+                for (key, object) in self.owned.filter(|_, object| compare::is_ours(object, uid)) {
+                    well &= self.delete(&key, &object).await;
+                }
+            }
+        }
+        if !events.is_empty() {
+            // Whoever ends takes no news any more.
+            let _ = self.news.send(events).await;
+        }
+        well
+    }
+
+    async fn bring(&mut self, plane: &DataPlane, leads: bool) -> Provisioned {
+        let trouble = if leads { self.apply_all(plane).await.err() } else { None };
+        let name = names::name(&plane.gateway);
+        let service = self.owned.get(&("Service", plane.gateway.namespace.to_string(), name));
+        let service = service.filter(|service| compare::is_ours(service, &plane.uid));
+        Provisioned { addresses: service.as_ref().map(addresses::of_service).unwrap_or_default(), trouble }
+    }
+
+    /// Nothing is written before it is certain that all of it is ours to write.
+    async fn apply_all(&self, plane: &DataPlane) -> Result<(), String> {
+        let mut wanted = Vec::new();
+        for object in self.plan.desired(plane) {
+            let Some(key) = key(&object) else { continue };
+            let found = self.find(&key).await.map_err(|error| told(&key, "cannot be read", &error))?;
+            if let Some(found) = found.as_ref().filter(|found| !compare::is_ours(found, &plane.uid)) {
+                return Err(foreign(&key, found));
+            }
+            wanted.push((key, object, found));
+        }
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        for (key, object, found) in &wanted {
+            if !found.as_ref().is_some_and(|found| compare::has(found, object)) {
+                self.apply(key, object, found.as_ref())
+                    .await
+                    .map_err(|error| told(key, "cannot be applied", &error))?;
+            }
+        }
+        // What parameters asked for once and no longer.
+        let is_left = |key: &Key, object: &Value| {
+            let optional = Kind::named(key.0).is_some_and(|kind| kind.optional);
+            optional && compare::is_ours(object, &plane.uid) && !wanted.iter().any(|(wanted, _, _)| wanted == key)
+        };
+        for (key, object) in self.owned.filter(is_left) {
+            self.delete(&key, &object).await;
+        }
+        Ok(())
+    }
+
+    fn api(&self, key: &Key) -> Option<Api<DynamicObject>> {
+        let resource = Kind::named(key.0)?.resource();
+        Some(Api::namespaced_with(self.client.clone(), &key.1, &resource))
+    }
+
+    /// The object of this name, whosever it is.
+    async fn find(&self, key: &Key) -> Result<Option<Value>, Error> {
+        if let Some(known) = self.owned.get(key) {
+            return Ok(Some(known));
+        }
+        let Some(api) = self.api(key) else { return Ok(None) };
+        let found = api.get_opt(&key.2).await?;
+        found.map(|found| serde_json::to_value(found).map_err(Error::SerdeError)).transpose()
+    }
+
+    async fn apply(&self, key: &Key, object: &Value, found: Option<&Value>) -> Result<(), Error> {
+        let Some(api) = self.api(key) else { return Ok(()) };
+        let mut object = object.clone();
+        // Where others say how many Pods there are, to say nothing any more would make it one.
+        if let Some(replicas) = found.and_then(|found| found.pointer("/spec/replicas"))
+            && let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut)
+        {
+            spec.entry("replicas").or_insert_with(|| replicas.clone());
+        }
+        // What takes its place meanwhile is not written over.
+        if let Some(uid) = found.and_then(|found| found.pointer("/metadata/uid"))
+            && let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut)
+        {
+            metadata.insert("uid".into(), uid.clone());
+        }
+        let answer = api.patch(&key.2, &PatchParams::apply(FIELD_OWNER).force(), &Patch::Apply(object)).await?;
+        let made = if found.is_some() { "applied" } else { "made" };
+        tracing::info!(kind = key.0, object = format!("{}/{}", key.1, key.2), "{made}");
+        if let Ok(answer) = serde_json::to_value(answer) {
+            self.owned.put(key.clone(), answer);
+        }
+        sleep(PACE).await;
+        Ok(())
+    }
+
+    /// True where it is gone.
+    async fn delete(&self, key: &Key, object: &Value) -> bool {
+        let Some(api) = self.api(key) else { return true };
+        let uid = object.pointer("/metadata/uid").and_then(Value::as_str).map(str::to_owned);
+        let params = DeleteParams {
+            preconditions: Some(Preconditions { uid, resource_version: None }),
+            ..DeleteParams::background()
+        };
+        match api.delete(&key.2, &params).await {
+            Ok(_) => {
+                tracing::info!(kind = key.0, object = format!("{}/{}", key.1, key.2), "deleted");
+                true
+            }
+            Err(Error::Api(answer)) if answer.code == 404 => true,
+            Err(error) => {
+                tracing::warn!(kind = key.0, object = format!("{}/{}", key.1, key.2), %error, "cannot be deleted");
+                false
+            }
+        }
+    }
+}
+
+fn key(object: &Value) -> Option<Key> {
+    let text = |at: &str| object.pointer(at).and_then(Value::as_str);
+    let kind = Kind::named(text("/kind")?)?;
+    Some((kind.kind, text("/metadata/namespace")?.to_owned(), text("/metadata/name")?.to_owned()))
+}
+
+fn foreign((kind, namespace, name): &Key, found: &Value) -> String {
+    // One of an earlier Gateway of this name goes by itself.
+    let whose = if compare::has_label(found) && compare::owner(found).is_some() {
+        "belongs to another Gateway, or to an earlier one of this name that is being cleared away"
+    } else {
+        "exists and was not made for this Gateway: it is not touched; delete it, or give the Gateway another name"
+    };
+    format!("{kind} {namespace}/{name} {whose}")
+}
+
+fn told((kind, namespace, name): &Key, what: &str, error: &Error) -> String {
+    let said = match error {
+        Error::Api(status) => status.message.clone(),
+        error => error.to_string(),
+    };
+    let said: String = said.chars().take(ERROR_CHARS_MAX).collect();
+    format!("{kind} {namespace}/{name} {what}: {said}")
+}

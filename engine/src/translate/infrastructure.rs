@@ -1,0 +1,153 @@
+//! What a Gateway and its class say of its data plane: parameters, labels, annotations.
+//!
+//! What is wrong here keeps nothing from being served: Envoys that run go on as they are, and their owner is told.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use gateway_api::gatewayclasses::GatewayClassParametersRef;
+use holdfast_graph::{ObjectKey, Role};
+use serde_json::Value;
+
+use super::Translator;
+use super::fleet::Fleet;
+use super::gateway::{GatewayPlan, class_key};
+use super::listener::Standing;
+use super::reader::Reader;
+use crate::apis::Body;
+use crate::apis::gateway::gateway::Gateway;
+use crate::apis::scheme::config_map_key;
+use crate::fault::{Class, Fault};
+use crate::object::Object;
+use crate::provision::Port;
+use crate::provision::parameters::{self, KEY, Parameters};
+use crate::settings::Settings;
+
+/// What is wrong with parameters.
+const REASON: &str = "InvalidParameters";
+
+/// What the data plane of a Gateway is to be like.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Infrastructure {
+    /// Labels of all that is made for it.
+    pub(crate) labels: BTreeMap<String, String>,
+    /// Annotations of all that is made for it.
+    pub(crate) annotations: BTreeMap<String, String>,
+    /// What its class and itself say; `None` where that cannot be used.
+    pub(crate) parameters: Option<Arc<Parameters>>,
+}
+
+/// What is wrong with what a class of ours says.
+pub(super) fn flawed(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'_>) -> Option<Fault> {
+    match &reader.object(key)?.body {
+        Body::GatewayClass(class) if class.controller_name == settings.controller_name => {
+            let reference = class.parameters.as_ref()?;
+            of_class(key, reference, reader).err().map(|fault| *fault)
+        }
+        _ => None,
+    }
+}
+
+fn of_class(
+    key: &ObjectKey,
+    reference: &GatewayClassParametersRef,
+    reader: &mut Reader<'_>,
+) -> Result<Value, Box<Fault>> {
+    let GatewayClassParametersRef { group, kind, name, namespace } = reference;
+    let field = "spec.parametersRef";
+    let map = config_map_key(namespace.as_deref().unwrap_or_default(), name);
+    read_map(key, field, (group, kind), &map, reader)
+}
+
+/// Reads the parameters in a ConfigMap that an object names.
+fn read_map(
+    key: &ObjectKey,
+    field: &str,
+    (group, kind): (&str, &str),
+    map: &ObjectKey,
+    reader: &mut Reader<'_>,
+) -> Result<Value, Box<Fault>> {
+    let fault = |class: Class, message: String| Box::new(Fault::new(key, class, field, REASON, message));
+    if !group.is_empty() || kind != "ConfigMap" {
+        let message = format!("parameters of kind {group}/{kind} are not known to Holdfast: name a ConfigMap");
+        return Err(fault(Class::Invalid, message));
+    }
+    if map.namespace.is_empty() {
+        return Err(fault(Class::Invalid, "namespace must be set: a ConfigMap has one".into()));
+    }
+    reader.edge(key, "", map, Role::Mentions);
+    let name = map.namespaced_name();
+    let Some(Body::ConfigMap(found)) = reader.object(map).map(|object| &object.body) else {
+        return Err(fault(Class::Referential, format!("ConfigMap {name} does not exist, or cannot be read")));
+    };
+    let Some(text) = found.data.get(KEY) else {
+        return Err(fault(Class::Invalid, format!("ConfigMap {name} has no {KEY:?}")));
+    };
+    parameters::read(text).map_err(|flaw| fault(Class::Invalid, format!("ConfigMap {name}: {KEY}: {flaw}")))
+}
+
+/// Reads what a Gateway of ours and its class say; and what is wrong with what the Gateway says.
+pub(super) fn read(
+    object: &Object,
+    gateway: &Gateway,
+    settings: &Settings,
+    reader: &mut Reader<'_>,
+    faults: &mut Vec<Fault>,
+) -> (Infrastructure, Option<String>) {
+    let key = &object.key;
+    let said = gateway.infrastructure.as_ref();
+    let labels = said.and_then(|said| said.labels.clone()).unwrap_or_default();
+    let annotations = said.and_then(|said| said.annotations.clone()).unwrap_or_default();
+    if !settings.provision {
+        for (name, said) in [("labels", &labels), ("annotations", &annotations)] {
+            if !said.is_empty() {
+                let field = format!("spec.infrastructure.{name}");
+                let message = format!("{field} has no effect: Holdfast makes nothing for Gateways here");
+                faults.push(Fault::new(key, Class::Ignored, field, "NotServed", message));
+            }
+        }
+    }
+    let field = "spec.infrastructure.parametersRef";
+    let own = said.and_then(|said| said.parameters_ref.as_ref()).map(|reference| {
+        let map = config_map_key(&key.namespace, &reference.name);
+        read_map(key, field, (&reference.group, &reference.kind), &map, reader)
+    });
+    let class_key = class_key(&gateway.class);
+    let class = match reader.object(&class_key).map(|object| &object.body) {
+        Some(Body::GatewayClass(class)) => class.parameters.as_ref(),
+        _ => None,
+    };
+    // Of what is wrong with a class its Gateways are not told: it is not theirs.
+    let class = class.map(|reference| of_class(&class_key, reference, reader).ok());
+    let all = match (class, own.transpose()) {
+        (_, Err(fault)) => Err(Some(fault)),
+        (Some(None), Ok(_)) => Err(None),
+        (class, Ok(own)) => parameters::together(class.flatten().as_ref(), own.as_ref()).map_err(|flaw| {
+            let message = format!("together with those of GatewayClass {}: {flaw}", gateway.class);
+            Some(Box::new(Fault::new(key, Class::Invalid, field, REASON, message)))
+        }),
+    };
+    match all {
+        Ok(all) => (Infrastructure { labels, annotations, parameters: Some(Arc::new(all)) }, None),
+        Err(fault) => {
+            let message = fault.as_ref().map(|fault| format!("{field}: {}", fault.message));
+            faults.extend(fault.map(|fault| *fault));
+            (Infrastructure { labels, annotations, parameters: None }, message)
+        }
+    }
+}
+
+impl Translator {
+    /// The ports of a Gateway as its Envoys bind them, desired or served, each once by the number that clients know.
+    pub(crate) fn ports(&self, gateway: &ObjectKey) -> Vec<Port> {
+        let served = self.fleets_of(gateway);
+        let served = served.iter().filter_map(|id| self.fleets.get(id)).map(Fleet::plan);
+        let plans = served.chain(self.plans.get(gateway).map(|plan| &**plan));
+        let mut ports = BTreeMap::new();
+        for listener in plans.flat_map(GatewayPlan::all).filter(|listener| listener.standing != Standing::Out) {
+            let port = Port { port: listener.seen_port, bound: listener.port, tls: listener.https };
+            ports.entry(listener.seen_port).and_modify(|known: &mut Port| known.tls |= port.tls).or_insert(port);
+        }
+        ports.into_values().collect()
+    }
+}

@@ -1,0 +1,276 @@
+//! Data planes: what is made for a Gateway, kept as it should be, and left alone where it is somebody else's.
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, ensure};
+use holdfast_scenario_tests::kubernetes::Cluster;
+use holdfast_scenario_tests::process::Process;
+use holdfast_scenario_tests::{HoldfastOptions, Story, World, ask::get, binary, envoy, manifests, stories, until};
+use hyper::Method;
+use serde_json::Value;
+
+use super::serving::{answers, backend, gateway, rule};
+
+/// The port at which a Pod says that it is ready.
+const READY: u16 = 19_001;
+/// What is made for the Gateway `public`.
+const NAME: &str = "public-holdfast";
+
+pub(crate) fn stories() -> Vec<Story> {
+    let mut stories = stories!(
+        "planes",
+        false,
+        [
+            what_is_made_is_kept,
+            pods_are_taken_by_the_strictest_profile,
+            what_is_not_ours_is_not_touched,
+            bad_parameters_leave_what_runs,
+            switched_off_nothing_is_made
+        ]
+    );
+    stories.extend(stories!("planes", true, [an_envoy_of_the_bootstrap_serves]));
+    stories
+}
+
+fn options(world: &World, cluster: &Cluster) -> Result<HoldfastOptions> {
+    let options = HoldfastOptions { manifests: Vec::new(), ..HoldfastOptions::new(world)? }.without_envoy();
+    let xds = options.xds.clone();
+    let kubeconfig = cluster.kubeconfig().display().to_string();
+    Ok(options.args(&["--kubeconfig", &kubeconfig, "--provision-xds-address", &xds]))
+}
+
+/// Asks until a field of an object is as expected.
+async fn comes_to_be(cluster: &Cluster, object: &str, field: &str, expected: &str) -> Result<()> {
+    until(&format!("{field} of {object} is {expected}"), || async {
+        let said = cluster.ask(&["get", object, "-o", &format!("jsonpath={{{field}}}")]).await?;
+        ensure!(said == expected, "it is {said:?}");
+        Ok(())
+    })
+    .await
+}
+
+/// A condition of the Gateway `public`: status and reason.
+async fn gateway_says(cluster: &Cluster, condition: &str, expected: &str) -> Result<()> {
+    let at = |field: &str| format!(".status.conditions[?(@.type==\"{condition}\")].{field}");
+    until(&format!("{condition} is {expected}"), || async {
+        let path = format!("jsonpath={{{}}} {{{}}}", at("status"), at("reason"));
+        let said = cluster.ask(&["get", "gateway", "public", "-o", &path]).await?;
+        ensure!(said == expected, "it is {said:?}");
+        Ok(())
+    })
+    .await
+}
+
+fn parameters(text: &str) -> String {
+    let text = manifests::indent(text, 4);
+    format!(
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: envoys, namespace: default}}\ndata:\n  parameters.yaml: |\n{text}\n"
+    )
+}
+
+fn class_with_parameters() -> String {
+    "apiVersion: gateway.networking.k8s.io/v1\nkind: GatewayClass\nmetadata: {name: holdfast}\nspec:\n  controllerName: \
+     holdfast.dev/gateway-controller\n  parametersRef: {group: \"\", kind: ConfigMap, name: envoys, namespace: default}\n"
+        .into()
+}
+
+async fn what_is_made_is_kept(world: World) -> Result<()> {
+    let cluster = Cluster::start(&world).await?;
+    let port = gateway(&world, &cluster).await?;
+    let _holdfast = world.run_with(options(&world, &cluster)?).await?;
+    let deployment = format!("deployment/{NAME}");
+    comes_to_be(&cluster, &deployment, ".spec.replicas", "1").await?;
+    comes_to_be(&cluster, &format!("service/{NAME}"), ".spec.ports[*].port", &port.to_string()).await?;
+    comes_to_be(&cluster, &format!("serviceaccount/{NAME}"), ".automountServiceAccountToken", "false").await?;
+    let uid = cluster.ask(&["get", "gateway", "public", "-o", "jsonpath={.metadata.uid}"]).await?;
+    comes_to_be(&cluster, &format!("configmap/{NAME}"), ".metadata.ownerReferences[*].uid", &uid).await?;
+    // Nothing is written where nothing differs.
+    let version = || cluster.ask(&["get", "deployment", NAME, "-o", "jsonpath={.metadata.resourceVersion}"]);
+    let before = version().await?;
+    // A change of parameters reaches it, as does one of the listeners.
+    cluster.apply(parameters("replicas: 3\npodDisruptionBudget: {minAvailable: 1}")).await?;
+    cluster.apply(class_with_parameters()).await?;
+    comes_to_be(&cluster, &deployment, ".spec.replicas", "3").await?;
+    ensure!(version().await? != before, "the version tells of a change");
+    comes_to_be(&cluster, &format!("poddisruptionbudget/{NAME}"), ".spec.minAvailable", "1").await?;
+    cluster.apply(manifests::gateway("public", &format!("{}\n{}", manifests::http_listener(port), second()))).await?;
+    comes_to_be(&cluster, &format!("service/{NAME}"), ".spec.ports[?(@.port==81)].targetPort", "81").await?;
+    // What others change or delete is put right.
+    cluster.ask(&["scale", &deployment, "--replicas=7"]).await?;
+    comes_to_be(&cluster, &deployment, ".spec.replicas", "3").await?;
+    cluster.ask(&["delete", "service", NAME]).await?;
+    comes_to_be(&cluster, &format!("service/{NAME}"), ".spec.type", "LoadBalancer").await?;
+    // What others add is theirs.
+    cluster.ask(&["label", &deployment, "somebody=else"]).await?;
+    // What parameters no longer ask for goes.
+    cluster.apply(parameters("replicas: 2")).await?;
+    comes_to_be(&cluster, &deployment, ".spec.replicas", "2").await?;
+    until("the budget is gone", || async {
+        let said = cluster.ask(&["get", "poddisruptionbudget", "-o", "name"]).await?;
+        ensure!(said.is_empty(), "{said}");
+        Ok(())
+    })
+    .await?;
+    comes_to_be(&cluster, &deployment, ".metadata.labels.somebody", "else").await?;
+    // A Gateway of another controller's class takes nothing of ours along.
+    let another = "apiVersion: gateway.networking.k8s.io/v1\nkind: GatewayClass\nmetadata: {name: other}\nspec: \
+                   {controllerName: example.com/other}\n";
+    cluster.apply(another).await?;
+    cluster
+        .ask(&["patch", "gateway", "public", "--type=merge", "-p", r#"{"spec":{"gatewayClassName":"other"}}"#])
+        .await?;
+    until("what was made is gone", || async {
+        let said =
+            cluster.ask(&["get", "deployment,service", "-o", "name", "-l", "app.kubernetes.io/managed-by"]).await?;
+        ensure!(said.is_empty(), "{said}");
+        Ok(())
+    })
+    .await
+}
+
+fn second() -> String {
+    manifests::listener("second", 81, "protocol: HTTP")
+}
+
+async fn pods_are_taken_by_the_strictest_profile(world: World) -> Result<()> {
+    let cluster = Cluster::start(&world).await?;
+    gateway(&world, &cluster).await?;
+    let options = options(&world, &cluster)?.args(&["--provision-drain-image", "holdfast:test"]);
+    let _holdfast = world.run_with(options).await?;
+    comes_to_be(&cluster, &format!("deployment/{NAME}"), ".spec.replicas", "1").await?;
+    let strict = "apiVersion: v1\nkind: Namespace\nmetadata: {name: strict, labels: {pod-security.kubernetes.io/enforce: \
+                  restricted}}\n";
+    cluster.apply(strict).await?;
+    let template = cluster.ask(&["get", "deployment", NAME, "-o", "jsonpath={.spec.template}"]).await?;
+    let mut pod: Value = serde_json::from_str(&template)?;
+    let fields = pod.as_object_mut().context("a template")?;
+    fields.extend([("apiVersion".to_owned(), "v1".into()), ("kind".to_owned(), "Pod".into())]);
+    fields["metadata"] = serde_json::json!({ "name": "envoy", "namespace": "strict" });
+    let file = world.folder().join("pod.json");
+    fs::write(&file, pod.to_string())?;
+    cluster.ask(&["create", "-f", &file.display().to_string()]).await?;
+    // The profile takes not every Pod.
+    pod["spec"]["containers"][0]["securityContext"]["allowPrivilegeEscalation"] = true.into();
+    pod["metadata"]["name"] = "other".into();
+    fs::write(&file, pod.to_string())?;
+    let said = cluster.kubectl(&["create", "-f", &file.display().to_string()]).await?;
+    said.expect_said(&["restricted"]).map(drop)
+}
+
+async fn what_is_not_ours_is_not_touched(world: World) -> Result<()> {
+    let cluster = Cluster::start(&world).await?;
+    let theirs = format!(
+        "apiVersion: v1\nkind: Service\nmetadata: {{name: {NAME}, namespace: default}}\nspec: {{selector: {{app: theirs}}, \
+         ports: [{{port: 7}}]}}\n"
+    );
+    cluster.apply(theirs).await?;
+    gateway(&world, &cluster).await?;
+    let _holdfast = world.run_with(options(&world, &cluster)?).await?;
+    gateway_says(&cluster, "Programmed", "False NoResources").await?;
+    comes_to_be(&cluster, &format!("service/{NAME}"), ".spec.selector", r#"{"app":"theirs"}"#).await?;
+    let made =
+        cluster.ask(&["get", "deployment,serviceaccount", "-o", "name", "-l", "app.kubernetes.io/managed-by"]).await?;
+    ensure!(made.is_empty(), "{made}");
+    // When it is gone everything is made.
+    cluster.ask(&["delete", "service", NAME]).await?;
+    comes_to_be(&cluster, &format!("deployment/{NAME}"), ".spec.replicas", "1").await?;
+    gateway_says(&cluster, "Programmed", "False AddressNotAssigned").await
+}
+
+async fn bad_parameters_leave_what_runs(world: World) -> Result<()> {
+    let cluster = Cluster::start(&world).await?;
+    gateway(&world, &cluster).await?;
+    cluster.apply(parameters("replicas: 2")).await?;
+    cluster.apply(class_with_parameters()).await?;
+    let _holdfast = world.run_with(options(&world, &cluster)?).await?;
+    let deployment = format!("deployment/{NAME}");
+    comes_to_be(&cluster, &deployment, ".spec.replicas", "2").await?;
+    cluster.apply(parameters("replicas: many")).await?;
+    let accepted = ".status.conditions[?(@.type==\"Accepted\")].reason";
+    comes_to_be(&cluster, "gatewayclass/holdfast", accepted, "InvalidParameters").await?;
+    comes_to_be(&cluster, &deployment, ".spec.replicas", "2").await?;
+    cluster.apply(parameters("replicas: 4")).await?;
+    comes_to_be(&cluster, "gatewayclass/holdfast", accepted, "Accepted").await?;
+    comes_to_be(&cluster, &deployment, ".spec.replicas", "4").await
+}
+
+async fn switched_off_nothing_is_made(world: World) -> Result<()> {
+    let cluster = Cluster::start(&world).await?;
+    gateway(&world, &cluster).await?;
+    let options =
+        options(&world, &cluster)?.args(&["--provision=false", "--gateway-addresses", "203.0.113.9,a.example"]);
+    let _holdfast = world.run_with(options).await?;
+    let addresses = ".status.addresses[*].value";
+    comes_to_be(&cluster, "gateway/public", addresses, "203.0.113.9 a.example").await?;
+    let made =
+        cluster.ask(&["get", "deployment,service,serviceaccount", "-o", "name", "-l", "app.kubernetes.io/managed-by"]);
+    let made = made.await?;
+    ensure!(made.is_empty(), "{made}");
+    Ok(())
+}
+
+/// The bootstrap as it was made, with the admin socket at a place of the story.
+async fn bootstrap(world: &World, cluster: &Cluster) -> Result<(PathBuf, PathBuf)> {
+    until("the bootstrap is made", || cluster.ask(&["get", "configmap", NAME])).await?;
+    let text = cluster.ask(&["get", "configmap", NAME, "-o", r"jsonpath={.data.bootstrap\.json}"]).await?;
+    let socket = world.folder().join("admin.sock");
+    let (file, text) = (
+        world.folder().join("bootstrap.json"),
+        text.replace("/run/holdfast/admin.sock", &socket.display().to_string()),
+    );
+    ensure!(text.contains("admin.sock"), "{text}");
+    fs::write(&file, text)?;
+    Ok((file, socket))
+}
+
+async fn an_envoy_of_the_bootstrap_serves(world: World) -> Result<()> {
+    let cluster = Cluster::start(&world).await?;
+    let _echo = backend(&cluster, "echo", [10, 244, 0, 1]).await?;
+    let port = gateway(&world, &cluster).await?;
+    cluster.apply(manifests::http_route("r", &rule("/one"))).await?;
+    let _holdfast = world.run_with(options(&world, &cluster)?).await?;
+    let (file, socket) = bootstrap(&world, &cluster).await?;
+    let program = envoy::find().map_err(anyhow::Error::msg)?;
+    let config = file.display().to_string();
+    let args = ["--config-path", &config, "--service-node", "pod-1", "--disable-hot-restart", "--concurrency", "1"];
+    let _envoy = Process::start(&program, args, &[], &world.log("envoy"))?;
+    answers(port, "/one", 200).await?;
+    // Somebody gives the Service an address.
+    gateway_says(&cluster, "Programmed", "False AddressNotAssigned").await?;
+    let status = r#"{"status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.1"}]}}}"#;
+    cluster.ask(&["patch", "service", NAME, "--subresource=status", "--type=merge", "-p", status]).await?;
+    comes_to_be(&cluster, "gateway/public", ".status.addresses[*].value", "192.0.2.1").await?;
+    gateway_says(&cluster, "Programmed", "True Programmed").await?;
+    // The Pod says that it is ready, and gives its figures and nothing else.
+    answers(READY, "/ready", 200).await?;
+    let figures = get(READY, "/stats/prometheus").send().await?;
+    ensure!(figures.status == 200 && figures.body.contains("envoy_server_live"), "{}", figures.status);
+    for path in [
+        "/config_dump",
+        "/stats/prometheus/../../config_dump",
+        "/stats/prometheus/",
+        "//config_dump",
+        "/quitquitquit",
+        "/",
+    ] {
+        let reply = get(READY, path).send().await?;
+        ensure!(reply.status == 404, "{path}: {}", reply.status);
+    }
+    for path in ["/quitquitquit", "/stats/prometheus", "/drain_listeners?graceful"] {
+        let reply = get(READY, path).method(Method::POST).send().await?;
+        ensure!(reply.status == 404, "{path}: {}", reply.status);
+    }
+    // It is drained by whoever stands beside it: it serves on, and tells everybody to go elsewhere.
+    let socket = socket.display().to_string();
+    let drainer = Process::start(&binary::holdfast()?, ["drain", "--admin-socket", &socket], &[], &world.log("drain"))?;
+    until("it waits", || async {
+        ensure!(drainer.said().contains("waits"), "{}", drainer.said());
+        Ok(())
+    })
+    .await?;
+    answers(READY, "/ready", 200).await?;
+    drop(drainer);
+    answers(READY, "/ready", 503).await?;
+    answers(port, "/one", 200).await
+}
