@@ -12,6 +12,7 @@ pub mod fault;
 pub mod features;
 pub mod hold;
 pub mod identity;
+pub mod leadership;
 pub mod model;
 pub mod object;
 pub(crate) mod policies;

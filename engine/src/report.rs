@@ -29,6 +29,7 @@ use crate::fallback::view::FallbackReport;
 use crate::fault::Class;
 use crate::hold::{Hold, Standing};
 use crate::proxies::finding::Finding;
+use crate::status::features::SUPPORTED;
 use crate::status::{Condition, FALLBACK_CONDITION, ObjectStatus};
 use crate::translate::claims::ListenerId;
 use crate::translate::gateway::GatewayPlan;
@@ -164,7 +165,8 @@ impl Engine {
                         }
                         None => Condition::new("Accepted", true, "Accepted", "the class is served by Holdfast"),
                     };
-                    json!({ "conditions": [accepted.of_generation(generation)] })
+                    let features = SUPPORTED.map(|name| json!({ "name": name }));
+                    json!({ "conditions": [accepted.of_generation(generation)], "supportedFeatures": features })
                 }
                 Body::Gateway(_) => {
                     let plan = plans.get(&object.key)?;

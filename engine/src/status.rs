@@ -2,6 +2,7 @@
 //!
 //! No times: when a condition changed is known to who writes it.
 
+pub mod features;
 mod written;
 
 use holdfast_graph::ObjectKey;

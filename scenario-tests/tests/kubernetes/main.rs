@@ -3,8 +3,10 @@
 //! The program runs itself anew in a network namespace, in which back ends have addresses that pods could have.
 
 mod cluster;
+mod leading;
 mod planes;
 mod serving;
+mod telling;
 mod watching;
 
 use std::process::ExitCode;
@@ -16,7 +18,15 @@ use holdfast_scenario_tests::{envoy, runner};
 const AT_ONCE: usize = 3;
 
 fn main() -> ExitCode {
-    let stories: Vec<_> = [cluster::stories(), planes::stories(), serving::stories(), watching::stories()].concat();
+    let stories: Vec<_> = [
+        cluster::stories(),
+        planes::stories(),
+        serving::stories(),
+        watching::stories(),
+        telling::stories(),
+        leading::stories(),
+    ]
+    .concat();
     if namespace::is_inside() || std::env::args().any(|argument| argument == "--list") {
         return runner::run_at_once(&stories, AT_ONCE);
     }

@@ -37,6 +37,8 @@ pub struct Metrics {
     push_bytes: HistogramVec,
     push_success_at: IntGauge,
     nacks: IntCounterVec,
+    /// Does this replica write statuses and Events?
+    pub leader: IntGauge,
     connected: IntGaugeVec,
     sent: Sent,
     /// Those of the fallback and the store.
@@ -97,6 +99,7 @@ impl Metrics {
                 )?,
             )?,
             nacks: counters("nacks_total", "Responses that Envoys refused", &["gateway", "type"])?,
+            leader: kept(all, IntGauge::new("leader", "Does this replica write statuses and Events? 1 or 0")?)?,
             connected: gauges("xds_connected_envoys", "Envoys that are connected", &["gateway"])?,
             sent: Sent {
                 responses: counters("xds_responses_sent_total", "Responses sent to Envoys", &["gateway", "type"])?,

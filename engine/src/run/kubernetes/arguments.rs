@@ -17,12 +17,19 @@ pub struct KubernetesArgs {
     pub kube_context: Option<String>,
     /// Read objects of these namespaces only, beside those that belong to no namespace
     #[arg(long, env = "CONTROLLER_WATCH_NAMESPACES", value_name = "NAMESPACE", value_delimiter = ',')]
-    #[arg(num_args = 1.., conflicts_with = "manifests", value_parser = namespace)]
+    #[arg(num_args = 1.., conflicts_with = "manifests", value_parser = label)]
     pub watch_namespaces: Vec<String>,
     /// Doubt a list that lacks more than half of the objects of a kind (and more than 10): they stay for a minute, and
     /// until a second list confirms it
     #[arg(long, env = "CONTROLLER_MASS_DELETE_GUARD", value_enum, default_value_t = Switch::On)]
     pub mass_delete_guard: Switch,
+    /// The Lease by which replicas agree on who writes statuses and Events
+    #[arg(long, env = "CONTROLLER_LEASE_NAME", value_name = "NAME", default_value = "holdfast", value_parser = label)]
+    pub lease_name: String,
+    /// Its namespace [default: that of the Pod's ServiceAccount, or of the kubeconfig's context]
+    #[arg(long, env = "CONTROLLER_LEASE_NAMESPACE", value_name = "NAMESPACE", conflicts_with = "manifests")]
+    #[arg(value_parser = label)]
+    pub lease_namespace: Option<String>,
 }
 
 /// On or off.
@@ -41,10 +48,10 @@ impl Switch {
     }
 }
 
-fn namespace(text: &str) -> Result<String, String> {
+fn label(text: &str) -> Result<String, String> {
     let legal = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     if text.is_empty() || text.len() > NAME_BYTES_MAX || !text.bytes().all(legal) {
-        return Err("a namespace consists of lower-case letters, digits and '-'".into());
+        return Err("a name consists of lower-case letters, digits and '-'".into());
     }
     Ok(text.to_owned())
 }

@@ -6,9 +6,11 @@
 pub mod arguments;
 pub mod clerk;
 pub mod client;
+pub(crate) mod leader;
 pub mod planes;
 pub(crate) mod recorder;
 pub mod rights;
+mod series;
 mod served;
 pub(crate) mod statuses;
 pub mod token_keys;

@@ -1,40 +1,67 @@
 //! Events of Kubernetes (`events.k8s.io`): on each object concerned, and on the Pod of the controller.
+//!
+//! Only the leader writes them. What others have to tell waits until the leader is seen to be alive after it, and is told
+//! by who leads next otherwise: nothing is lost between two leaders, though a few may be told twice.
+
+use std::collections::VecDeque;
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;
-use kube::Client;
-use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use k8s_openapi::api::events::v1::{Event, EventSeries};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{Api, ObjectMeta, Patch, PatchParams, PostParams};
+use kube::{Client, Error};
+use serde_json::json;
 use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep};
 
-use crate::apis::scheme;
-use crate::fallback::events::{FallbackEvent, Regarding};
+use super::leader::{Leadership, within};
+use super::series::{Form, Same, Series};
+use crate::fallback::events::{FallbackEvent, Reason, Regarding};
 use crate::run::events::{EventRecorder, LogRecorder};
 
 /// How many events may wait to be written; those that find no place are in the log only.
 const EVENTS_MAX: usize = 1024;
+/// The least time between two writes.
+const PACE: Duration = Duration::from_millis(50);
+/// How long to wait after an error of the API server.
+const AFTER_ERROR: Duration = Duration::from_secs(2);
 /// Characters of a note that the API server takes, less a little.
 const NOTE_CHARS_MAX: usize = 1000;
+/// Characters of a reporting instance that the API server takes.
+const INSTANCE_CHARS_MAX: usize = 128;
 /// Who tells.
 const CONTROLLER: &str = "holdfast.dev/gateway-controller";
 
 /// Writes events to the API server, and to the log.
 pub(crate) struct KubernetesRecorder {
-    events: mpsc::Sender<(Event, ObjectReference)>,
+    events: mpsc::Sender<Told>,
     log: LogRecorder,
     pod: Option<ObjectReference>,
 }
 
+/// One event, with what it is about.
+struct Told {
+    reason: Reason,
+    note: String,
+    regarding: ObjectReference,
+}
+
 impl KubernetesRecorder {
-    /// Starts to write. The Pod is the one that `POD_NAME` and `POD_NAMESPACE` name.
-    pub(crate) fn start(client: Client) -> Self {
-        let (events, mut waiting) = mpsc::channel::<(Event, ObjectReference)>(EVENTS_MAX);
-        let recorder = Recorder::new(client, Reporter::from(CONTROLLER));
-        tokio::spawn(async move {
-            while let Some((event, regarding)) = waiting.recv().await {
-                if let Err(error) = recorder.publish(&event, &regarding).await {
-                    tracing::debug!(reason = event.reason, %error, "an Event cannot be written");
-                }
-            }
-        });
+    /// Starts to write. The Pod is the one that `POD_NAME`, `POD_NAMESPACE` and `POD_UID` name; `me` is who tells.
+    pub(crate) fn start(client: Client, leadership: Leadership, me: &str) -> Self {
+        let (events, waiting) = mpsc::channel(EVENTS_MAX);
+        let clerk = Writer {
+            client,
+            me: me.to_owned(),
+            leadership,
+            queue: VecDeque::new(),
+            series: Series::default(),
+            started: Instant::now(),
+            trouble: false,
+        };
+        tokio::spawn(clerk.run(waiting));
         Self { events, log: LogRecorder, pod: pod() }
     }
 }
@@ -44,40 +71,30 @@ impl EventRecorder for KubernetesRecorder {
         self.log.record(events);
         for event in events {
             let Some(regarding) = self.reference(&event.regarding) else { continue };
-            let reason = event.reason.to_string();
-            let told = Event {
-                type_: if event.reason.is_warning() { EventType::Warning } else { EventType::Normal },
-                action: reason.clone(),
-                reason,
-                note: Some(event.note.chars().take(NOTE_CHARS_MAX).collect()),
-                secondary: None,
-            };
+            let note = event.note.chars().take(NOTE_CHARS_MAX).collect();
             // The log has it.
-            let _ = self.events.try_send((told, regarding));
+            let _ = self.events.try_send(Told { reason: event.reason, note, regarding });
         }
     }
 }
 
 impl KubernetesRecorder {
     fn reference(&self, regarding: &Regarding) -> Option<ObjectReference> {
-        match regarding {
-            Regarding::Controller => self.pod.clone(),
-            Regarding::Object(object) => {
-                let key = object.key();
-                let kind = scheme::find(&key.group, &key.kind)?;
-                let version = kind.versions.first()?;
-                let group = if kind.group.is_empty() { String::new() } else { format!("{}/", kind.group) };
-                let namespace = Some(key.namespace.to_string()).filter(|namespace| !namespace.is_empty());
-                Some(ObjectReference {
-                    api_version: Some(format!("{group}{version}")),
-                    kind: Some(kind.kind.to_owned()),
-                    name: Some(key.name.to_string()),
-                    namespace,
-                    ..ObjectReference::default()
-                })
-            }
-            Regarding::Deleted(_) => None,
-        }
+        let object = match regarding {
+            Regarding::Controller => return self.pod.clone(),
+            Regarding::Object(object) => object,
+            Regarding::Deleted(_) => return None,
+        };
+        let group = if object.group.is_empty() { String::new() } else { format!("{}/", object.group) };
+        let given = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+        Some(ObjectReference {
+            api_version: Some(format!("{group}{}", object.version)),
+            kind: given(&object.kind),
+            name: given(&object.name),
+            namespace: given(&object.namespace),
+            uid: given(&object.id),
+            ..ObjectReference::default()
+        })
     }
 }
 
@@ -91,4 +108,117 @@ fn pod() -> Option<ObjectReference> {
         uid: named("POD_UID"),
         ..ObjectReference::default()
     })
+}
+
+struct Writer {
+    client: Client,
+    me: String,
+    leadership: Leadership,
+    queue: VecDeque<Told>,
+    series: Series,
+    started: Instant,
+    trouble: bool,
+}
+
+impl Writer {
+    async fn run(mut self, mut waiting: mpsc::Receiver<Told>) {
+        loop {
+            if self.leadership.leads()
+                && let Some(told) = self.queue.pop_front()
+            {
+                let rest = self.tell(told).await;
+                sleep(rest).await;
+                // What came meanwhile is told in its order.
+                while let Ok(told) = waiting.try_recv() {
+                    self.push(told);
+                }
+                continue;
+            }
+            tokio::select! {
+                told = waiting.recv() => {
+                    let Some(told) = told else { return };
+                    self.push(told);
+                }
+                () = self.leadership.changed() => {
+                    if self.leadership.follows() {
+                        self.queue.clear();
+                    }
+                }
+            }
+        }
+    }
+
+    fn push(&mut self, told: Told) {
+        if self.queue.len() >= EVENTS_MAX {
+            self.queue.pop_front();
+        }
+        self.queue.push_back(told);
+    }
+
+    /// Writes one; how long to wait then.
+    async fn tell(&mut self, told: Told) -> Duration {
+        match self.write(&told).await {
+            Ok(()) => {
+                self.trouble = false;
+                PACE
+            }
+            // It will not be taken another time either, as where the namespace is about to go.
+            Err(Error::Api(status)) if (400..500).contains(&status.code) && status.code != 429 => {
+                let reason = told.reason;
+                tracing::debug!(%reason, error = status.message, "an Event is not taken");
+                PACE
+            }
+            Err(error) => {
+                if !self.trouble {
+                    tracing::warn!(%error, "Events cannot be written now; they wait");
+                }
+                self.trouble = true;
+                self.queue.push_front(told);
+                AFTER_ERROR
+            }
+        }
+    }
+
+    async fn write(&mut self, told: &Told) -> Result<(), Error> {
+        let now_ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let now = Timestamp::now();
+        let Told { reason, note, regarding } = told;
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        let same = Same {
+            reason: reason.to_string(),
+            regarding: [&regarding.kind, &regarding.namespace, &regarding.name, &regarding.uid].map(text).join("/"),
+            note: note.clone(),
+        };
+        // Of objects without a namespace they stand in this one.
+        let namespace = regarding.namespace.clone().unwrap_or_else(|| "default".into());
+        let events: Api<Event> = Api::namespaced(self.client.clone(), &namespace);
+        if let Form::Again { name, count } = self.series.form(&same, now_ms) {
+            let series = EventSeries { count, last_observed_time: MicroTime(now) };
+            let patch = Patch::Merge(json!({ "series": series }));
+            match within(events.patch(&name, &PatchParams::default(), &patch)).await {
+                Ok(_) => {
+                    self.series.told(same, name, count, now_ms);
+                    return Ok(());
+                }
+                Err(Error::Api(status)) if status.code == 404 => self.series.forget(&same),
+                Err(error) => return Err(error),
+            }
+        }
+        let name = format!("{}.{:x}", text(&regarding.name), now.as_nanosecond());
+        let event = Event {
+            metadata: ObjectMeta { name: Some(name.clone()), namespace: Some(namespace), ..ObjectMeta::default() },
+            type_: Some(if reason.is_warning() { "Warning" } else { "Normal" }.into()),
+            action: Some(reason.to_string()),
+            reason: Some(reason.to_string()),
+            note: Some(note.clone()),
+            event_time: Some(MicroTime(now)),
+            regarding: Some(regarding.clone()),
+            reporting_controller: Some(CONTROLLER.into()),
+            reporting_instance: Some(self.me.chars().take(INSTANCE_CHARS_MAX).collect()),
+            ..Event::default()
+        };
+        within(events.create(&PostParams::default(), &event)).await?;
+        self.series.told(same, name, 1, now_ms);
+        Ok(())
+    }
 }

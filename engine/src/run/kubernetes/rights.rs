@@ -54,6 +54,8 @@ const READ: &[&str] = &["list", "watch"];
 const TELL: &[&str] = &["get", "patch"];
 /// Events are made, and counted on while they repeat.
 const EVENTS: &[&str] = &["create", "patch"];
+/// The Lease is made, looked at and renewed.
+const LEASE: &[&str] = &["create", "get", "update"];
 
 /// Every right, in the order of places, kinds and resources.
 pub fn rights() -> Vec<Right> {
@@ -69,6 +71,8 @@ pub fn rights() -> Vec<Right> {
     for place in [Place::Watched, Place::Own, Place::Default] {
         rights.push(Right { place, group: "events.k8s.io", resource: "events".into(), verbs: EVENTS });
     }
+    let leases = "leases".to_owned();
+    rights.push(Right { place: Place::Own, group: "coordination.k8s.io", resource: leases, verbs: LEASE });
     rights.sort_by(|one, other| {
         let key = |right: &Right| (right.place, right.group, right.verbs, right.resource.clone());
         key(one).cmp(&key(other))

@@ -1,6 +1,10 @@
 //! Writes statuses: one after the other, what stands there already is not written, and nothing is written too often.
+//!
+//! Only the leader writes. What stands there is looked at anew when a replica takes the lead, and one after the other in
+//! quiet times, so that what somebody else wrote over it does not stay.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::time::Duration;
 
 use holdfast_graph::ObjectKey;
@@ -12,14 +16,17 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
+use super::leader::{Leadership, within};
 use super::served;
 use crate::apis::scheme;
 use crate::status::{ObjectStatus, withdrawn, written};
 
-/// The least time between two writes of one kind of news: ten writes a second.
+/// The least time between two writes: ten a second.
 const PACE: Duration = Duration::from_millis(100);
 /// How long to wait after an error of the API server.
 const AFTER_ERROR: Duration = Duration::from_secs(2);
+/// How often the status of one object is looked at that nothing was heard of.
+const LOOK_OVER: Duration = Duration::from_secs(1);
 /// How long the time between two looks at all statuses is at least.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(1);
 
@@ -32,9 +39,19 @@ pub(crate) struct Statuses(watch::Sender<Vec<ObjectStatus>>);
 
 impl Statuses {
     /// Starts to write. `controller` is the name under which entries are ours.
-    pub(crate) fn start(client: Client, controller: String) -> Self {
+    pub(crate) fn start(client: Client, controller: String, leadership: Leadership) -> Self {
         let (sender, receiver) = watch::channel(Vec::new());
-        tokio::spawn(Writer { client, controller, written: BTreeMap::new(), kinds: BTreeMap::new() }.run(receiver));
+        let writer = Writer {
+            client,
+            controller,
+            leadership,
+            written: BTreeMap::new(),
+            kinds: BTreeMap::new(),
+            behind: false,
+            looked_at: None,
+            trouble: false,
+        };
+        tokio::spawn(writer.run(receiver));
         Self(sender)
     }
 
@@ -47,63 +64,140 @@ impl Statuses {
 struct Writer {
     client: Client,
     controller: String,
-    /// What was written last, or stood there.
-    written: BTreeMap<ObjectKey, Value>,
+    leadership: Leadership,
+    /// What was written last, or stood there; nothing where that is to be looked at.
+    written: BTreeMap<ObjectKey, Option<Value>>,
     kinds: BTreeMap<(String, String), ApiResource>,
+    /// Is there something left to write?
+    behind: bool,
+    /// The object that was looked over last.
+    looked_at: Option<ObjectKey>,
+    trouble: bool,
+}
+
+/// What came of one object.
+enum Outcome {
+    /// It says what it is to say; or the API server will not take it, and asking again changes nothing.
+    Done,
+    /// It is not there.
+    Gone,
+    /// It is to be looked at once more.
+    Again,
+    /// The API server cannot be asked now.
+    Trouble,
 }
 
 impl Writer {
     async fn run(mut self, mut statuses: watch::Receiver<Vec<ObjectStatus>>) {
-        while statuses.changed().await.is_ok() {
+        let mut led = false;
+        loop {
+            let rest = if self.behind { AFTER_ERROR } else { LOOK_OVER };
+            tokio::select! {
+                changed = statuses.changed() => {
+                    if changed.is_err() {
+                        return;
+                    }
+                    self.behind = true;
+                }
+                () = self.leadership.changed() => if led && self.leadership.leads() { continue },
+                () = sleep(rest) => self.look_over(),
+            }
             let wanted = statuses.borrow_and_update().clone();
-            self.write(&wanted, &statuses).await;
+            let leads = self.leadership.leads();
+            if leads != led {
+                led = leads;
+                // What another wrote meanwhile is not known.
+                self.written.values_mut().for_each(|written| *written = None);
+                self.behind = true;
+            }
+            if !leads {
+                // So that entries of objects that have no status by the time it leads are taken away.
+                for status in &wanted {
+                    self.written.entry(status.object.clone()).or_default();
+                }
+            } else if self.behind {
+                self.behind = !self.write(&wanted, &statuses).await;
+            }
         }
     }
 
-    /// Writes what differs; gives up where newer statuses came meanwhile, which say what is left to write.
-    async fn write(&mut self, wanted: &[ObjectStatus], statuses: &watch::Receiver<Vec<ObjectStatus>>) {
+    /// The status of the next object is to be looked at.
+    fn look_over(&mut self) {
+        let after = self.looked_at.take().map_or(Bound::Unbounded, Bound::Excluded);
+        if let Some((key, written)) = self.written.range_mut((after, Bound::Unbounded)).next() {
+            (*written, self.behind) = (None, true);
+            self.looked_at = Some(key.clone());
+        }
+    }
+
+    /// Writes what differs; true where nothing is left to write. Gives up where newer statuses came meanwhile.
+    async fn write(&mut self, wanted: &[ObjectStatus], statuses: &watch::Receiver<Vec<ObjectStatus>>) -> bool {
         let present: BTreeSet<&ObjectKey> = wanted.iter().map(|status| &status.object).collect();
         let gone: Vec<ObjectKey> = self.written.keys().filter(|key| !present.contains(key)).cloned().collect();
         let withdrawals = gone.into_iter().map(|key| (key, None));
-        let changed = wanted.iter().filter(|status| self.written.get(&status.object) != Some(&status.status));
+        let says = |status: &ObjectStatus| {
+            self.written.get(&status.object).is_some_and(|written| written.as_ref() == Some(&status.status))
+        };
+        let changed = wanted.iter().filter(|status| !says(status));
         let news: Vec<(ObjectKey, Option<Value>)> =
             changed.map(|status| (status.object.clone(), Some(status.status.clone()))).chain(withdrawals).collect();
+        let mut all = true;
         for (key, status) in news {
-            let outcome = self.write_one(&key, status.as_ref()).await;
-            match outcome {
-                Ok(()) => match status {
-                    Some(status) => drop(self.written.insert(key, status)),
+            let written = self.write_one(&key, status.as_ref()).await;
+            match self.outcome(&key, written) {
+                Outcome::Done => match status {
+                    Some(status) => drop(self.written.insert(key, Some(status))),
                     None => drop(self.written.remove(&key)),
                 },
-                // Whoever is gone has no status.
-                Err(Error::Api(answer)) if answer.code == 404 => drop(self.written.remove(&key)),
-                // Somebody wrote meanwhile: it is looked at once more with the next news.
-                Err(Error::Api(answer)) if answer.code == 409 => {}
-                Err(error) => {
-                    tracing::warn!(object = %key, %error, "its status cannot be written");
-                    sleep(AFTER_ERROR).await;
-                }
+                Outcome::Gone => drop(self.written.remove(&key)),
+                Outcome::Again => all = false,
+                Outcome::Trouble => return false,
             }
-            if statuses.has_changed().unwrap_or(true) {
-                return;
+            if statuses.has_changed().unwrap_or(true) || !self.leadership.leads() {
+                return false;
+            }
+        }
+        all
+    }
+
+    fn outcome(&mut self, key: &ObjectKey, written: Result<bool, Error>) -> Outcome {
+        match written {
+            Ok(done) => {
+                self.trouble = false;
+                if done { Outcome::Done } else { Outcome::Again }
+            }
+            Err(Error::Api(answer)) if answer.code == 404 => Outcome::Gone,
+            // Somebody wrote meanwhile.
+            Err(Error::Api(answer)) if answer.code == 409 => Outcome::Again,
+            Err(Error::Api(answer)) if (400..500).contains(&answer.code) && answer.code != 429 => {
+                tracing::warn!(object = %key, error = answer.message, "its status is not taken");
+                Outcome::Done
+            }
+            Err(error) => {
+                if !self.trouble {
+                    tracing::warn!(object = %key, %error, "statuses cannot be written now; they wait");
+                }
+                self.trouble = true;
+                Outcome::Trouble
             }
         }
     }
 
-    async fn write_one(&mut self, key: &ObjectKey, status: Option<&Value>) -> Result<(), Error> {
-        let Some(resource) = self.resource(key).await? else { return Ok(()) };
+    /// False where it was not written because this replica does not lead any more.
+    async fn write_one(&mut self, key: &ObjectKey, status: Option<&Value>) -> Result<bool, Error> {
+        let Some(resource) = self.resource(key).await? else { return Ok(true) };
         let api: Api<DynamicObject> = match key.namespace.is_empty() {
             true => Api::all_with(self.client.clone(), &resource),
             false => Api::namespaced_with(self.client.clone(), &key.namespace, &resource),
         };
-        let object = api.get_status(&key.name).await?;
+        let object = within(api.get_status(&key.name)).await?;
         let current = object.data.get("status").cloned().unwrap_or_default();
         let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let new = match status {
             Some(status) => written(&current, status, &self.controller, &now),
             None => withdrawn(&current, &self.controller),
         };
-        let Some(new) = new else { return Ok(()) };
+        let Some(new) = new else { return Ok(true) };
         let patch = json!({
             "apiVersion": resource.api_version,
             "kind": resource.kind,
@@ -111,9 +205,12 @@ impl Writer {
             "metadata": {"uid": object.metadata.uid, "resourceVersion": object.metadata.resource_version},
             "status": new,
         });
-        api.patch_status(&key.name, &PatchParams::apply(FIELD_OWNER).force(), &Patch::Apply(patch)).await?;
+        if !self.leadership.leads() {
+            return Ok(false);
+        }
+        within(api.patch_status(&key.name, &PatchParams::apply(FIELD_OWNER).force(), &Patch::Apply(patch))).await?;
         sleep(PACE).await;
-        Ok(())
+        Ok(true)
     }
 
     async fn resource(&mut self, key: &ObjectKey) -> Result<Option<ApiResource>, Error> {
@@ -122,7 +219,7 @@ impl Writer {
             return Ok(Some(known.clone()));
         }
         let Some(kind) = scheme::find(&key.group, &key.kind) else { return Ok(None) };
-        let served = served::version(&self.client, kind).await?;
+        let served = within(served::version(&self.client, kind)).await?;
         if let Some(resource) = &served {
             self.kinds.insert(named, resource.clone());
         }

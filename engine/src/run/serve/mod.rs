@@ -20,7 +20,7 @@ use tokio::sync::{mpsc, watch};
 
 use self::core::{Asker, Core, Inputs, QUEUE_MAX};
 use self::health::Health;
-use self::objects::Objects;
+use self::objects::{Objects, Told};
 use self::outputs::Outputs;
 use super::admin::{self, metrics::Metrics};
 use super::arguments::Target;
@@ -35,6 +35,8 @@ use crate::settings::Settings;
 const NOTICES_MAX: usize = 4096;
 /// How long streams may take to end.
 const STREAMS_END_MAX: Duration = Duration::from_secs(2);
+/// How long it may take to give up the lead; where it takes longer another replica waits until the Lease is over.
+const LEAD_ENDS_MAX: Duration = Duration::from_secs(2);
 
 /// Serves until it is asked to end (SIGTERM, SIGINT).
 ///
@@ -95,14 +97,15 @@ async fn serve(args: RunArgs) -> Result<(), Failure> {
     Health::pass(&health.xds);
 
     let (readings_in, readings) = mpsc::channel(QUEUE_MAX);
-    let told = objects.told(&settings);
+    let told = objects.told(&args, &settings, &metrics, ending.clone())?;
     let (planes, provisioned) = objects.planes(&args, &settings)?;
     objects.start(&args, &data, readings_in)?;
     let binary = keeper.as_ref().map(|keeper| keeper.binary().clone());
     let mut core = Core::new(Engine::new(settings), Outputs::new(fleets, keeper, persist), metrics, health.clone());
-    if let Some((statuses, recorder)) = told {
+    let leader = told.map(|Told { statuses, recorder, leader }| {
         core.tell_kubernetes(statuses, recorder);
-    }
+        leader
+    });
     core.keep_data_planes(planes);
     // What is stored is served before anything else is waited for.
     core.hear_events(vec![Event::Restored(Box::new(restored))]);
@@ -146,6 +149,9 @@ async fn serve(args: RunArgs) -> Result<(), Failure> {
         let _ = tokio::time::timeout(STREAMS_END_MAX, xds).await;
     }
     servers.shutdown().await;
+    if let Some(leader) = leader {
+        let _ = tokio::time::timeout(LEAD_ENDS_MAX, leader).await;
+    }
     tracing::info!("ended");
     failure.map_or(Ok(()), |error| Err(error.into()))
 }

@@ -1,20 +1,29 @@
 //! Where objects come from: folders of manifests, or an API server.
 
+use std::sync::Arc;
+
 use anyhow::Context;
 use kube::Client;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
 
 use crate::engine::Event;
+use crate::run::admin::metrics::Metrics;
 use crate::run::cli::RunArgs;
 use crate::run::data::DataDir;
 use crate::run::failure::Failure;
+use crate::run::kubernetes::arguments::KubernetesArgs;
+use crate::run::kubernetes::leader::Leader;
 use crate::run::kubernetes::planes::DataPlanes;
 use crate::run::kubernetes::recorder::KubernetesRecorder;
 use crate::run::kubernetes::statuses::Statuses;
 use crate::run::kubernetes::token_keys::ServerKeys;
-use crate::run::manifests::{Incarnations, Manifests, Reading, Root, watch};
+use crate::run::manifests::{self, Incarnations, Manifests, Reading, Root};
 use crate::run::{kubernetes, manifest_roots};
 use crate::settings::Settings;
+
+/// Characters of the name of a Pod or host that stand in the Lease and in Events.
+const NAME_CHARS_MAX: usize = 100;
 
 /// Where objects come from.
 pub(super) enum Objects {
@@ -22,6 +31,13 @@ pub(super) enum Objects {
     Manifests(Vec<Root>),
     /// An API server.
     Kubernetes(Client),
+}
+
+/// What tells an API server.
+pub(super) struct Told {
+    pub(super) statuses: Statuses,
+    pub(super) recorder: KubernetesRecorder,
+    pub(super) leader: JoinHandle<()>,
 }
 
 impl Objects {
@@ -33,11 +49,26 @@ impl Objects {
         Ok(Objects::Manifests(manifest_roots("--manifests", &args.manifests)?))
     }
 
-    /// Where statuses and Events are written, if anywhere.
-    pub(super) fn told(&self, settings: &Settings) -> Option<(Statuses, KubernetesRecorder)> {
-        let Objects::Kubernetes(client) = self else { return None };
-        let statuses = Statuses::start(client.clone(), settings.controller_name.to_string());
-        Some((statuses, KubernetesRecorder::start(client.clone())))
+    /// Where statuses and Events are written, if anywhere: by who leads, until the product is to end.
+    pub(super) fn told(
+        &self,
+        args: &RunArgs,
+        settings: &Settings,
+        metrics: &Metrics,
+        ending: watch::Receiver<bool>,
+    ) -> anyhow::Result<Option<Told>> {
+        let Objects::Kubernetes(client) = self else { return Ok(None) };
+        let me = identity().context("there is no randomness")?;
+        let KubernetesArgs { lease_name, lease_namespace, .. } = &args.kubernetes;
+        let namespace = lease_namespace.as_deref().unwrap_or(client.default_namespace());
+        let (leader, leadership) =
+            Leader::new(client.clone(), namespace, lease_name, me.clone(), metrics.leader.clone());
+        let controller = settings.controller_name.to_string();
+        Ok(Some(Told {
+            statuses: Statuses::start(client.clone(), controller, leadership.clone()),
+            recorder: KubernetesRecorder::start(client.clone(), leadership, &me),
+            leader: leader.start(ending),
+        }))
     }
 
     /// Who tells the keys of tokens, where it is not a file.
@@ -71,9 +102,21 @@ impl Objects {
                     Incarnations::open(data.path()).with_context(|| format!("--data-dir {}", data.path().display()))?;
                 let folders: Vec<_> = roots.iter().map(|root| root.path.display().to_string()).collect();
                 tracing::info!(manifests = folders.join(" "), "reads manifests");
-                watch::start(Manifests::new(roots, incarnations, false), readings).context("cannot start")?;
+                manifests::watch::start(Manifests::new(roots, incarnations, false), readings)
+                    .context("cannot start")?;
             }
         }
         Ok(())
     }
+}
+
+/// Who this replica is, among all and for as long as it runs: the Pod where that is known, else the host.
+fn identity() -> anyhow::Result<Arc<str>> {
+    let host = || std::fs::read_to_string("/etc/hostname").ok();
+    let pod = std::env::var("POD_NAME").ok().filter(|name| !name.is_empty());
+    let name = pod.or_else(host).unwrap_or_else(|| "holdfast".into());
+    let name: String = name.trim().chars().take(NAME_CHARS_MAX).collect();
+    let mut life = [0; 8];
+    getrandom::fill(&mut life).map_err(|error| anyhow::anyhow!("{error}"))?;
+    Ok(format!("{name}_{:016x}", u64::from_be_bytes(life)).into())
 }

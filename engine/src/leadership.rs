@@ -1,0 +1,173 @@
+//! Which of several controllers leads: decided by a record that all of them read and one of them keeps renewing.
+//!
+//! Nobody's clock is compared with another's: a record is old when it was not seen to change for as long as it says
+//! that it holds. Nothing here reads or writes, and the time comes in as data.
+
+use std::sync::Arc;
+
+/// How long a record holds that is not renewed (milliseconds).
+pub const HELD_MS: u64 = 15_000;
+/// How long after its last renewal a leader leads: shorter than the record holds, so that what it began to write is
+/// written before anybody else leads (milliseconds).
+pub const LEADS_MS: u64 = 10_000;
+/// How often a leader renews, and others look (milliseconds).
+pub const RENEW_MS: u64 = 2_000;
+
+/// The record as it was read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Record {
+    /// Who leads; empty where nobody does.
+    pub holder: Arc<str>,
+    /// How long it holds without being renewed (milliseconds).
+    pub held_ms: u64,
+    /// How often another took the lead.
+    pub transitions: i32,
+    /// Changes with each renewal.
+    pub stamp: String,
+}
+
+/// What is to be done about the record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Write that we lead.
+    Write {
+        /// How often another took the lead.
+        transitions: i32,
+        /// Is the lead taken with it, or kept?
+        takes: bool,
+    },
+    /// Somebody else leads.
+    Wait,
+}
+
+/// What one controller knows of who leads.
+#[derive(Debug)]
+pub struct Election {
+    me: Arc<str>,
+    seen: Option<(Record, u64)>,
+    leads_until: u64,
+}
+
+impl Election {
+    /// Nothing is known yet. No two have the same name.
+    pub fn new(me: Arc<str>) -> Self {
+        Self { me, seen: None, leads_until: 0 }
+    }
+
+    /// Whom the record named last.
+    pub fn holder(&self) -> Option<&Arc<str>> {
+        self.seen.as_ref().map(|(record, _)| &record.holder)
+    }
+
+    /// Was this record read last?
+    pub fn knows(&self, record: &Record) -> bool {
+        self.seen.as_ref().is_some_and(|(known, _)| known == record)
+    }
+
+    /// Until when it leads, where it does.
+    pub fn leads_until(&self, now_ms: u64) -> Option<u64> {
+        self.leads(now_ms).then_some(self.leads_until)
+    }
+
+    /// The record was read, or there is none.
+    pub fn see(&mut self, record: Option<Record>, now_ms: u64) -> Next {
+        let Some(record) = record else {
+            (self.seen, self.leads_until) = (None, 0);
+            return Next::Write { transitions: 0, takes: true };
+        };
+        if !self.knows(&record) {
+            self.seen = Some((record.clone(), now_ms));
+        }
+        if record.holder == self.me {
+            return Next::Write { transitions: record.transitions, takes: !self.leads(now_ms) };
+        }
+        self.leads_until = 0;
+        let since = self.seen.as_ref().map_or(now_ms, |(_, since)| *since);
+        // A record that says nonsense does not hold for ever.
+        let held = record.held_ms.clamp(1000, 10 * HELD_MS);
+        if record.holder.is_empty() || now_ms.saturating_sub(since) >= held {
+            return Next::Write { transitions: record.transitions.saturating_add(1), takes: true };
+        }
+        Next::Wait
+    }
+
+    /// The record was written as [`Next::Write`] says; it was begun at `begun_ms`.
+    pub fn wrote(&mut self, begun_ms: u64) {
+        self.leads_until = begun_ms.saturating_add(LEADS_MS);
+    }
+
+    /// Somebody else wrote at the same time.
+    pub fn lost(&mut self) {
+        self.leads_until = 0;
+    }
+
+    /// Does it lead?
+    pub fn leads(&self, now_ms: u64) -> bool {
+        now_ms < self.leads_until
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(holder: &str, transitions: i32, stamp: u64) -> Record {
+        Record { holder: holder.into(), held_ms: HELD_MS, transitions, stamp: stamp.to_string() }
+    }
+
+    #[test]
+    fn who_finds_no_record_takes_the_lead() {
+        let mut one = Election::new("one".into());
+        assert!(!one.leads(0));
+        assert_eq!(one.see(None, 0), Next::Write { transitions: 0, takes: true });
+        one.wrote(0);
+        assert!(one.leads(LEADS_MS - 1) && !one.leads(LEADS_MS));
+        assert_eq!(one.see(Some(record("one", 0, 0)), 2000), Next::Write { transitions: 0, takes: false });
+        one.wrote(2000);
+        assert!(one.leads(LEADS_MS + 1999));
+    }
+
+    #[test]
+    fn the_lead_is_taken_when_the_record_was_not_renewed_for_as_long_as_it_holds() {
+        let mut two = Election::new("two".into());
+        // Seen late, it counts from when it was seen.
+        assert_eq!(two.see(Some(record("one", 3, 1)), 100_000), Next::Wait);
+        assert_eq!(two.see(Some(record("one", 3, 2)), 110_000), Next::Wait);
+        assert_eq!(two.see(Some(record("one", 3, 2)), 110_000 + HELD_MS - 1), Next::Wait);
+        let taken = two.see(Some(record("one", 3, 2)), 110_000 + HELD_MS);
+        assert_eq!(taken, Next::Write { transitions: 4, takes: true });
+        assert!(!two.leads(110_000 + HELD_MS), "not before it is written");
+    }
+
+    #[test]
+    fn a_lead_that_was_given_up_is_taken_at_once() {
+        let mut two = Election::new("two".into());
+        assert_eq!(two.see(Some(record("", 3, 1)), 5), Next::Write { transitions: 4, takes: true });
+    }
+
+    #[test]
+    fn who_sees_another_in_the_record_leads_no_longer() {
+        let mut one = Election::new("one".into());
+        one.see(None, 0);
+        one.wrote(0);
+        assert_eq!(one.see(Some(record("two", 1, 1)), 1000), Next::Wait);
+        assert!(!one.leads(1000));
+        one.wrote(1000);
+        one.lost();
+        assert!(!one.leads(1000));
+    }
+
+    #[test]
+    fn a_leader_that_cannot_renew_ends_before_another_can_begin() {
+        for paused in (0..HELD_MS).step_by(500) {
+            let (mut one, mut two) = (Election::new("one".into()), Election::new("two".into()));
+            one.see(None, 0);
+            one.wrote(0);
+            assert_eq!(two.see(Some(record("one", 0, 0)), paused), Next::Wait);
+            let takes = (0..60_000)
+                .step_by(100)
+                .find(|now| *now >= paused && matches!(two.see(Some(record("one", 0, 0)), *now), Next::Write { .. }));
+            assert!(takes.is_some_and(|now| !one.leads(now) && now >= HELD_MS), "{takes:?}");
+        }
+    }
+}

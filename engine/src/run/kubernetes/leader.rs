@@ -1,0 +1,249 @@
+//! The Lease: read, taken and renewed, so that of several replicas one writes statuses and Events.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{Api, ObjectMeta, PostParams};
+use kube::{Client, Error};
+use prometheus::IntGauge;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::leadership::{Election, HELD_MS, LEADS_MS, Next, RENEW_MS, Record};
+
+/// How long one request may take; with [`LEADS_MS`] it is shorter than a record holds.
+pub(super) const REQUEST_MAX: Duration = Duration::from_secs(4);
+/// Seconds that the record says that it holds.
+const HELD_SECONDS: i32 = 15;
+
+const _: () = assert!(HELD_SECONDS as u64 * 1000 == HELD_MS && LEADS_MS + 4_000 < HELD_MS);
+
+/// Who leads, as far as this replica knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    /// Not known.
+    Unknown,
+    /// Another; it was seen to renew so many times.
+    Follows(u64),
+    /// This one, until then.
+    Leads(Instant),
+}
+
+/// Does this replica lead? Copies are asked alike.
+#[derive(Clone, Debug)]
+pub(crate) struct Leadership(watch::Receiver<Standing>);
+
+impl Leadership {
+    /// At this moment.
+    pub(crate) fn leads(&self) -> bool {
+        matches!(*self.0.borrow(), Standing::Leads(until) if Instant::now() < until)
+    }
+
+    /// Waits until something about it changes; for ever where nothing will.
+    pub(super) async fn changed(&mut self) {
+        if self.0.changed().await.is_err() {
+            std::future::pending().await
+        }
+    }
+
+    /// Is there another that leads, and was alive when this changed last?
+    pub(super) fn follows(&self) -> bool {
+        matches!(*self.0.borrow(), Standing::Follows(_))
+    }
+}
+
+/// Keeps the record.
+pub(crate) struct Leader {
+    api: Api<Lease>,
+    name: String,
+    me: Arc<str>,
+    election: Election,
+    standing: watch::Sender<Standing>,
+    renewals: u64,
+    gauge: IntGauge,
+    started: Instant,
+    trouble: bool,
+}
+
+impl Leader {
+    /// One that keeps the Lease of a name, and where it says whether it leads.
+    pub(crate) fn new(
+        client: Client,
+        namespace: &str,
+        name: &str,
+        me: Arc<str>,
+        gauge: IntGauge,
+    ) -> (Self, Leadership) {
+        let (standing, leadership) = watch::channel(Standing::Unknown);
+        let leader = Self {
+            api: Api::namespaced(client, namespace),
+            name: name.to_owned(),
+            election: Election::new(me.clone()),
+            me,
+            standing,
+            renewals: 0,
+            gauge,
+            started: Instant::now(),
+            trouble: false,
+        };
+        (leader, Leadership(leadership))
+    }
+
+    /// Runs until the product is to end; then the lead is given up.
+    pub(crate) fn start(mut self, mut ending: watch::Receiver<bool>) -> JoinHandle<()> {
+        tokio::spawn(async move {
+            loop {
+                let again = tokio::select! {
+                    _ = ending.wait_for(|ending| *ending) => break,
+                    again = self.round() => again,
+                };
+                tokio::select! {
+                    _ = ending.wait_for(|ending| *ending) => break,
+                    () = sleep(again) => {}
+                }
+            }
+            self.give_up().await;
+        })
+    }
+
+    fn now_ms(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Looks, and writes where it is to be written; how long to wait then.
+    async fn round(&mut self) -> Duration {
+        let outcome = self.look().await;
+        self.tell();
+        match outcome {
+            Ok(()) => {
+                self.trouble = false;
+                Duration::from_millis(RENEW_MS)
+            }
+            // Somebody else wrote: it is looked at once more, at once.
+            Err(Error::Api(status)) if status.code == 409 => {
+                self.election.lost();
+                self.tell();
+                Duration::from_millis(50)
+            }
+            Err(error) => {
+                if !self.trouble {
+                    tracing::warn!(lease = self.name, %error, "who leads is not known: no statuses and Events are written");
+                }
+                self.trouble = true;
+                Duration::from_millis(RENEW_MS)
+            }
+        }
+    }
+
+    async fn look(&mut self) -> Result<(), Error> {
+        let lease = within(self.api.get_opt(&self.name)).await?;
+        let record = lease.as_ref().map(record);
+        let known = self.election.holder().cloned();
+        let now = self.now_ms();
+        if self.is_renewed(record.as_ref()) {
+            self.renewals += 1;
+        }
+        match self.election.see(record, now) {
+            Next::Wait => {
+                if let Some(holder) = self.election.holder().filter(|holder| known.as_ref() != Some(holder)) {
+                    tracing::info!(leader = %holder, "another replica writes statuses and Events");
+                }
+                Ok(())
+            }
+            Next::Write { transitions, takes } => {
+                let begun = self.now_ms();
+                self.write(lease, &self.me, transitions, takes).await?;
+                self.election.wrote(begun);
+                if takes {
+                    tracing::info!(lease = self.name, holder = %self.me, "leads: writes statuses and Events");
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Is it another's record, and one that was not seen before?
+    fn is_renewed(&self, record: Option<&Record>) -> bool {
+        record.is_some_and(|record| record.holder != self.me && !self.election.knows(record))
+    }
+
+    fn tell(&mut self) {
+        let now = self.now_ms();
+        let standing = match self.election.leads_until(now) {
+            Some(until_ms) => Standing::Leads(self.started + Duration::from_millis(until_ms)),
+            None if self.election.holder().is_some_and(|holder| !holder.is_empty() && *holder != self.me) => {
+                Standing::Follows(self.renewals)
+            }
+            None => Standing::Unknown,
+        };
+        self.gauge.set(i64::from(matches!(standing, Standing::Leads(_))));
+        self.standing.send_if_modified(|known| {
+            let changed = *known != standing;
+            *known = standing;
+            changed
+        });
+    }
+
+    async fn write(&self, lease: Option<Lease>, holder: &str, transitions: i32, takes: bool) -> Result<(), Error> {
+        let now = MicroTime(Timestamp::now());
+        let is_new = lease.is_none();
+        let mut lease = lease.unwrap_or_else(|| Lease {
+            metadata: ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() },
+            spec: None,
+        });
+        let before = lease.spec.take().unwrap_or_default();
+        let acquired = before.acquire_time.clone().filter(|_| !takes).unwrap_or_else(|| now.clone());
+        lease.spec = Some(LeaseSpec {
+            holder_identity: Some(holder.to_owned()),
+            lease_duration_seconds: Some(HELD_SECONDS),
+            lease_transitions: Some(transitions),
+            acquire_time: Some(acquired),
+            renew_time: Some(now),
+            ..before
+        });
+        let params = PostParams::default();
+        // The resource version that was read goes with it: of two that write, one is refused.
+        if is_new {
+            within(self.api.create(&params, &lease)).await.map(drop)
+        } else {
+            within(self.api.replace(&self.name, &params, &lease)).await.map(drop)
+        }
+    }
+
+    /// Whoever comes next need not wait.
+    async fn give_up(&mut self) {
+        let led = self.election.leads(self.now_ms());
+        self.election.lost();
+        self.standing.send_replace(Standing::Unknown);
+        if !led {
+            return;
+        }
+        let Ok(Some(lease)) = within(self.api.get_opt(&self.name)).await else { return };
+        let record = record(&lease);
+        if record.holder == self.me && self.write(Some(lease), "", record.transitions, false).await.is_ok() {
+            tracing::info!(lease = self.name, "leads no longer");
+        }
+    }
+}
+
+/// An answer, within the time that one may take.
+pub(super) async fn within<T>(request: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    timeout(REQUEST_MAX, request)
+        .await
+        .unwrap_or_else(|_| Err(Error::Service("the API server did not answer within 4 seconds".into())))
+}
+
+fn record(lease: &Lease) -> Record {
+    let spec = lease.spec.clone().unwrap_or_default();
+    let seconds = spec.lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or_default();
+    Record {
+        holder: spec.holder_identity.unwrap_or_default().into(),
+        held_ms: seconds.saturating_mul(1000),
+        transitions: spec.lease_transitions.unwrap_or_default(),
+        stamp: lease.metadata.resource_version.clone().unwrap_or_default(),
+    }
+}

@@ -1,0 +1,97 @@
+//! Two replicas: one writes, the other takes over when the first is gone, in the middle of a fallback too.
+
+use anyhow::{Result, ensure};
+use holdfast_scenario_tests::kubernetes::Cluster;
+use holdfast_scenario_tests::{Holdfast, HoldfastOptions, Story, World, manifests, stories, until};
+
+use super::serving::{answers, backend, gateway, rule};
+use super::telling::{event, in_a_pod};
+
+pub(crate) fn stories() -> Vec<Story> {
+    stories!("leading", true, [the_leader_is_killed_in_a_fallback, a_leader_that_ends_is_succeeded_at_once])
+}
+
+const WITH_A_MISTAKE: &str = "rules:\n- matches: [{path: {type: RegularExpression, value: \"/(\"}}]\n  \
+                              backendRefs: [{name: echo, port: 8080}]";
+
+/// Another replica, without Envoys of its own.
+fn second(world: &World, first: &HoldfastOptions) -> Result<HoldfastOptions> {
+    let own = HoldfastOptions { args: first.args.clone(), manifests: Vec::new(), ..HoldfastOptions::new(world)? };
+    let own = HoldfastOptions { data: world.folder().join("second"), ..own };
+    std::fs::create_dir_all(&own.data)?;
+    Ok(own.without_envoy().env("POD_NAME", "holdfast-1").env("POD_NAMESPACE", "infra"))
+}
+
+async fn holder(cluster: &Cluster) -> Result<String> {
+    cluster.ask(&["get", "lease", "-n", "infra", "holdfast", "-o", "jsonpath={.spec.holderIdentity}"]).await
+}
+
+async fn comes_to_lead(cluster: &Cluster, pod: &str, holdfast: &Holdfast) -> Result<()> {
+    until(&format!("{pod} leads"), || async {
+        let holder = holder(cluster).await?;
+        ensure!(holder.starts_with(pod), "{holder} does");
+        let leads = holdfast.metric("holdfast_leader", &[]).await?;
+        ensure!(leads > 0.5, "it does not know it");
+        Ok(())
+    })
+    .await
+}
+
+/// Waits until the status of the route `r` is of its newest generation, and says this.
+async fn comes_to_say(cluster: &Cluster, condition: &str, status: &str) -> Result<()> {
+    let of = |field: &str| format!("{{.status.parents[0].conditions[?(@.type==\"{condition}\")].{field}}}");
+    let path = format!("jsonpath={{.metadata.generation}}/{}/{}", of("observedGeneration"), of("status"));
+    until(&format!("{condition} is {status}"), || async {
+        let said = cluster.ask(&["get", "httproute", "r", "-o", &path]).await?;
+        let words: Vec<&str> = said.split('/').collect();
+        ensure!(words.first() == words.get(1) && words.get(2) == Some(&status), "{said}");
+        Ok(())
+    })
+    .await
+}
+
+async fn the_leader_is_killed_in_a_fallback(world: World) -> Result<()> {
+    let cluster = Cluster::start(&world).await?;
+    let _echo = backend(&cluster, "echo", [10, 244, 0, 1]).await?;
+    let port = gateway(&world, &cluster).await?;
+    cluster.apply(manifests::http_route("r", &rule("/one"))).await?;
+    let options = in_a_pod(&world, &cluster).await?;
+    let first = world.run_with(options.clone()).await?;
+    answers(port, "/one", 200).await?;
+    comes_to_lead(&cluster, "holdfast-0", &first).await?;
+    let second = world.run_with(second(&world, &options)?).await?;
+    second.comes_to_say(&["another replica writes statuses and Events"]).await?;
+    cluster.apply(manifests::http_route("r", WITH_A_MISTAKE)).await?;
+    comes_to_say(&cluster, "holdfast.dev/Fallback", "True").await?;
+    event(&cluster, "FallbackConfigurationSucceeded", "Pod/holdfast-0", "").await?;
+    ensure!(second.metric("holdfast_leader", &[]).await? < 0.5, "both lead");
+    let told = cluster.ask(&["get", "events", "-A", "-o", "jsonpath={.items[*].reportingInstance}"]).await?;
+    ensure!(!told.contains("holdfast-1"), "who does not lead tells nothing: {told}");
+
+    let options = first.kill()?;
+    answers(port, "/one", 200).await?;
+    comes_to_lead(&cluster, "holdfast-1", &second).await?;
+    answers(port, "/one", 200).await?;
+    cluster.apply(manifests::http_route("r", &rule("/two"))).await?;
+    comes_to_say(&cluster, "Accepted", "True").await?;
+
+    // The first comes back, serves its Envoys, and writes nothing.
+    let first = world.run_with(options).await?;
+    first.comes_to_say(&["another replica writes statuses and Events"]).await?;
+    answers(port, "/two", 200).await?;
+    ensure!(holder(&cluster).await?.starts_with("holdfast-1"), "the lead was taken back");
+    Ok(())
+}
+
+async fn a_leader_that_ends_is_succeeded_at_once(world: World) -> Result<()> {
+    let cluster = Cluster::start(&world).await?;
+    let _port = gateway(&world, &cluster).await?;
+    let options = in_a_pod(&world, &cluster).await?.without_envoy();
+    let first = world.run_with(options.clone()).await?;
+    comes_to_lead(&cluster, "holdfast-0", &first).await?;
+    let second = world.run_with(second(&world, &options)?).await?;
+    second.comes_to_say(&["another replica writes statuses and Events"]).await?;
+    let ended = first.terminate().await?;
+    ended.expect_code(0)?.expect_said(&["leads no longer"])?;
+    comes_to_lead(&cluster, "holdfast-1", &second).await
+}
