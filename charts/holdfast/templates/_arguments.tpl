@@ -4,15 +4,50 @@
 {{- $v := .Values -}}
 - run
 - --data-dir=/var/lib/holdfast/data
-- --xds-listen=127.0.0.1:{{ int $v.xds.port }}
+- --xds-listen=0.0.0.0:{{ int $v.xds.port }}
 - --metrics-listen=0.0.0.0:{{ int $v.metrics.port }}
 - --diagnostics-listen=127.0.0.1:{{ int $v.diagnostics.port }}
 - --log-level={{ $v.log.level }}
 - --log-format={{ $v.log.format }}
 - --envoy=none
+{{- if $v.xds.tls.enabled }}
+- --xds-tls-cert=/etc/holdfast/xds/tls.crt
+- --xds-tls-key=/etc/holdfast/xds/tls.key
+{{- if $v.xds.tokens.enabled }}
+- {{ printf "--xds-token-audience=%s" $v.xds.tokens.audience | quote }}
+- {{ printf "--xds-token-issuer=%s" $v.xds.tokens.issuer | quote }}
+{{- if $v.xds.tokens.jwks }}
+- --xds-token-jwks=/etc/holdfast/xds-keys/jwks.json
+{{- end }}
+{{- end }}
+{{- if $v.xds.clientCertificates.existingSecret }}
+- --xds-client-ca=/etc/holdfast/xds-clients/ca.crt
+- --xds-trust-domain={{ $v.xds.clientCertificates.trustDomain }}
+{{- end }}
+{{- else }}
+- --insecure-xds=true
+{{- end }}
+- --provision={{ $v.provision.enabled }}
+{{- if $v.provision.enabled }}
+- {{ printf "--provision-image=%s" $v.provision.image | quote }}
+{{- if $v.provision.drain }}
+- {{ printf "--provision-drain-image=%s" (include "holdfast.image" .) | quote }}
+{{- end }}
+- --provision-xds-address={{ include "holdfast.fullname" . }}.{{ .Release.Namespace }}.svc:{{ int $v.xds.port }}
+{{- if $v.xds.tls.enabled }}
+- --provision-xds-authorities=/etc/holdfast/xds/ca.crt
+- {{ printf "--provision-token-audience=%s" $v.xds.tokens.audience | quote }}
+{{- end }}
+{{- else }}
+{{- with $v.provision.gatewayAddresses }}
+- --gateway-addresses={{ join "," . }}
+{{- end }}
+{{- end }}
 {{- if $v.watchNamespaces }}
 - --watch-namespaces={{ join "," $v.watchNamespaces }}
 {{- end }}
+- --lease-name={{ include "holdfast.fullname" . }}
+- --lease-namespace={{ .Release.Namespace }}
 - --mass-delete-guard={{ ternary "on" "off" $v.massDeleteGuard }}
 - --allow-loopback-backends={{ $v.allowLoopbackBackends }}
 - --ack-timeout={{ $v.ackTimeout }}

@@ -19,6 +19,19 @@
 {{- if and (not $limit.service) (or $limit.domain $limit.timeout $limit.failOpen $limit.headers $limit.resourceExhausted) -}}
 {{- fail "rateLimit has no effect without rateLimit.service" -}}
 {{- end -}}
+{{- $xds := .Values.xds -}}
+{{- if and $xds.tls.enabled (not $xds.tokens.enabled) (not $xds.clientCertificates.existingSecret) -}}
+{{- fail "with xds.tls Envoys have to prove which Gateway they are of: xds.tokens.enabled, or xds.clientCertificates.existingSecret, or both" -}}
+{{- end -}}
+{{- if and .Values.provision.enabled $xds.tls.enabled (not $xds.tokens.enabled) -}}
+{{- fail "provision.enabled needs xds.tokens.enabled: Envoys that are made have no other proof" -}}
+{{- end -}}
+{{- if and .Values.provision.enabled .Values.provision.gatewayAddresses -}}
+{{- fail "provision.gatewayAddresses has no effect with provision.enabled" -}}
+{{- end -}}
+{{- if and .Values.gatewayClass.parameters .Values.watchNamespaces (not (has .Release.Namespace .Values.watchNamespaces)) -}}
+{{- fail (printf "gatewayClass.parameters stand in namespace %s, which is not among watchNamespaces" .Release.Namespace) -}}
+{{- end -}}
 {{- $ports := list (int .Values.xds.port) (int .Values.metrics.port) (int .Values.diagnostics.port) -}}
 {{- if lt (len ($ports | uniq)) 3 -}}
 {{- fail "xds.port, metrics.port and diagnostics.port must be three ports" -}}

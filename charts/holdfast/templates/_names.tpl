@@ -37,6 +37,10 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- default (printf "%s-store-key" (include "holdfast.fullname" .)) .Values.storeKey.existingSecret -}}
 {{- end -}}
 
+{{- define "holdfast.xdsSecret" -}}
+{{- default (printf "%s-xds" (include "holdfast.fullname" .)) .Values.xds.tls.existingSecret -}}
+{{- end -}}
+
 {{- define "holdfast.image" -}}
 {{- if .Values.image.digest -}}
 {{- printf "%s@%s" .Values.image.repository .Values.image.digest -}}

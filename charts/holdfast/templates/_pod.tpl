@@ -69,6 +69,15 @@ spec:
       volumeMounts:
         - {name: data, mountPath: /var/lib/holdfast}
         - {name: tmp, mountPath: /tmp}
+        {{- if .Values.xds.tls.enabled }}
+        - {name: xds, mountPath: /etc/holdfast/xds, readOnly: true}
+        {{- if and .Values.xds.tokens.enabled .Values.xds.tokens.jwks }}
+        - {name: xds-keys, mountPath: /etc/holdfast/xds-keys, readOnly: true}
+        {{- end }}
+        {{- if .Values.xds.clientCertificates.existingSecret }}
+        - {name: xds-clients, mountPath: /etc/holdfast/xds-clients, readOnly: true}
+        {{- end }}
+        {{- end }}
         {{- if .Values.storeKey.enabled }}
         - {name: store-key, mountPath: /etc/holdfast/store-key, readOnly: true}
         {{- end }}
@@ -78,6 +87,29 @@ spec:
     {{- if not .Values.persistence.enabled }}
     - name: data
       emptyDir: {sizeLimit: {{ .Values.persistence.emptyDirSizeLimit }}}
+    {{- end }}
+    {{- if .Values.xds.tls.enabled }}
+    - name: xds
+      secret:
+        secretName: {{ include "holdfast.xdsSecret" . }}
+        defaultMode: 0440
+        items:
+          - {key: tls.crt, path: tls.crt}
+          - {key: tls.key, path: tls.key}
+          - {key: ca.crt, path: ca.crt}
+    {{- if and .Values.xds.tokens.enabled .Values.xds.tokens.jwks }}
+    - name: xds-keys
+      configMap:
+        name: {{ include "holdfast.fullname" . }}-xds-keys
+    {{- end }}
+    {{- with .Values.xds.clientCertificates.existingSecret }}
+    - name: xds-clients
+      secret:
+        secretName: {{ . }}
+        defaultMode: 0440
+        items:
+          - {key: ca.crt, path: ca.crt}
+    {{- end }}
     {{- end }}
     {{- if .Values.storeKey.enabled }}
     - name: store-key

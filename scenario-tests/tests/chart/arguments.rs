@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use anyhow::{Context, Result, ensure};
 use clap::{CommandFactory, Parser};
-use holdfast_engine::run::cli::{Cli, Command, RunArgs};
+use holdfast_engine::run::cli::{Cli, Command, EnvoyMode, RunArgs};
 use holdfast_engine::settings::Settings;
 use holdfast_scenario_tests::{Story, World, stories};
 
@@ -14,24 +14,13 @@ pub(crate) fn stories() -> Vec<Story> {
     stories!("arguments", false, [the_defaults_are_the_programs, full_values_reach_the_settings, every_flag_can_be_set])
 }
 
-/// Why the chart sets nothing of TLS.
-const LOOPBACK: &str = "the chart serves xDS on loopback only";
-
 /// Flags that a chart has no use for, each with the reason.
-const NOT_OF_THE_CHART: [(&str, &str); 13] = [
+const NOT_OF_THE_CHART: [(&str, &str); 5] = [
     ("manifests", "objects are those of the API server"),
     ("kubeconfig", "the Pod has its ServiceAccount"),
     ("kube-context", "there is no kubeconfig"),
     ("envoy-concurrency", "no Envoy is managed by Holdfast itself"),
     ("listen-address", "no Envoy is managed by Holdfast itself"),
-    ("xds-tls-cert", LOOPBACK),
-    ("xds-tls-key", LOOPBACK),
-    ("xds-client-ca", LOOPBACK),
-    ("xds-trust-domain", LOOPBACK),
-    ("xds-token-audience", LOOPBACK),
-    ("xds-token-issuer", LOOPBACK),
-    ("xds-token-jwks", LOOPBACK),
-    ("insecure-xds", LOOPBACK),
 ];
 
 /// The arguments of the container.
@@ -47,6 +36,7 @@ fn parse(arguments: &[String]) -> Result<(RunArgs, Settings)> {
     let line = std::iter::once("holdfast").chain(arguments.iter().map(String::as_str));
     let Command::Run(run) = Cli::try_parse_from(line)?.command else { anyhow::bail!("another command") };
     let settings = run.translation.settings()?;
+    run.xds.protection(EnvoyMode::None, true)?;
     Ok((*run, settings))
 }
 
@@ -59,6 +49,9 @@ async fn the_defaults_are_the_programs(world: World) -> Result<()> {
 
 async fn full_values_reach_the_settings(world: World) -> Result<()> {
     let (run, settings) = parse(&arguments(&world, &["--values", &full()]).await?)?;
+    ensure!(run.xds.xds_token_audience.as_deref() == Some(run.provision.provision_token_audience.as_str()));
+    ensure!(run.xds.xds_client_ca.is_some() && run.xds.xds_token_jwks.is_some() && !run.xds.insecure_xds);
+    ensure!(run.kubernetes.lease_name == "edge" && run.kubernetes.lease_namespace.as_deref() == Some("holdfast"));
     let replacement = settings.replacement.context("no replacement")?;
     ensure!((replacement.code, &*replacement.body) == (503, "broken: \"see\" #1 {{ here }}"), "{replacement:?}");
     ensure!(settings.fallback.isolate && settings.fallback.use_last_valid && settings.fallback.backfill_unresolved);
@@ -66,17 +59,24 @@ async fn full_values_reach_the_settings(world: World) -> Result<()> {
     ensure!(settings.closed_status == 503 && settings.allow_loopback_backends);
     ensure!(settings.proxies.root_namespaces.len() == 2 && settings.proxies.ingress_classes.len() == 2);
     ensure!(settings.proxies.rate_limit.is_some_and(|limits| limits.fail_open && limits.tell_clients));
-    ensure!(run.kubernetes.watch_namespaces == ["shop", "infra"], "{:?}", run.kubernetes.watch_namespaces);
+    ensure!(run.kubernetes.watch_namespaces == ["shop", "infra", "holdfast"], "{:?}", run.kubernetes.watch_namespaces);
     ensure!(run.log_level == "info,holdfast_xds=debug" && run.ack_timeout.as_secs() == 90);
     Ok(())
 }
 
 async fn every_flag_can_be_set(world: World) -> Result<()> {
-    let set: BTreeSet<String> = arguments(&world, &["--values", &full()])
-        .await?
-        .iter()
-        .filter_map(|argument| Some(argument.strip_prefix("--")?.split('=').next()?.to_owned()))
-        .collect();
+    let mut set = BTreeSet::new();
+    // What excludes each other is set one after the other.
+    for args in [
+        vec!["--values", &full()],
+        vec!["--set", "provision.enabled=false,provision.gatewayAddresses={203.0.113.1},xds.tls.enabled=false"],
+        vec![],
+    ] {
+        let arguments = arguments(&world, &args).await?;
+        parse(&arguments)?;
+        let name = |argument: &String| Some(argument.strip_prefix("--")?.split('=').next()?.to_owned());
+        set.extend(arguments.iter().filter_map(name));
+    }
     let command = Cli::command();
     let run = command.find_subcommand("run").context("no command run")?;
     let flags: BTreeSet<String> = run.get_arguments().filter_map(|flag| flag.get_long().map(str::to_owned)).collect();

@@ -13,7 +13,12 @@ pub(crate) fn stories() -> Vec<Story> {
     stories!(
         "roles",
         false,
-        [a_cluster_is_read_with_one_role, namespaces_are_read_with_a_role_each, no_role_is_made_where_none_is_wanted]
+        [
+            a_cluster_is_read_with_one_role,
+            namespaces_are_read_with_a_role_each,
+            rights_go_with_what_is_switched_off,
+            no_role_is_made_where_none_is_wanted
+        ]
     )
 }
 
@@ -39,6 +44,13 @@ fn given(all: &[Value]) -> Result<Given> {
             ensure!(bound.count() == 1, "{kind} {name} is not bound once");
             let namespace = place.as_str().unwrap_or_default().to_owned();
             for rule in role["rules"].as_array().into_iter().flatten() {
+                for path in texts(&rule["nonResourceURLs"]) {
+                    given.extend(
+                        texts(&rule["verbs"])
+                            .into_iter()
+                            .map(|verb| (String::new(), path.clone(), verb, String::new())),
+                    );
+                }
                 for group in texts(&rule["apiGroups"]) {
                     for resource in texts(&rule["resources"]) {
                         for verb in texts(&rule["verbs"]) {
@@ -75,7 +87,21 @@ fn same(given: &Given, asked: &Given) -> Result<()> {
 async fn a_cluster_is_read_with_one_role(world: World) -> Result<()> {
     let all = objects(&render(&world, &[]).await?)?;
     // What holds everywhere holds in `default` too.
-    same(&given(&all)?, &asked(&[(Place::Cluster, ""), (Place::Watched, ""), (Place::Own, "holdfast")]))
+    let places =
+        [(Place::Cluster, ""), (Place::Keys, ""), (Place::Watched, ""), (Place::Planes, ""), (Place::Own, "holdfast")];
+    same(&given(&all)?, &asked(&places))
+}
+
+async fn rights_go_with_what_is_switched_off(world: World) -> Result<()> {
+    let all = objects(&render(&world, &["--set", "provision.enabled=false,xds.tokens.jwks=keys"]).await?)?;
+    let given = given(&all)?;
+    same(&given, &asked(&[(Place::Cluster, ""), (Place::Watched, ""), (Place::Own, "holdfast")]))?;
+    let writes = given.iter().filter(|(_, resource, verb, namespace)| {
+        namespace.is_empty() && !["get", "list", "watch"].contains(&verb.as_str()) && !resource.ends_with("/status")
+    });
+    let writes: BTreeSet<&str> = writes.map(|(_, resource, ..)| resource.as_str()).collect();
+    ensure!(writes == BTreeSet::from(["events"]), "{writes:?}");
+    Ok(())
 }
 
 async fn namespaces_are_read_with_a_role_each(world: World) -> Result<()> {
@@ -83,8 +109,11 @@ async fn namespaces_are_read_with_a_role_each(world: World) -> Result<()> {
     let given = given(&all)?;
     let places = [
         (Place::Cluster, ""),
+        (Place::Keys, ""),
         (Place::Watched, "shop"),
+        (Place::Planes, "shop"),
         (Place::Watched, "infra"),
+        (Place::Planes, "infra"),
         (Place::Own, "holdfast"),
         (Place::Default, "default"),
     ];
@@ -94,7 +123,10 @@ async fn namespaces_are_read_with_a_role_each(world: World) -> Result<()> {
         .filter(|(_, _, _, namespace)| namespace.is_empty())
         .map(|(_, resource, ..)| resource.as_str())
         .collect();
-    ensure!(wide == BTreeSet::from(["gatewayclasses", "gatewayclasses/status", "namespaces"]), "{wide:?}");
+    ensure!(
+        wide == BTreeSet::from(["/openid/v1/jwks", "gatewayclasses", "gatewayclasses/status", "namespaces"]),
+        "{wide:?}"
+    );
     Ok(())
 }
 

@@ -5,6 +5,7 @@
 //! what is said of objects in namespaces holds in the namespaces that are watched, and what is Holdfast's own in its own
 //! namespace.
 
+use super::{planes, token_keys};
 use crate::apis::{KINDS, Scope};
 
 /// Where a right holds.
@@ -16,13 +17,18 @@ pub enum Place {
     Watched,
     /// In the namespace that Holdfast's Pod is in.
     Own,
+    /// In each namespace that is watched, where Envoys are made for Gateways.
+    Planes,
+    /// Of no object: a path of the API server, where it is asked for the keys of tokens.
+    Keys,
     /// In the namespace `default`, which Events on objects without a namespace are written to.
     Default,
 }
 
 impl Place {
     /// Every place, in order.
-    pub const ALL: [Place; 4] = [Place::Cluster, Place::Watched, Place::Own, Place::Default];
+    pub const ALL: [Place; 6] =
+        [Place::Cluster, Place::Watched, Place::Own, Place::Planes, Place::Keys, Place::Default];
 
     /// Its name.
     pub fn name(self) -> &'static str {
@@ -30,6 +36,8 @@ impl Place {
             Place::Cluster => "cluster",
             Place::Watched => "watched",
             Place::Own => "own",
+            Place::Planes => "planes",
+            Place::Keys => "keys",
             Place::Default => "default",
         }
     }
@@ -42,7 +50,7 @@ pub struct Right {
     pub place: Place,
     /// API group, empty for the core group.
     pub group: &'static str,
-    /// Plural name, with its subresource.
+    /// Plural name, with its subresource; a path where it begins with a slash.
     pub resource: String,
     /// What is done.
     pub verbs: &'static [&'static str],
@@ -54,8 +62,11 @@ const READ: &[&str] = &["list", "watch"];
 const TELL: &[&str] = &["get", "patch"];
 /// Events are made, and counted on while they repeat.
 const EVENTS: &[&str] = &["create", "patch"];
-/// The Lease is made, looked at and renewed.
-const LEASE: &[&str] = &["create", "get", "update"];
+
+/// What is made for Gateways is kept as it should be, and deleted when it is not wanted any more.
+const KEEP: &[&str] = &["create", "delete", "get", "list", "patch", "watch"];
+/// One replica holds the Lease.
+const LEAD: &[&str] = &["create", "get", "update"];
 
 /// Every right, in the order of places, kinds and resources.
 pub fn rights() -> Vec<Right> {
@@ -71,8 +82,13 @@ pub fn rights() -> Vec<Right> {
     for place in [Place::Watched, Place::Own, Place::Default] {
         rights.push(Right { place, group: "events.k8s.io", resource: "events".into(), verbs: EVENTS });
     }
-    let leases = "leases".to_owned();
-    rights.push(Right { place: Place::Own, group: "coordination.k8s.io", resource: leases, verbs: LEASE });
+    let group = "coordination.k8s.io";
+    rights.push(Right { place: Place::Own, group, resource: "leases".into(), verbs: LEAD });
+    for kind in &planes::owned::KINDS {
+        let (group, resource) = (kind.group, kind.plural.to_owned());
+        rights.push(Right { place: Place::Planes, group, resource, verbs: KEEP });
+    }
+    rights.push(Right { place: Place::Keys, group: "", resource: token_keys::PATH.into(), verbs: &["get"] });
     rights.sort_by(|one, other| {
         let key = |right: &Right| (right.place, right.group, right.verbs, right.resource.clone());
         key(one).cmp(&key(other))

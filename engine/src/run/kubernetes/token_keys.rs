@@ -8,7 +8,7 @@ use tonic::codegen::http::Request;
 use crate::run::xds::keys::KeySource;
 
 /// Where the API server tells them; every ServiceAccount may ask by default.
-const PATH: &str = "/openid/v1/jwks";
+pub(super) const PATH: &str = "/openid/v1/jwks";
 
 /// Asks an API server.
 pub struct ServerKeys(pub Client);

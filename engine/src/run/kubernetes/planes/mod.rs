@@ -4,7 +4,7 @@
 //! name. Only the leader writes; every replica knows the addresses.
 
 pub mod arguments;
-mod owned;
+pub(super) mod owned;
 mod writer;
 
 use std::sync::Arc;

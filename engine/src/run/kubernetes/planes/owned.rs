@@ -15,17 +15,17 @@ use crate::provision::OWNED_LABEL;
 
 /// A kind that is made.
 #[derive(Debug)]
-pub(super) struct Kind {
-    pub(super) group: &'static str,
+pub(in crate::run::kubernetes) struct Kind {
+    pub(in crate::run::kubernetes) group: &'static str,
     pub(super) version: &'static str,
     pub(super) kind: &'static str,
-    pub(super) plural: &'static str,
+    pub(in crate::run::kubernetes) plural: &'static str,
     /// Is it made only where parameters ask for it?
     pub(super) optional: bool,
 }
 
 /// Every kind that is made.
-pub(super) const KINDS: [Kind; 6] = [
+pub(in crate::run::kubernetes) const KINDS: [Kind; 6] = [
     Kind { group: "", version: "v1", kind: "ConfigMap", plural: "configmaps", optional: false },
     Kind { group: "", version: "v1", kind: "Service", plural: "services", optional: false },
     Kind { group: "", version: "v1", kind: "ServiceAccount", plural: "serviceaccounts", optional: false },
