@@ -136,7 +136,7 @@ mod tests {
         ];
         let set = |entries: &[String]| format!(r#"{{"keys":[{}]}}"#, entries.join(","));
         assert_eq!(Keys::parse(set(&bad).as_bytes()), Err(KeysFault::Empty));
-        let mixed = Keys::parse(set(&[&bad[..], &[good.clone()]].concat()).as_bytes()).unwrap();
+        let mixed = Keys::parse(set(&[&bad[..], std::slice::from_ref(&good)].concat()).as_bytes()).unwrap();
         assert_eq!(mixed.count(), 1);
         let many = Keys::parse(set(&vec![good; KEYS_MAX + 1]).as_bytes()).unwrap();
         assert_eq!(many.count(), KEYS_MAX);

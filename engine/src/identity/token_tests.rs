@@ -178,5 +178,5 @@ fn rsa_signatures_are_checked_too() {
     assert_eq!(proof(token, &keys, &rules(), NOW), Ok(Proof { gateway: "infra/public".into(), until: NOW + 600 }));
     let other = Issuer::p256().keys();
     assert_eq!(proof(token, &other, &rules(), NOW), Err(Unproven::NotSigned));
-    assert_eq!(proof(&format!("{token}A"), &keys, &rules(), NOW).unwrap_err().to_string().contains("token"), true);
+    assert!(proof(&format!("{token}A"), &keys, &rules(), NOW).unwrap_err().to_string().contains("token"));
 }

@@ -96,8 +96,11 @@ pub(super) struct ResourceForm {
 #[derive(Encode, Decode)]
 pub(super) struct OffersForm {
     all: Vec<(u8, [u8; 16])>,
-    trial: Option<(Arc<str>, Vec<[u8; 16]>, Vec<KeyForm>)>,
+    trial: Option<TrialForm>,
 }
+
+/// On trial at one Envoy: which, what, and who is tried apart.
+type TrialForm = (Arc<str>, Vec<[u8; 16]>, Vec<KeyForm>);
 
 impl From<&ScopeOffers> for OffersForm {
     fn from(offers: &ScopeOffers) -> Self {

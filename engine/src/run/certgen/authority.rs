@@ -77,14 +77,14 @@ impl Authorities {
         })
     }
 
-    /// Who signs now, its name, and until when it lives.
-    pub(super) fn signer(&self, now: u64) -> Result<(Issuer<'static, KeyPair>, String, u64)> {
+    /// Who signs now, its certificate, and until when it lives.
+    pub(super) fn signer(&self, now: u64) -> Result<(Issuer<'static, KeyPair>, &[u8], u64)> {
         let is_known = |(made, _): &(&u64, &Authority)| **made + TRUSTED_FIRST <= now;
         let signer = self.current(now).rev().find(is_known).or_else(|| self.current(now).next());
         let (made, authority) = signer.context("there is no authority")?;
         // What is wrong with its text is not told.
         let key = KeyPair::from_pem(&authority.key_pem).ok().context("the key of an authority cannot be read")?;
-        Ok((Issuer::new(params(*made), key), name(*made), authority.not_after))
+        Ok((Issuer::new(params(*made), key), authority.pem.as_bytes(), authority.not_after))
     }
 
     fn current(&self, now: u64) -> impl DoubleEndedIterator<Item = (&u64, &Authority)> {

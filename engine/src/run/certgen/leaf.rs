@@ -8,7 +8,8 @@ use rcgen::{
     CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose, SanType,
     date_time_ymd,
 };
-use x509_parser::extensions::GeneralName;
+use x509_parser::certificate::X509Certificate;
+use x509_parser::extensions::{GeneralName, ParsedExtension};
 use x509_parser::pem::parse_x509_pem;
 
 use super::authority::Authorities;
@@ -40,7 +41,7 @@ impl Leaf {
     /// Puts a new one in the place of one that is due, or that is not as it is to be; says so where it did.
     pub(super) fn renew(&self, contents: &mut Contents, authorities: &Authorities, now: u64) -> Result<Option<String>> {
         let (issuer, signer, signer_ends) = authorities.signer(now)?;
-        if self.is_fine(contents, &signer, now) == Some(true) {
+        if self.is_fine(contents, signer, now) == Some(true) {
             return Ok(None);
         }
         let key = KeyPair::generate()?;
@@ -67,12 +68,15 @@ impl Leaf {
         }))
     }
 
-    fn is_fine(&self, contents: &Contents, signer: &str, now: u64) -> Option<bool> {
+    fn is_fine(&self, contents: &Contents, signer: &[u8], now: u64) -> Option<bool> {
         let (certificate, key) = (contents.get(CERTIFICATE)?, contents.get(KEY)?);
         check_pair(certificate, key).ok()?;
         let (_, pem) = parse_x509_pem(certificate).ok()?;
         let found = pem.parse_x509().ok()?;
-        let issuer = found.issuer().iter_common_name().next()?.as_str().ok()?;
+        let (_, signer) = parse_x509_pem(signer).ok()?;
+        let signer = signer.parse_x509().ok()?;
+        // By its key: two that were made in the same second have one name.
+        let by_signer = signed_by(&found)? == key_of(&signer)?;
         let (from, until) = validity(certificate)?;
         let names = found.subject_alternative_name().ok()??;
         let mut names: Vec<String> = names.value.general_names.iter().filter_map(shown).collect();
@@ -83,7 +87,7 @@ impl Leaf {
         };
         wanted.sort();
         wanted.dedup();
-        Some(issuer == signer && names == wanted && !is_due(from, until, now))
+        Some(by_signer && names == wanted && !is_due(from, until, now))
     }
 
     fn kind(&self) -> &'static str {
@@ -112,6 +116,22 @@ impl Leaf {
             }
         }
     }
+}
+
+/// Which key a certificate says that it was signed with.
+fn signed_by<'a>(certificate: &'a X509Certificate<'_>) -> Option<&'a [u8]> {
+    certificate.extensions().iter().find_map(|extension| match extension.parsed_extension() {
+        ParsedExtension::AuthorityKeyIdentifier(found) => Some(found.key_identifier.as_ref()?.0),
+        _ => None,
+    })
+}
+
+/// How certificates name the key of an authority.
+fn key_of<'a>(authority: &'a X509Certificate<'_>) -> Option<&'a [u8]> {
+    authority.extensions().iter().find_map(|extension| match extension.parsed_extension() {
+        ParsedExtension::SubjectKeyIdentifier(found) => Some(found.0),
+        _ => None,
+    })
 }
 
 /// Is less than a third of its life left?

@@ -128,3 +128,16 @@ fn nobody_meets_a_certificate_that_he_cannot_check() {
     // Those that expired are gone.
     assert!(std::fs::read_dir(folder.path().join("authority")).unwrap().count() <= 5);
 }
+
+#[test]
+fn an_authority_that_is_lost_signs_nothing_any_more() {
+    let folder = tempfile::tempdir().unwrap();
+    let wish = wish(folder.path());
+    renew(&wish, START).unwrap();
+    std::fs::remove_dir_all(folder.path().join("authority")).unwrap();
+    // In the same second, so that the new one has the name of the old one.
+    assert_eq!(renew(&wish, START).unwrap().len(), 4);
+    let (server, public) = (folder.path().join("server"), folder.path().join("gateways/infra_public"));
+    assert!(is_taken(&server.join("ca.crt"), &public, START));
+    assert!(server_is_taken(&public.join("ca.crt"), &server, "10.0.0.1", START));
+}
