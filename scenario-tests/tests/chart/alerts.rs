@@ -9,7 +9,7 @@ use holdfast_scenario_tests::process::{Finished, Process};
 use holdfast_scenario_tests::{Story, World, stories};
 use serde_json::Value;
 
-use super::{chart, full, objects, only, render, write};
+use super::{chart, full, objects, of_kind, only, render, write};
 
 pub(crate) fn stories() -> Vec<Story> {
     stories!(
@@ -72,7 +72,8 @@ async fn every_alert_is_tested(_world: World) -> Result<()> {
 
 async fn the_dashboard_is_whole(world: World) -> Result<()> {
     let all = objects(&render(&world, &["--values", &full()]).await?)?;
-    let text = only(&all, "ConfigMap")?["data"]["holdfast.json"].as_str().context("no dashboard")?;
+    let maps = of_kind(&all, "ConfigMap");
+    let text = maps.iter().find_map(|map| map["data"]["holdfast.json"].as_str()).context("no dashboard")?;
     let rendered: Value = serde_json::from_str(text)?;
     let written: Value = serde_json::from_str(&fs::read_to_string(chart().join("files/dashboard.json"))?)?;
     ensure!(rendered == written, "the dashboard is changed on the way");

@@ -15,12 +15,13 @@ pub(crate) fn stories() -> Vec<Story> {
 }
 
 /// Flags that a chart has no use for, each with the reason.
-const NOT_OF_THE_CHART: [(&str, &str); 5] = [
+const NOT_OF_THE_CHART: [(&str, &str); 6] = [
     ("manifests", "objects are those of the API server"),
     ("kubeconfig", "the Pod has its ServiceAccount"),
     ("kube-context", "there is no kubeconfig"),
     ("envoy-concurrency", "no Envoy is managed by Holdfast itself"),
     ("listen-address", "no Envoy is managed by Holdfast itself"),
+    ("shared-store", "Pods of different nodes have no folder in common"),
 ];
 
 /// The arguments of the container.
