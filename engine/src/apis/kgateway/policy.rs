@@ -12,8 +12,10 @@ use serde_json::Value;
 use crate::apis::decode::Found;
 use crate::fault::{Class, at};
 
-/// Targets of one policy; the CRD allows as many references.
+/// Targets of one policy that is enforced; the CRD allows as many references.
 pub const TARGETS_MAX: usize = 16;
+/// Targets of one policy that are read, so that what it is over the other limit for is closed at every one of them.
+pub const TARGETS_READ_MAX: usize = 1024;
 
 /// A policy of any kind.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -114,9 +116,13 @@ fn entries<T: Attaching>(value: Option<Value>, field: &str, found: &mut Found) -
         }
     };
     if entries.len() > TARGETS_MAX {
-        found.invalid(field, format!("must have at most {TARGETS_MAX} entries"));
+        let unread = match entries.len().checked_sub(TARGETS_READ_MAX) {
+            Some(more) if more > 0 => format!("; the last {more} are not read"),
+            _ => String::new(),
+        };
+        found.invalid(field, format!("must have at most {TARGETS_MAX} entries{unread}"));
     }
-    let entries = entries.into_iter().take(TARGETS_MAX).enumerate();
+    let entries = entries.into_iter().take(TARGETS_READ_MAX).enumerate();
     let read = |(index, entry): (usize, Value)| {
         let read = found.typed(&at(field, index), &entry).or_else(|| T::guessed(&entry));
         Some((index, read?))
