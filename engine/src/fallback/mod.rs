@@ -29,6 +29,7 @@ pub(crate) mod last_valid;
 pub(crate) mod line;
 pub(crate) mod lines;
 mod listener_forms;
+mod listener_protection;
 mod policies;
 mod policy_protection;
 mod promotion;
