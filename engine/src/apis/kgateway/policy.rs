@@ -178,3 +178,37 @@ pub enum Quantity {
     /// Text.
     Text(Arc<str>),
 }
+
+#[cfg(test)]
+#[allow(clippy::panic)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::{TARGETS_MAX, TARGETS_READ_MAX};
+    use crate::apis::Body;
+    use crate::engine::Event;
+
+    /// How many targets are known of a policy with so many, and what is told of them.
+    fn read(count: usize) -> (usize, Vec<String>) {
+        let target = |index: usize| json!({"group": "g", "kind": "K", "name": format!("n{index}")});
+        let document: Value = json!({
+            "apiVersion": "gateway.kgateway.dev/v1alpha1",
+            "kind": "TrafficPolicy",
+            "metadata": {"name": "p", "namespace": "n"},
+            "spec": {"targetRefs": (0..count).map(target).collect::<Vec<_>>()},
+        });
+        let Some(Event::Applied(object, faults)) = crate::testing::event(document) else { panic!("it is no policy") };
+        let Body::TrafficPolicy(policy) = &object.body else { panic!("it is no policy") };
+        (policy.targets.references.len(), faults.into_iter().map(|fault| fault.message).collect())
+    }
+
+    #[test]
+    fn targets_over_the_limit_are_known_so_that_they_can_be_closed() {
+        assert_eq!(read(TARGETS_MAX), (TARGETS_MAX, vec![]));
+        let told = "must have at most 16 entries".to_owned();
+        assert_eq!(read(TARGETS_MAX + 1), (TARGETS_MAX + 1, vec![told.clone()]));
+        assert_eq!(read(TARGETS_READ_MAX), (TARGETS_READ_MAX, vec![told]));
+        let told = "must have at most 16 entries; the last 2 are not read".to_owned();
+        assert_eq!(read(TARGETS_READ_MAX + 2), (TARGETS_READ_MAX, vec![told]));
+    }
+}
