@@ -2,6 +2,7 @@
 
 pub mod assets;
 pub mod cluster;
+mod etcd;
 pub mod namespace;
 pub mod tools;
 

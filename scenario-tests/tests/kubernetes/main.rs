@@ -4,7 +4,9 @@
 
 mod cluster;
 mod leading;
+mod outage;
 mod planes;
+mod pod;
 mod serving;
 mod telling;
 mod watching;
@@ -19,7 +21,7 @@ const AT_ONCE: usize = 3;
 
 fn main() -> ExitCode {
     let of_objects = [cluster::stories(), serving::stories(), watching::stories(), telling::stories()].concat();
-    let stories: Vec<_> = [of_objects, leading::stories(), planes::stories()].concat();
+    let stories: Vec<_> = [of_objects, outage::stories(), leading::stories(), planes::stories()].concat();
     if namespace::is_inside() || std::env::args().any(|argument| argument == "--list") {
         return runner::run_at_once(&stories, AT_ONCE);
     }
