@@ -15,7 +15,8 @@ impl Engine {
         let lasting = |trouble: &&Trouble| !matches!(trouble.why, Why::Failing | Why::NotServed | Why::Unlisted);
         let wrong: Vec<&Trouble> = troubles.iter().filter(lasting).collect();
         if let Some(worst) = wrong.iter().map(|trouble| trouble.why).max() {
-            let said: Vec<String> = wrong.iter().map(|trouble| format!("{}: {}", trouble.of, trouble.message)).collect();
+            let said: Vec<String> =
+                wrong.iter().map(|trouble| format!("{}: {}", trouble.of, trouble.message)).collect();
             return Some(Condition::new(CONDITION, false, worst.name(), said.join("; ")));
         }
         let unserved = troubles.iter().filter(|trouble| trouble.why == Why::NotServed);

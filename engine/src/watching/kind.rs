@@ -82,13 +82,16 @@ impl Kind {
         let held = self.missing.as_ref().map_or(0, |missing| missing.objects.len());
         let (known, trouble) = (self.known.len(), self.trouble.as_deref());
         let (why, message) = match &self.standing {
-            Standing::NoKind if held > 0 => {
-                (Why::Removed, format!("the API server does not know this kind any more; {held} objects of it stay {UNTIL}"))
-            }
+            Standing::NoKind if held > 0 => (
+                Why::Removed,
+                format!("the API server does not know this kind any more; {held} objects of it stay {UNTIL}"),
+            ),
             Standing::NoKind => (Why::NotServed, "the API server does not know this kind; it is not read".into()),
             Standing::Leaving => (
                 Why::Removed,
-                format!("the definition of this kind is being removed, and its objects with it; {held} of them stay {UNTIL}"),
+                format!(
+                    "the definition of this kind is being removed, and its objects with it; {held} of them stay {UNTIL}"
+                ),
             ),
             Standing::Denied => (
                 Why::Denied,
@@ -114,9 +117,7 @@ impl Kind {
                     self.older.len()
                 ),
             ),
-            Standing::Current => {
-                (Why::Failing, format!("cannot be watched now; what is known stays: {}", trouble?))
-            }
+            Standing::Current => (Why::Failing, format!("cannot be watched now; what is known stays: {}", trouble?)),
         };
         Some((why, message))
     }

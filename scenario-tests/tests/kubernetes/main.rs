@@ -3,6 +3,7 @@
 //! The program runs itself anew in a network namespace, in which back ends have addresses that pods could have.
 
 mod cluster;
+mod kinds;
 mod leading;
 mod outage;
 mod planes;
@@ -21,7 +22,8 @@ const AT_ONCE: usize = 3;
 
 fn main() -> ExitCode {
     let of_objects = [cluster::stories(), serving::stories(), watching::stories(), telling::stories()].concat();
-    let stories: Vec<_> = [of_objects, outage::stories(), leading::stories(), planes::stories()].concat();
+    let stories: Vec<_> =
+        [of_objects, outage::stories(), kinds::stories(), leading::stories(), planes::stories()].concat();
     if namespace::is_inside() || std::env::args().any(|argument| argument == "--list") {
         return runner::run_at_once(&stories, AT_ONCE);
     }

@@ -149,9 +149,8 @@ async fn what_is_too_old_is_listed_anew(world: World) -> Result<()> {
     cluster.forget_history().await?;
     cluster.start_api_server().await?;
     signal(holdfast.id(), "CONT");
-    holdfast
-        .comes_to_say(&["HTTPRoute: cannot be watched now; what is known stays: ", "too old resource version"])
-        .await?;
+    let anew = "the API server does not remember as far back; lists anew kind=\"gateway.networking.k8s.io/HTTPRoute\"";
+    holdfast.comes_to_say(&[anew]).await?;
     answers(port, "/after", 200).await?;
     answers(port, "/made", 200).await?;
     answers(port, "/deleted", 404).await?;
