@@ -134,8 +134,9 @@ impl Kind {
             Word::Deleted(key, uid) => self.deleted(&key, &uid, *guard, now_ms),
             Word::NoKind => self.gone(*guard, now_ms),
             Word::Leaving => {
-                self.listing = None;
+                // What is listed first is all that is known.
                 if self.standing != Standing::Unlisted {
+                    self.listing = None;
                     self.standing = Standing::Leaving;
                     self.hold_all(now_ms);
                 }

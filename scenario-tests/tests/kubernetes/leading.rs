@@ -52,6 +52,15 @@ pub(super) async fn comes_to_say(cluster: &Cluster, condition: &str, status: &st
     .await
 }
 
+/// Who told of Events.
+const TOLD_BY: &str = "jsonpath={.items[*].reportingInstance}";
+
+/// Since when the route `r` is said to be in fallback.
+async fn since(cluster: &Cluster) -> Result<String> {
+    let of = "{.status.parents[0].conditions[?(@.type==\"holdfast.dev/Fallback\")].lastTransitionTime}";
+    cluster.ask(&["get", "httproute", "r", "-o", &format!("jsonpath={of}")]).await
+}
+
 async fn the_leader_is_killed_in_a_fallback(world: World) -> Result<()> {
     let cluster = Cluster::start(&world).await?;
     let _echo = backend(&cluster, "echo", [10, 244, 0, 1]).await?;
@@ -67,15 +76,32 @@ async fn the_leader_is_killed_in_a_fallback(world: World) -> Result<()> {
     comes_to_say(&cluster, "holdfast.dev/Fallback", "True").await?;
     event(&cluster, "FallbackConfigurationSucceeded", "Pod/holdfast-0", "").await?;
     ensure!(second.metric("holdfast_leader", &[]).await? < 0.5, "both lead");
-    let told = cluster.ask(&["get", "events", "-A", "-o", "jsonpath={.items[*].reportingInstance}"]).await?;
+    let told = cluster.ask(&["get", "events", "-A", "-o", TOLD_BY]).await?;
     ensure!(!told.contains("holdfast-1"), "who does not lead tells nothing: {told}");
 
+    let since = since(&cluster).await?;
     let options = first.kill()?;
     answers(port, "/one", 200).await?;
     comes_to_lead(&cluster, "holdfast-1", &second).await?;
     answers(port, "/one", 200).await?;
+    // What was said goes on to be said, since when it was first.
+    cluster.apply(manifests::http_route("other", &rule("/other"))).await?;
+    let path = "jsonpath={.status.parents[0].conditions[?(@.type==\"Accepted\")].status}";
+    until("the second tells of another route", || async {
+        let said = cluster.ask(&["get", "httproute", "other", "-o", path]).await?;
+        ensure!(said == "True", "{said:?}");
+        Ok(())
+    })
+    .await?;
+    comes_to_say(&cluster, "holdfast.dev/Fallback", "True").await?;
+    ensure!(self::since(&cluster).await? == since, "the condition began anew");
+    ensure!(second.metric("holdfast_nacks_total", &[]).await? < 0.5, "it was tried on an Envoy once more");
     cluster.apply(manifests::http_route("r", &rule("/two"))).await?;
     comes_to_say(&cluster, "Accepted", "True").await?;
+    event(&cluster, "Recovered", "HTTPRoute/r", "").await?;
+    let recovered = ["get", "events", "-A", "--field-selector", "reason=Recovered", "-o", TOLD_BY];
+    let told = cluster.ask(&recovered).await?;
+    ensure!(told.contains("holdfast-1"), "{told}");
 
     // The first comes back, serves its Envoys, and writes nothing.
     let first = world.run_with(options).await?;

@@ -94,6 +94,17 @@ struct Running {
     was_listed: bool,
 }
 
+/// The definition of a kind, when objects of it go.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Look {
+    /// It stays: they were deleted.
+    Stays,
+    /// It goes, and they with it.
+    Goes,
+    /// It cannot be found out, or there is another by now: nothing of what was heard is to be told.
+    Unclear,
+}
+
 impl Running {
     async fn run(mut self) {
         while self.round().await.is_ok() {}
@@ -106,6 +117,8 @@ impl Running {
     /// Finds out under which version the kind is served, and watches it until that may have changed.
     async fn round(&mut self) -> Result<(), Ended> {
         match self.served().await {
+            // A watch of it would be left open for minutes, and hear nothing more.
+            Ok(Some(_)) if self.was_listed && self.definition == Definition::Leaving => self.say(Word::Leaving).await?,
             Ok(Some(resource)) => {
                 if let Next::Soon = self.watch(&resource).await? {
                     sleep(Duration::from_secs(1)).await;
@@ -127,18 +140,17 @@ impl Running {
         Ok(resource)
     }
 
-    /// Is the definition of the kind going? Then its objects are deleted, and nobody has asked for that. False where
-    /// nothing of what was heard is to be told: it cannot be found out, or there is another definition by now.
-    async fn look_at_definition(&self) -> Result<bool, Ended> {
+    /// Is the definition of the kind going? Then its objects are deleted, and nobody has asked for that.
+    async fn look_at_definition(&self) -> Result<Look, Ended> {
         match served::definition(&self.client, self.watch.kind).await {
             Ok(now) if self.definition.has_left(&now) => {
                 self.say(Word::Leaving).await?;
-                Ok(now == Definition::Leaving)
+                Ok(if now == Definition::Leaving { Look::Goes } else { Look::Unclear })
             }
-            Ok(_) => Ok(true),
+            Ok(_) => Ok(Look::Stays),
             Err(error) => {
                 self.say(trouble(&error)).await?;
-                Ok(false)
+                Ok(Look::Unclear)
             }
         }
     }
@@ -183,13 +195,18 @@ impl Running {
                 self.streams = false;
                 return Ok(Next::Soon);
             };
-            if events.iter().any(|event| self.removes(event)) && !self.look_at_definition().await? {
+            let removes = events.iter().any(|event| self.removes(event));
+            let look = if removes { self.look_at_definition().await? } else { Look::Stays };
+            if look == Look::Unclear {
                 return Ok(Next::Soon);
             }
             for event in events {
                 if let Some(next) = self.hear(event, &mut progress, resource).await? {
                     return Ok(next);
                 }
+            }
+            if look == Look::Goes {
+                return Ok(Next::Soon);
             }
         }
     }
@@ -198,7 +215,7 @@ impl Running {
     fn removes(&self, event: &watcher::Result<watcher::Event<DynamicObject>>) -> bool {
         match event {
             Ok(watcher::Event::Delete(_)) => true,
-            Ok(watcher::Event::InitDone) => self.was_listed,
+            Ok(watcher::Event::InitDone) => self.was_listed || self.definition == Definition::Leaving,
             _ => false,
         }
     }
