@@ -11,7 +11,7 @@ use holdfast_scenario_tests::ask::get;
 use holdfast_scenario_tests::kubernetes::Cluster;
 use holdfast_scenario_tests::manifests::{documents, gateway, http_listener, http_route, https_listener, tls_secret};
 use holdfast_scenario_tests::tls::Certificate;
-use holdfast_scenario_tests::{Holdfast, Story, World, manifests, stories};
+use holdfast_scenario_tests::{Holdfast, Reply, Story, World, manifests, stories};
 
 use super::leading::comes_to_say;
 use super::serving::{answers, backend, rule};
@@ -199,8 +199,10 @@ async fn secret_bytes_stand_nowhere(world: World) -> Result<()> {
     ];
     cluster.apply(documents(&bad)).await?;
     cluster.ask(&["delete", "secret", "client"]).await?;
-    answers(port, "/users", 500).await?;
-    answers(port, "/client", 500).await?;
+    for path in ["/users", "/client"] {
+        let closed = |reply: &Reply| [404, 500].contains(&reply.status.as_u16());
+        get(port, path).host("a.example.com").comes_to("it is closed", closed).await?;
+    }
     event(&cluster, "ConfigurationTranslationFailed", "TrafficPolicy/users", "").await?;
     marks.are_not_told(&cluster, &holdfast).await?;
 

@@ -71,7 +71,11 @@ async fn policies_outlive_their_definition(world: World) -> Result<()> {
     let port = gateway(&world, &cluster).await?;
     cluster.apply(guard("alice")).await?;
     cluster.apply(manifests::http_route("r", &rule("/one"))).await?;
-    let holdfast = world.run_with(in_a_pod(&world, &cluster).await?).await?;
+    // Who may come in is stored where it can be sealed.
+    let key = world.folder().join("store.key");
+    std::fs::write(&key, [7; 32])?;
+    let options = in_a_pod(&world, &cluster).await?.args(&["--store-key-file", &key.display().to_string()]);
+    let holdfast = world.run_with(options).await?;
     is_told(port, Some("alice"), 200).await?;
     is_told(port, None, 401).await?;
     class_says(&cluster, "True Read").await?;

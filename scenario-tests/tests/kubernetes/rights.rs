@@ -19,7 +19,7 @@ pub(crate) fn stories() -> Vec<Story> {
 }
 
 /// The role by which all namespaces are read.
-const ROLE: &str = "holdfast";
+const ROLE: &str = "holdfast-holdfast";
 
 /// The objects of the chart that give rights, and options of a Holdfast that has these and no others.
 async fn with_rights_of_the_chart(world: &World, cluster: &Cluster) -> Result<(Value, HoldfastOptions)> {
@@ -34,6 +34,8 @@ async fn with_rights_of_the_chart(world: &World, cluster: &Cluster) -> Result<(V
     let role = roles.into_iter().find(|role| role["metadata"]["name"] == ROLE).context("no role")?.clone();
     let token = cluster.ask(&["-n", "holdfast", "create", "token", "holdfast"]).await?;
     let kubeconfig: PathBuf = cluster.kubeconfig_of(token.trim())?;
+    let key = world.folder().join("store.key");
+    std::fs::write(&key, [7; 32])?;
     let options = HoldfastOptions { manifests: Vec::new(), ..HoldfastOptions::new(world)? };
     let options = options.args(&[
         "--kubeconfig",
@@ -43,6 +45,8 @@ async fn with_rights_of_the_chart(world: &World, cluster: &Cluster) -> Result<(V
         "--feature-gates",
         "FallbackConfiguration=true",
         "--use-last-valid-config-for-fallback",
+        "--store-key-file",
+        &key.display().to_string(),
     ]);
     let options = options.env("POD_NAME", "holdfast-0").env("POD_NAMESPACE", "holdfast").env("POD_UID", "1");
     Ok((role, options))
