@@ -3,10 +3,10 @@
 pub mod assets;
 pub mod chart;
 pub mod cluster;
-pub mod container;
 mod etcd;
 pub mod namespace;
+pub mod pod;
 pub mod tools;
 
 pub use cluster::Cluster;
-pub use container::{Container, Made};
+pub use pod::{Made, Pod};
