@@ -48,6 +48,7 @@
 {{- end }}
 - --lease-name={{ include "holdfast.fullname" . }}
 - --lease-namespace={{ .Release.Namespace }}
+- --shared-secrets={{ ternary "on" "off" (not (empty (include "holdfast.shares" .))) }}
 - --mass-delete-guard={{ ternary "on" "off" $v.massDeleteGuard }}
 - --allow-loopback-backends={{ $v.allowLoopbackBackends }}
 - --ack-timeout={{ $v.ackTimeout }}

@@ -33,6 +33,13 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 {{- end -}}
 
+{{/* Not empty where replicas share what is proven. */}}
+{{- define "holdfast.shares" -}}
+{{- if or (eq .Values.sharedStore.mode "on") (and (eq .Values.sharedStore.mode "auto") (gt (int .Values.replicas) 1)) -}}
+yes
+{{- end -}}
+{{- end -}}
+
 {{- define "holdfast.storeKeySecret" -}}
 {{- default (printf "%s-store-key" (include "holdfast.fullname" .)) .Values.storeKey.existingSecret -}}
 {{- end -}}

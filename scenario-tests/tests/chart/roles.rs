@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use holdfast_engine::run::kubernetes::rights::{Place, rights};
 use holdfast_scenario_tests::{Story, World, stories};
 use serde_json::Value;
@@ -17,7 +17,8 @@ pub(crate) fn stories() -> Vec<Story> {
             a_cluster_is_read_with_one_role,
             namespaces_are_read_with_a_role_each,
             rights_go_with_what_is_switched_off,
-            no_role_is_made_where_none_is_wanted
+            no_role_is_made_where_none_is_wanted,
+            what_replicas_share_needs_rights_where_they_are
         ]
     )
 }
@@ -127,6 +128,27 @@ async fn namespaces_are_read_with_a_role_each(world: World) -> Result<()> {
         wide == BTreeSet::from(["/openid/v1/jwks", "gatewayclasses", "gatewayclasses/status", "namespaces"]),
         "{wide:?}"
     );
+    Ok(())
+}
+
+async fn what_replicas_share_needs_rights_where_they_are(world: World) -> Result<()> {
+    for (args, shares) in [
+        ("replicas=1", false),
+        ("replicas=2", true),
+        ("replicas=2,sharedStore.mode=off", false),
+        ("replicas=1,sharedStore.mode=on", true),
+    ] {
+        let all = objects(&render(&world, &["--set", args]).await?)?;
+        let mut places = vec![
+            (Place::Cluster, ""),
+            (Place::Keys, ""),
+            (Place::Watched, ""),
+            (Place::Planes, ""),
+            (Place::Own, "holdfast"),
+        ];
+        places.extend(shares.then_some((Place::Shared, "holdfast")));
+        same(&given(&all)?, &asked(&places)).with_context(|| args.to_owned())?;
+    }
     Ok(())
 }
 

@@ -6,6 +6,7 @@ mod cluster;
 mod leading;
 mod planes;
 mod serving;
+mod sharing;
 mod telling;
 mod watching;
 
@@ -19,7 +20,7 @@ const AT_ONCE: usize = 3;
 
 fn main() -> ExitCode {
     let of_objects = [cluster::stories(), serving::stories(), watching::stories(), telling::stories()].concat();
-    let stories: Vec<_> = [of_objects, leading::stories(), planes::stories()].concat();
+    let stories: Vec<_> = [of_objects, leading::stories(), planes::stories(), sharing::stories()].concat();
     if namespace::is_inside() || std::env::args().any(|argument| argument == "--list") {
         return runner::run_at_once(&stories, AT_ONCE);
     }

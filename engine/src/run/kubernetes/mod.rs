@@ -10,6 +10,7 @@ pub(crate) mod leader;
 pub mod planes;
 pub(crate) mod recorder;
 pub mod rights;
+pub(crate) mod secrets;
 mod series;
 mod served;
 pub(crate) mod statuses;
