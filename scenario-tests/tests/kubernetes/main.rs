@@ -2,6 +2,7 @@
 //!
 //! The program runs itself anew in a network namespace, in which back ends have addresses that pods could have.
 
+mod certificates;
 mod cluster;
 mod leading;
 mod planes;
@@ -20,7 +21,8 @@ const AT_ONCE: usize = 3;
 
 fn main() -> ExitCode {
     let of_objects = [cluster::stories(), serving::stories(), watching::stories(), telling::stories()].concat();
-    let stories: Vec<_> = [of_objects, leading::stories(), planes::stories(), sharing::stories()].concat();
+    let stories: Vec<_> =
+        [of_objects, leading::stories(), planes::stories(), sharing::stories(), certificates::stories()].concat();
     if namespace::is_inside() || std::env::args().any(|argument| argument == "--list") {
         return runner::run_at_once(&stories, AT_ONCE);
     }
