@@ -75,6 +75,37 @@ pub struct Route {
 }
 
 impl Route {
+    /// A route that does its action and nothing else.
+    pub(crate) fn bare(
+        key: ObjectKey,
+        name: Arc<str>,
+        precedence: Precedence,
+        matches: Match,
+        action: Action,
+        section: Arc<str>,
+    ) -> Self {
+        Self {
+            origins: Origins::one(key.clone()),
+            key,
+            name,
+            precedence,
+            matches,
+            action,
+            request_headers: HeaderEdits::default(),
+            response_headers: HeaderEdits::default(),
+            cors: None,
+            ip_filter: None,
+            rate_limit: None,
+            cookies: Vec::new(),
+            guards: Guards::default(),
+            filters: Filters::new(),
+            stat_prefix: None,
+            tracing: None,
+            secure_port: None,
+            section,
+        }
+    }
+
     /// The back ends that its requests, or copies of them, go to.
     pub fn backends(&self) -> impl Iterator<Item = &Backend> {
         let forward = if let Action::Forward(forward) = &self.action { Some(forward) } else { None };

@@ -10,6 +10,7 @@
 pub mod batch;
 pub mod conformance;
 pub mod error;
+mod form;
 pub mod memory;
 pub mod record;
 pub mod shards;

@@ -8,15 +8,10 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use envoy_types::pb::envoy::config::core::v3::data_source::Specifier;
-use envoy_types::pb::envoy::config::core::v3::substitution_format_string::Format;
-use envoy_types::pb::envoy::config::core::v3::{DataSource, SubstitutionFormatString};
 use envoy_types::pb::envoy::config::rbac::v3::permission::Rule;
 use envoy_types::pb::envoy::config::rbac::v3::principal::{Identifier, Set};
 use envoy_types::pb::envoy::config::rbac::v3::rbac::Action;
 use envoy_types::pb::envoy::config::rbac::v3::{Permission, Policy, Principal, Rbac as Rules};
-use envoy_types::pb::envoy::extensions::filters::common::set_filter_state::v3::FilterStateValue;
-use envoy_types::pb::envoy::extensions::filters::common::set_filter_state::v3::filter_state_value::{Key, Value};
 use envoy_types::pb::envoy::extensions::filters::http::rbac::v3::{Rbac, RbacPerRoute};
 use envoy_types::pb::envoy::extensions::filters::http::set_filter_state::v3::Config as SetFilterState;
 use envoy_types::pb::envoy::r#type::matcher::v3::filter_state_matcher::Matcher;
@@ -28,6 +23,7 @@ use holdfast_xds::Resource;
 
 use super::ext_auth::AuthServer;
 use super::ext_proc::{Place, ProcessingService};
+use super::filter_state;
 use super::jwt::JwtFilter;
 use super::oauth2::Login;
 use super::rate_limit::RateLimitService;
@@ -158,22 +154,7 @@ pub(crate) fn demand(filters: &[&str]) -> RbacPerRoute {
 /// What names the filters of a chain to the guard.
 pub(crate) fn naming(filters: &[ChainFilter]) -> SetFilterState {
     let names: String = filters.iter().map(|filter| format!("{}|", filter.name())).collect();
-    let text = SubstitutionFormatString {
-        format: Some(Format::TextFormatSource(DataSource {
-            specifier: Some(Specifier::InlineString(format!("|{}", names.replace('%', "%%")))),
-            ..Default::default()
-        })),
-        ..Default::default()
-    };
-    SetFilterState {
-        on_request_headers: vec![FilterStateValue {
-            factory_key: "envoy.string".into(),
-            key: Some(Key::ObjectKey(NAMES.into())),
-            value: Some(Value::FormatString(text)),
-            ..Default::default()
-        }],
-        ..Default::default()
-    }
+    filter_state::keeps(NAMES, format!("|{}", names.replace('%', "%%")))
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ pub mod deny_response;
 pub mod ext_auth;
 pub mod ext_proc;
 pub mod fault_injection;
+pub mod filter_state;
 pub mod filters;
 pub mod forward_proxy;
 pub mod function;

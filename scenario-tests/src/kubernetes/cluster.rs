@@ -129,6 +129,21 @@ impl Cluster {
         self.world.folder().join("cluster")
     }
 
+    /// The port of the API server, at 127.0.0.1.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The certificate of who signed the API server's, a file.
+    pub fn authority(&self) -> PathBuf {
+        self.folder().join("ca.crt")
+    }
+
+    /// The program that people ask with.
+    pub fn kubectl_program(&self) -> PathBuf {
+        self.assets.program("kubectl")
+    }
+
     /// The kubeconfig of somebody who may do everything.
     pub fn kubeconfig(&self) -> PathBuf {
         self.folder().join("kubeconfig")

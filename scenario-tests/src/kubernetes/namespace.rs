@@ -40,6 +40,22 @@ pub fn enter() -> Result<ExitCode> {
     Ok(status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from))
 }
 
+/// Can a process have mounts of its own here?
+///
+/// # Errors
+/// Where it cannot.
+pub fn has_mounts() -> Result<()> {
+    let trial = "mount -t tmpfs trial /mnt";
+    let ways: [&[&str]; 2] = [&["--mount"], &["--user", "--map-root-user", "--mount"]];
+    let possible = ways.into_iter().any(|way| {
+        let mut trying = unshare(way);
+        trying.args(["sh", "-c", trial]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        trying.status().is_ok_and(|status| status.success())
+    });
+    ensure!(possible, "no mounts of its own for a process (unshare --mount)");
+    Ok(())
+}
+
 fn unshare(way: &[&str]) -> Command {
     let mut command = Command::new("unshare");
     command.args(way).arg("--");

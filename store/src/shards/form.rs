@@ -7,6 +7,7 @@ use bytes::Bytes;
 use holdfast_graph::ObjectKey;
 
 use super::{LEAF_BYTES_MAX, Offer, OnTrial, ScopeOffers};
+use crate::form::{KeyForm, VerdictForm};
 use crate::record::{StoredObject, StoredResource, StoredVerdict};
 
 /// What the manifest of one of our stores says.
@@ -40,22 +41,6 @@ pub(super) struct Leaf {
     pub(super) parts: u32,
     /// Its bytes, as they stand in the blobs.
     pub(super) bytes: u64,
-}
-
-/// An identity.
-#[derive(Clone, Encode, Decode)]
-pub(super) struct KeyForm([Arc<str>; 4]);
-
-impl From<&ObjectKey> for KeyForm {
-    fn from(key: &ObjectKey) -> Self {
-        Self([key.group.clone(), key.kind.clone(), key.namespace.clone(), key.name.clone()])
-    }
-}
-
-impl From<&KeyForm> for ObjectKey {
-    fn from(KeyForm([group, kind, namespace, name]): &KeyForm) -> Self {
-        ObjectKey { group: group.clone(), kind: kind.clone(), namespace: namespace.clone(), name: name.clone() }
-    }
 }
 
 /// A version of an object, its identity apart.
@@ -123,20 +108,6 @@ impl From<&OffersForm> for ScopeOffers {
     }
 }
 
-/// A verdict.
-#[derive(Encode, Decode)]
-pub(super) struct VerdictForm {
-    content: [u8; 16],
-    key: KeyForm,
-    section: Arc<str>,
-    generation: i64,
-    detected_by: Arc<str>,
-    field: Arc<str>,
-    message: Arc<str>,
-    since: i64,
-    witnesses: Vec<[u8; 16]>,
-}
-
 /// The form of an object.
 pub(super) fn object(key: &ObjectKey, versions: Vec<StoredObject>) -> RecordForm {
     let form = |object: StoredObject| VersionForm {
@@ -190,33 +161,7 @@ impl From<&ResourceForm> for StoredResource {
 
 /// The form of a verdict.
 pub(super) fn verdict(verdict: StoredVerdict) -> RecordForm {
-    RecordForm::Verdict(Box::new(VerdictForm {
-        content: verdict.content,
-        key: (&verdict.key).into(),
-        section: verdict.section,
-        generation: verdict.generation,
-        detected_by: verdict.detected_by,
-        field: verdict.field,
-        message: verdict.message,
-        since: verdict.since,
-        witnesses: verdict.witnesses,
-    }))
-}
-
-impl From<&VerdictForm> for StoredVerdict {
-    fn from(form: &VerdictForm) -> Self {
-        Self {
-            content: form.content,
-            key: (&form.key).into(),
-            section: form.section.clone(),
-            generation: form.generation,
-            detected_by: form.detected_by.clone(),
-            field: form.field.clone(),
-            message: form.message.clone(),
-            since: form.since,
-            witnesses: form.witnesses.clone(),
-        }
-    }
+    RecordForm::Verdict(Box::new(VerdictForm::from(&verdict)))
 }
 
 /// Bytes of a form of ours.

@@ -8,6 +8,7 @@ use holdfast_graph::ObjectKey;
 
 use super::keys::{self, Name};
 use super::section::Entry;
+use crate::form::{KeyForm, VerdictForm};
 use crate::record::{Digest, Scope, StoredVerdict};
 
 /// What the root of one of our stores says.
@@ -93,21 +94,6 @@ impl From<ContentForm> for Content {
     }
 }
 
-#[derive(Encode, Decode)]
-pub(super) struct KeyForm([Arc<str>; 4]);
-
-impl From<&ObjectKey> for KeyForm {
-    fn from(key: &ObjectKey) -> Self {
-        Self([key.group.clone(), key.kind.clone(), key.namespace.clone(), key.name.clone()])
-    }
-}
-
-impl From<KeyForm> for ObjectKey {
-    fn from(KeyForm([group, kind, namespace, name]): KeyForm) -> Self {
-        Self { group, kind, namespace, name }
-    }
-}
-
 /// The versions of an object, the newest first.
 pub(super) type Versions = Vec<Version>;
 
@@ -155,7 +141,7 @@ impl Entry for Versions {
             since: form.since,
             content: form.content.into(),
         };
-        (key.into(), forms.into_iter().map(version).collect())
+        ((&key).into(), forms.into_iter().map(version).collect())
     }
 
     fn contents(&self) -> Vec<&Content> {
@@ -210,7 +196,7 @@ impl Entry for Resource {
     }
 
     fn from_form(form: ResourceForm) -> (Self::Key, Self) {
-        let origins = form.origins.into_iter().map(ObjectKey::from).collect();
+        let origins = form.origins.iter().map(ObjectKey::from).collect();
         ((form.type_url, form.name), Self { version: form.version, origins, content: form.content.into() })
     }
 
@@ -227,19 +213,6 @@ impl Entry for Resource {
     }
 }
 
-#[derive(Encode, Decode)]
-pub(super) struct VerdictForm {
-    content: [u8; 16],
-    key: KeyForm,
-    section: Arc<str>,
-    generation: i64,
-    detected_by: Arc<str>,
-    field: Arc<str>,
-    message: Arc<str>,
-    since: i64,
-    witnesses: Vec<[u8; 16]>,
-}
-
 impl Entry for Arc<StoredVerdict> {
     type Key = [u8; 16];
     type Form = VerdictForm;
@@ -250,25 +223,12 @@ impl Entry for Arc<StoredVerdict> {
     }
 
     fn form(&self, _: &[u8; 16]) -> Option<VerdictForm> {
-        Some(VerdictForm {
-            content: self.content,
-            key: (&self.key).into(),
-            section: self.section.clone(),
-            generation: self.generation,
-            detected_by: self.detected_by.clone(),
-            field: self.field.clone(),
-            message: self.message.clone(),
-            since: self.since,
-            witnesses: self.witnesses.clone(),
-        })
+        Some(VerdictForm::from(&**self))
     }
 
     fn from_form(form: VerdictForm) -> ([u8; 16], Self) {
-        let VerdictForm { content, section, generation, detected_by, field, message, since, witnesses, .. } = form;
-        let key = form.key.into();
-        let verdict =
-            StoredVerdict { content, key, section, generation, detected_by, field, message, since, witnesses };
-        (content, Arc::new(verdict))
+        let verdict = StoredVerdict::from(&form);
+        (verdict.content, Arc::new(verdict))
     }
 
     fn contents(&self) -> Vec<&Content> {

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::backend_balance::LoadBalancer;
 use super::backend_http::{CommonHttp, Http1, Http2};
+use super::keepalive::TcpKeepalive;
 use super::policy::{self, Policy};
 use crate::apis::Body;
 use crate::apis::decode::Found;
@@ -57,18 +58,6 @@ pub struct Dns {
     /// Does what the answer says come first?
     #[serde(rename = "respectTTL")]
     pub respect_ttl: Option<bool>,
-}
-
-/// How connections are kept open.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct TcpKeepalive {
-    /// Time between two questions.
-    pub keep_alive_interval: Option<Arc<str>>,
-    /// Questions without an answer.
-    pub keep_alive_probes: Option<i64>,
-    /// Time before the first.
-    pub keep_alive_time: Option<Arc<str>>,
 }
 
 /// TLS.

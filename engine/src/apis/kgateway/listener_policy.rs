@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::http_settings::HttpSettings;
+use super::keepalive::TcpKeepalive;
 use super::policy::{self, Policy};
 use crate::apis::Body;
 use crate::apis::decode::Found;
@@ -96,18 +97,6 @@ pub struct ObjectReference {
 pub struct ProxyProtocol {
     /// Are connections taken that do not begin with it?
     pub allow_requests_without_proxy_protocol: Option<bool>,
-}
-
-/// How connections are kept open.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct TcpKeepalive {
-    /// The time between two probes.
-    pub keep_alive_interval: Option<Arc<str>>,
-    /// How many probes there are.
-    pub keep_alive_probes: Option<i64>,
-    /// The time before the first.
-    pub keep_alive_time: Option<Arc<str>>,
 }
 
 /// A ListenerPolicy.

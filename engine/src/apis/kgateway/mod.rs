@@ -12,6 +12,7 @@ pub mod direct_response;
 pub mod extension;
 pub mod headers;
 pub mod http_settings;
+pub mod keepalive;
 pub mod listener_policy;
 pub mod log_filter;
 pub mod policy;

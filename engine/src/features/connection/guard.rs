@@ -6,15 +6,10 @@
 
 use std::collections::HashMap;
 
-use envoy_types::pb::envoy::config::core::v3::data_source::Specifier;
-use envoy_types::pb::envoy::config::core::v3::substitution_format_string::Format;
-use envoy_types::pb::envoy::config::core::v3::{DataSource, SubstitutionFormatString};
 use envoy_types::pb::envoy::config::rbac::v3::permission::Rule;
 use envoy_types::pb::envoy::config::rbac::v3::principal::Identifier;
 use envoy_types::pb::envoy::config::rbac::v3::rbac::Action;
 use envoy_types::pb::envoy::config::rbac::v3::{Permission, Policy, Principal, Rbac as Rules};
-use envoy_types::pb::envoy::extensions::filters::common::set_filter_state::v3::FilterStateValue;
-use envoy_types::pb::envoy::extensions::filters::common::set_filter_state::v3::filter_state_value::{Key, Value};
 use envoy_types::pb::envoy::extensions::filters::http::rbac::v3::{Rbac, RbacPerRoute};
 use envoy_types::pb::envoy::extensions::filters::http::set_filter_state::v3::Config as SetFilterState;
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::HttpConnectionManager;
@@ -26,6 +21,7 @@ use prost::Message;
 
 use super::socket::Socket;
 use super::{ListenerSettings, Part};
+use crate::features::filter_state;
 
 /// The filter by which a chain says what guards it, and the key under which it does.
 pub(crate) const NAMES: &str = "holdfast.connection";
@@ -57,22 +53,7 @@ impl ListenerSettings {
 
 /// What says so in a chain.
 pub(crate) fn naming(label: &str) -> SetFilterState {
-    let text = SubstitutionFormatString {
-        format: Some(Format::TextFormatSource(DataSource {
-            specifier: Some(Specifier::InlineString(label.to_owned())),
-            ..Default::default()
-        })),
-        ..Default::default()
-    };
-    SetFilterState {
-        on_request_headers: vec![FilterStateValue {
-            factory_key: "envoy.string".into(),
-            key: Some(Key::ObjectKey(NAMES.into())),
-            value: Some(Value::FormatString(text)),
-            ..Default::default()
-        }],
-        ..Default::default()
-    }
+    filter_state::keeps(NAMES, label.to_owned())
 }
 
 /// What a route configuration demands of the chain.

@@ -2,7 +2,8 @@
 
 use super::notes::Notes;
 use super::{Said, balance, health, http};
-use crate::apis::kgateway::backend_config::{BackendConfigSpec, Dns, TcpKeepalive, UpstreamProxyProtocol};
+use crate::apis::kgateway::backend_config::{BackendConfigSpec, Dns, UpstreamProxyProtocol};
+use crate::apis::kgateway::keepalive::TcpKeepalive;
 use crate::apis::kgateway::policy::Targets;
 use crate::fault::at;
 use crate::features::upstream::{Configured, Keepalive, Lookups, ProxyProtocol};

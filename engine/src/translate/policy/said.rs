@@ -8,14 +8,12 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use holdfast_graph::{Content, ObjectKey, Origins};
+use holdfast_graph::{Content, ObjectKey};
 use holdfast_xds::Version;
 
 use super::PolicyPlan;
 use super::route::fill;
 use crate::encode;
-use crate::features::filters::Filters;
-use crate::features::guards::Guards;
 use crate::features::headers::HeaderEdits;
 use crate::features::redirect::ListenerContext;
 use crate::model::{Action, Forward, Match, PathRank, Precedence, Route, WeightedBackend};
@@ -94,35 +92,18 @@ fn tried(key: &ObjectKey, field: Field, piece: &Piece) -> Rendered {
 fn empty(key: &ObjectKey) -> Route {
     let (request_headers, response_headers) = (HeaderEdits::default(), HeaderEdits::default());
     let nowhere = WeightedBackend { backend: None, weight: 1, request_headers, response_headers, cookies: Vec::new() };
-    Route {
-        key: key.clone(),
-        name: TRIAL.into(),
-        precedence: Precedence {
-            lent: false,
-            path: PathRank::Last,
-            any_method: true,
-            headers: Reverse(0),
-            query: Reverse(0),
-            narrowed: false,
-            age: Age::default(),
-            rule: 0,
-            entry: 0,
-            kind: key.kind.clone(),
-        },
-        matches: Match::any(),
-        action: Action::Forward(Box::new(Forward { backends: vec![nowhere], ..Forward::default() })),
-        request_headers: HeaderEdits::default(),
-        response_headers: HeaderEdits::default(),
-        cors: None,
-        ip_filter: None,
-        rate_limit: None,
-        cookies: Vec::new(),
-        guards: Guards::default(),
-        filters: Filters::new(),
-        stat_prefix: None,
-        tracing: None,
-        secure_port: None,
-        section: "".into(),
-        origins: Origins::one(key.clone()),
-    }
+    let precedence = Precedence {
+        lent: false,
+        path: PathRank::Last,
+        any_method: true,
+        headers: Reverse(0),
+        query: Reverse(0),
+        narrowed: false,
+        age: Age::default(),
+        rule: 0,
+        entry: 0,
+        kind: key.kind.clone(),
+    };
+    let action = Action::Forward(Box::new(Forward { backends: vec![nowhere], ..Forward::default() }));
+    Route::bare(key.clone(), TRIAL.into(), precedence, Match::any(), action, "".into())
 }

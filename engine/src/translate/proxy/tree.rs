@@ -14,9 +14,6 @@ use crate::apis::Body;
 use crate::apis::contour::http_proxy::{Entry, HttpProxy};
 use crate::encode::names;
 use crate::fault::Class;
-use crate::features::filters::Filters;
-use crate::features::guards::Guards;
-use crate::features::headers::HeaderEdits;
 use crate::features::rewrite::PathRewrite;
 use crate::model::{Action, Match, NamedMatch, PathMatch, PathRank, Precedence, Response, Route, ValueMatch};
 use crate::object::Object;
@@ -365,37 +362,19 @@ impl Host<'_> {
     }
 
     fn bare(&self, place: usize, name: String, section: &str, owner: &Object, matches: Match, action: Action) -> Route {
-        Route {
-            key: owner.key.clone(),
-            name: name.into(),
-            precedence: Precedence {
-                lent: false,
-                path: PathRank::Placed(place),
-                any_method: true,
-                headers: Reverse(0),
-                query: Reverse(0),
-                narrowed: false,
-                age: owner.age(),
-                rule: 0,
-                entry: 0,
-                kind: owner.key.kind.clone(),
-            },
-            matches,
-            action,
-            request_headers: HeaderEdits::default(),
-            response_headers: HeaderEdits::default(),
-            cors: None,
-            ip_filter: None,
-            rate_limit: None,
-            cookies: Vec::new(),
-            guards: Guards::default(),
-            filters: Filters::new(),
-            stat_prefix: None,
-            tracing: None,
-            secure_port: None,
-            section: section.into(),
-            origins: Origins::one(owner.key.clone()),
-        }
+        let precedence = Precedence {
+            lent: false,
+            path: PathRank::Placed(place),
+            any_method: true,
+            headers: Reverse(0),
+            query: Reverse(0),
+            narrowed: false,
+            age: owner.age(),
+            rule: 0,
+            entry: 0,
+            kind: owner.key.kind.clone(),
+        };
+        Route::bare(owner.key.clone(), name.into(), precedence, matches, action, section.into())
     }
 }
 

@@ -425,16 +425,19 @@ async fn who_the_client_is(world: World) -> Result<()> {
     Ok(())
 }
 
+/// A Gateway with the listeners `one` and `two`, and a route at both.
+fn two_listeners(world: &World) -> Result<(u16, u16)> {
+    let (one, two) = (world.port()?, world.port()?);
+    let listeners = [listener("one", one, "protocol: HTTP"), listener("two", two, "protocol: HTTP")];
+    world.gateway_with(&listeners.concat())?;
+    world.route("r", ROUTE)?;
+    Ok((one, two))
+}
+
 /// What translation finds: at a listener that listener is closed, at a Gateway all of them, and other Gateways never.
 async fn closed_by_what_translation_finds(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
-    let (one, two) = (world.port()?, world.port()?);
-    world.gateway_with(&format!(
-        "{}{}",
-        listener("one", one, "protocol: HTTP"),
-        listener("two", two, "protocol: HTTP")
-    ))?;
-    world.route("r", ROUTE)?;
+    let (one, two) = two_listeners(&world)?;
     let _holdfast = world.run().await?;
     ask(one).comes_to_reach("echo").await?;
     let neighbour = Hammer::start([ask(two)]);
@@ -471,13 +474,7 @@ async fn closed_before_an_envoy_that_serves_finds_it(world: World) -> Result<()>
 
 async fn refused_by_envoy(world: World, flags: &[&str], detected_by: &str) -> Result<()> {
     let _echo = world.backend("echo").await?;
-    let (one, two) = (world.port()?, world.port()?);
-    world.gateway_with(&format!(
-        "{}{}",
-        listener("one", one, "protocol: HTTP"),
-        listener("two", two, "protocol: HTTP")
-    ))?;
-    world.route("r", ROUTE)?;
+    let (one, two) = two_listeners(&world)?;
     let gate = ["--feature-gates", "FallbackConfiguration=true"];
     let options = HoldfastOptions::new(&world)?.args(&gate).args(flags);
     let holdfast = world.run_with(options).await?;

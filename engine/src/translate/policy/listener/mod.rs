@@ -16,7 +16,8 @@ use std::sync::Arc;
 
 use super::reading::Reading;
 use super::traffic::{duration, number, positive};
-use crate::apis::kgateway::listener_policy::{ListenerConfig, ListenerSpec, TcpKeepalive};
+use crate::apis::kgateway::keepalive::TcpKeepalive;
+use crate::apis::kgateway::listener_policy::{ListenerConfig, ListenerSpec};
 use crate::check;
 use crate::features::connection::Part;
 use crate::features::connection::socket::{KEEPALIVE_SECONDS_MAX, Keepalive, PROBES_MAX, Socket};

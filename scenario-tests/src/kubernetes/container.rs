@@ -1,0 +1,209 @@
+//! A container of a Pod as a node runs it: a process with a root folder of its own, where volumes stand at their paths.
+//!
+//! What a node does besides is not here: users, limits, probes, hooks. All containers share the story's network.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
+
+use super::Cluster;
+use crate::process::Process;
+use crate::world::World;
+
+/// Where the account of a Pod is, as every node has it.
+const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+/// Where the programs of an image are.
+const PROGRAMS: &str = "/usr/local/image";
+/// Makes the root folder `$1` from the machine's programs and the pairs of source and place in the file `$2`, and runs
+/// the rest in it.
+const ENTER: &str = r#"
+root=$1 mounts=$2
+shift 2
+for top in bin sbin lib lib32 lib64 usr dev proc; do
+  if [ -L "/$top" ]; then cp -a "/$top" "$root/$top"
+  elif [ -d "/$top" ]; then mkdir -p "$root/$top"; mount --rbind "/$top" "$root/$top"
+  fi
+done
+mount -t tmpfs image "$root/usr/local"
+while read -r source place; do
+  if [ -d "$source" ]; then mkdir -p "$root$place"; else mkdir -p "$root${place%/*}"; : > "$root$place"; fi
+  mount --bind "$source" "$root$place"
+done < "$mounts"
+exec chroot "$root" "$@"
+"#;
+
+/// Programs by their names in an image; the first is what it begins with.
+pub type Image<'p> = [(&'p str, PathBuf)];
+
+/// A container that runs. Dropping it ends it.
+#[derive(Debug)]
+pub struct Container {
+    process: Process,
+}
+
+/// What a container is made from.
+#[derive(Debug)]
+pub struct Made<'c> {
+    /// Its story.
+    pub world: &'c World,
+    /// Its cluster.
+    pub cluster: &'c Cluster,
+    /// The Pod, as the API server has it.
+    pub pod: &'c Value,
+    /// Names and addresses, as of a hosts file.
+    pub hosts: &'c [(&'c str, &'c str)],
+}
+
+impl Container {
+    /// Starts the first container of a Pod with the programs of its image.
+    pub async fn start(made: &Made<'_>, image: &Image<'_>) -> Result<Self> {
+        let container = &made.pod["spec"]["containers"][0];
+        let log = made.world.log(text(&container["name"])?);
+        let folder = log.with_extension("container");
+        let root = folder.join("root");
+        fs::create_dir_all(&root)?;
+        let mut mounts = made.volumes(container, &folder).await?;
+        mounts.extend(made.account(&folder).await?);
+        mounts.push((made.etc(&folder)?, "/etc".into()));
+        mounts.extend(image.iter().map(|(name, program)| (program.clone(), format!("{PROGRAMS}/{name}"))));
+        // What holds others is made first.
+        mounts.sort_by(|one, other| one.1.cmp(&other.1));
+        let listed: String = mounts.iter().map(|(from, to)| format!("{} {to}\n", from.display())).collect();
+        let list = folder.join("mounts");
+        fs::write(&list, listed)?;
+        let environment = made.environment(container)?;
+        let filled = |word: &str| {
+            environment.iter().fold(word.to_owned(), |word, (name, value)| word.replace(&format!("$({name})"), value))
+        };
+        let (first, _) = image.first().context("an image without a program")?;
+        let paths = [&root, &list].map(|path| path.display().to_string());
+        let mut line: Vec<String> = ["--mount", "--", "sh", "-euc", ENTER, "enter"].map(str::to_owned).into();
+        line.extend(paths);
+        line.push(format!("{PROGRAMS}/{first}"));
+        for word in list_of(&container["args"]) {
+            line.push(filled(text(word)?));
+        }
+        let process = Process::start(Path::new("unshare"), line, &environment, &log)?;
+        Ok(Self { process })
+    }
+
+    /// How it ended, if it has, and what it said.
+    pub fn ended(&mut self) -> Result<Option<String>> {
+        Ok(self.process.ended()?.map(|status| format!("{status}; it said:\n{}", self.process.said())))
+    }
+}
+
+impl Made<'_> {
+    fn namespace(&self) -> Result<&str> {
+        text(&self.pod["metadata"]["namespace"])
+    }
+
+    /// Folders of the volumes, with their places.
+    async fn volumes(&self, container: &Value, folder: &Path) -> Result<Vec<(PathBuf, String)>> {
+        let mut mounts = Vec::new();
+        for mount in list_of(&container["volumeMounts"]) {
+            let name = text(&mount["name"])?;
+            let of_name = |volume: &&Value| volume["name"] == mount["name"];
+            let volume = list_of(&self.pod["spec"]["volumes"]).find(of_name).with_context(|| name.to_owned())?;
+            let source = match volume["persistentVolumeClaim"]["claimName"].as_str() {
+                // It outlives the Pod.
+                Some(claim) => self.world.folder().join("claims").join(claim),
+                None => folder.join("volumes").join(name),
+            };
+            fs::create_dir_all(&source)?;
+            self.fill(volume, &source).await?;
+            mounts.push((source, text(&mount["mountPath"])?.to_owned()));
+        }
+        Ok(mounts)
+    }
+
+    async fn fill(&self, volume: &Value, folder: &Path) -> Result<()> {
+        if let Some(name) = volume["secret"]["secretName"].as_str() {
+            let files = self.data("secret", name).await?;
+            for (file, value) in files {
+                fs::write(folder.join(file), STANDARD.decode(text(&value)?)?)?;
+            }
+        } else if let Some(name) = volume["configMap"]["name"].as_str() {
+            for (file, value) in self.data("configmap", name).await? {
+                fs::write(folder.join(file), text(&value)?)?;
+            }
+        } else if let Some(sources) = volume["projected"]["sources"].as_array() {
+            for source in sources {
+                let token = &source["serviceAccountToken"];
+                let audience = format!("--audience={}", text(&token["audience"])?);
+                fs::write(folder.join(text(&token["path"])?), self.token(&[&audience]).await?)?;
+            }
+        } else if volume.get("emptyDir").is_none() && volume.get("persistentVolumeClaim").is_none() {
+            bail!("a volume that no node of these stories knows: {volume}");
+        }
+        Ok(())
+    }
+
+    async fn data(&self, kind: &str, name: &str) -> Result<serde_json::Map<String, Value>> {
+        let said = self.cluster.ask(&["-n", self.namespace()?, "get", kind, name, "-o", "json"]).await?;
+        let object: Value = serde_json::from_str(&said)?;
+        object["data"].as_object().cloned().with_context(|| format!("{kind} {name} has no data"))
+    }
+
+    /// A token of the Pod's account.
+    async fn token(&self, args: &[&str]) -> Result<String> {
+        let account = text(&self.pod["spec"]["serviceAccountName"])?;
+        let all = [&["-n", self.namespace()?, "create", "token", account], args].concat();
+        Ok(self.cluster.ask(&all).await?.trim().to_owned())
+    }
+
+    /// What a process needs to ask the API server, where the Pod may.
+    async fn account(&self, folder: &Path) -> Result<Option<(PathBuf, String)>> {
+        if self.pod["spec"]["automountServiceAccountToken"] == false {
+            return Ok(None);
+        }
+        let folder = folder.join("account");
+        fs::create_dir_all(&folder)?;
+        fs::write(folder.join("token"), self.token(&[]).await?)?;
+        fs::write(folder.join("namespace"), self.namespace()?)?;
+        fs::copy(self.cluster.authority(), folder.join("ca.crt"))?;
+        Ok(Some((folder, ACCOUNT.into())))
+    }
+
+    /// The folder `/etc`: names are those of the hosts file.
+    fn etc(&self, folder: &Path) -> Result<PathBuf> {
+        let folder = folder.join("etc");
+        fs::create_dir_all(&folder)?;
+        let hosts: String = self.hosts.iter().map(|(name, address)| format!("{address} {name}\n")).collect();
+        fs::write(folder.join("hosts"), format!("127.0.0.1 localhost\n{hosts}"))?;
+        fs::write(folder.join("nsswitch.conf"), "hosts: files\n")?;
+        fs::write(folder.join("resolv.conf"), "")?;
+        Ok(folder)
+    }
+
+    fn environment(&self, container: &Value) -> Result<Vec<(String, String)>> {
+        let mut all = vec![
+            ("PATH".to_owned(), format!("{PROGRAMS}:/usr/sbin:/usr/bin:/sbin:/bin")),
+            ("HOME".to_owned(), "/".to_owned()),
+            ("ENVOY_BIN".to_owned(), format!("{PROGRAMS}/envoy")),
+            ("KUBERNETES_SERVICE_HOST".to_owned(), "127.0.0.1".to_owned()),
+            ("KUBERNETES_SERVICE_PORT".to_owned(), self.cluster.port().to_string()),
+        ];
+        for variable in list_of(&container["env"]) {
+            let value = match variable["valueFrom"]["fieldRef"]["fieldPath"].as_str() {
+                Some(path) => self.pod.pointer(&format!("/{}", path.replace('.', "/"))),
+                None => variable.get("value"),
+            };
+            let value = value.with_context(|| format!("no value: {variable}"))?;
+            all.push((text(&variable["name"])?.to_owned(), text(value)?.to_owned()));
+        }
+        Ok(all)
+    }
+}
+
+fn list_of(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+fn text(value: &Value) -> Result<&str> {
+    value.as_str().with_context(|| format!("no text: {value}"))
+}

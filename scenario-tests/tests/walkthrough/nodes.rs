@@ -1,0 +1,250 @@
+//! What a whole cluster does of itself: Pods come and run, Services have addresses and endpoints.
+//!
+//! One Pod for each workload, whatever it asks for. Everything is looked at anew again and again.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use holdfast_engine::run::echo::{Echo, EchoOptions};
+use holdfast_scenario_tests::kubernetes::container::Image;
+use holdfast_scenario_tests::kubernetes::{Cluster, Container, Made};
+use holdfast_scenario_tests::{World, ask::get, binary, envoy, manifests};
+use serde_json::{Value, json};
+
+/// How long they rest between two looks.
+const REST: Duration = Duration::from_millis(700);
+/// The names that Pods can look up.
+const HOSTS: [(&str, &str); 1] = [("holdfast.holdfast.svc", "127.0.0.1")];
+/// Where load is balanced.
+const BALANCED: &str = "10.244.200.1";
+
+/// What runs of a Pod.
+#[derive(Debug)]
+enum Running {
+    Container(Container),
+    Echo(Echo),
+}
+
+/// A Pod.
+#[derive(Debug)]
+struct Pod {
+    uid: String,
+    /// What it was made from.
+    template: Value,
+    running: Running,
+}
+
+impl Pod {
+    /// Fails if it has ended by itself.
+    fn goes_on(&mut self) -> Result<()> {
+        let Running::Container(container) = &mut self.running else { return Ok(()) };
+        match container.ended()? {
+            None => Ok(()),
+            Some(end) => bail!("it ended: {end}"),
+        }
+    }
+}
+
+/// Nodes and controllers.
+#[derive(Debug)]
+pub(crate) struct Nodes<'w> {
+    world: &'w World,
+    cluster: &'w Cluster,
+    /// By namespace and name.
+    pods: BTreeMap<(String, String), Pod>,
+    /// Pods of the applications so far.
+    echoes: u8,
+    /// The endpoints of Services, as they were written.
+    endpoints: BTreeMap<(String, String), Vec<SocketAddr>>,
+}
+
+impl<'w> Nodes<'w> {
+    pub(crate) fn new(world: &'w World, cluster: &'w Cluster) -> Self {
+        Self { world, cluster, pods: BTreeMap::new(), echoes: 0, endpoints: BTreeMap::new() }
+    }
+
+    /// Works until something cannot be done.
+    pub(crate) async fn work(&mut self) -> Result<()> {
+        loop {
+            self.look().await?;
+            tokio::time::sleep(REST).await;
+        }
+    }
+
+    async fn look(&mut self) -> Result<()> {
+        let kinds = "statefulsets.apps,deployments.apps,services,pods";
+        let all: Value = serde_json::from_str(&self.cluster.ask(&["get", kinds, "-A", "-o", "json"]).await?)?;
+        let objects: Vec<&Value> = all["items"].as_array().into_iter().flatten().collect();
+        let of_kind = |kind: &'static str| objects.iter().copied().filter(move |object| object["kind"] == kind);
+        let workloads: Vec<&Value> = of_kind("StatefulSet").chain(of_kind("Deployment")).collect();
+        let (mut wanted, living): (Vec<_>, Vec<_>) =
+            (Vec::new(), of_kind("Pod").map(|pod| word(&pod["metadata"]["uid"])).collect());
+        for workload in workloads {
+            let key = (word(&workload["metadata"]["namespace"]), pod_name(workload));
+            self.keep(&key, workload, &living).await?;
+            self.tell(&key, workload).await?;
+            wanted.push(key);
+        }
+        for service in of_kind("Service") {
+            self.address(service).await?;
+            self.endpoints(service).await?;
+        }
+        let gone: Vec<_> = self.pods.keys().filter(|key| !wanted.contains(key)).cloned().collect();
+        for key in gone {
+            self.end(&key).await?;
+        }
+        Ok(())
+    }
+
+    /// The Pod of a workload runs, as its template says.
+    async fn keep(&mut self, key: &(String, String), workload: &Value, living: &[String]) -> Result<()> {
+        let template = &workload["spec"]["template"];
+        if let Some(pod) = self.pods.get_mut(key) {
+            pod.goes_on().with_context(|| format!("Pod {key:?}"))?;
+            if pod.template == *template && living.contains(&pod.uid) {
+                return Ok(());
+            }
+            self.end(key).await?;
+        }
+        let (namespace, name) = key;
+        let mut pod = template.clone();
+        pod["apiVersion"] = json!("v1");
+        pod["kind"] = json!("Pod");
+        pod["metadata"]["name"] = json!(name);
+        pod["metadata"]["namespace"] = json!(namespace);
+        let claims = workload["spec"]["volumeClaimTemplates"].as_array().into_iter().flatten();
+        for claim in claims.map(|claim| word(&claim["metadata"]["name"])) {
+            let volume = json!({"name": claim, "persistentVolumeClaim": {"claimName": format!("{claim}-{name}")}});
+            pod["spec"]["volumes"].as_array_mut().context("no volumes")?.push(volume);
+        }
+        let file = self.world.log("pod").with_extension("json");
+        fs::write(&file, pod.to_string())?;
+        let said = self.cluster.ask(&["create", "-o", "json", "-f", &file.display().to_string()]).await?;
+        let made: Value = serde_json::from_str(&said)?;
+        let running = self.start(&made).await.with_context(|| format!("Pod {namespace}/{name}"))?;
+        let pod = Pod { uid: word(&made["metadata"]["uid"]), template: template.clone(), running };
+        self.pods.insert(key.clone(), pod);
+        Ok(())
+    }
+
+    async fn start(&mut self, pod: &Value) -> Result<Running> {
+        let named = word(&pod["spec"]["containers"][0]["image"]);
+        let envoy = envoy::find().map_err(anyhow::Error::msg)?;
+        let image: Box<Image<'_>> = match named.split_once(':').map(|(name, _)| name) {
+            Some("holdfast/holdfast") => Box::new([("holdfast", binary::holdfast()?), ("envoy", envoy)]),
+            Some("envoyproxy/envoy") => Box::new([("envoy", envoy)]),
+            Some("traefik/whoami") => return self.echo(pod).await,
+            _ => bail!("nobody has the image {named}"),
+        };
+        let made = Made { world: self.world, cluster: self.cluster, pod, hosts: &HOSTS };
+        Ok(Running::Container(Container::start(&made, &image).await?))
+    }
+
+    async fn echo(&mut self, pod: &Value) -> Result<Running> {
+        self.echoes += 1;
+        let port = &pod["spec"]["containers"][0]["ports"][0]["containerPort"];
+        let port = u16::try_from(port.as_u64().context("no port")?)?;
+        let metadata = &pod["metadata"];
+        let (namespace, name) = (word(&metadata["namespace"]), word(&metadata["name"]));
+        let address = SocketAddr::from(([10, 244, 1, self.echoes], port));
+        let options = EchoOptions { address, ..EchoOptions::new(&namespace, &name, &name) };
+        Ok(Running::Echo(Echo::start(options).await?))
+    }
+
+    /// A Pod ends, if it is there still.
+    async fn end(&mut self, key: &(String, String)) -> Result<()> {
+        self.pods.remove(key);
+        let (namespace, name) = key;
+        self.cluster.ask(&["-n", namespace, "delete", "pod", name, "--ignore-not-found", "--now"]).await.map(drop)
+    }
+
+    /// How many Pods a workload has.
+    async fn tell(&self, key: &(String, String), workload: &Value) -> Result<()> {
+        let ready = match self.pods.get(key).map(|pod| &pod.running) {
+            Some(Running::Echo(_)) => true,
+            Some(Running::Container(_)) => is_ready(&workload["spec"]["template"]["spec"]["containers"][0]).await,
+            None => false,
+        };
+        let (count, one) = (u8::from(ready), "1");
+        let mut status = json!({
+            "observedGeneration": workload["metadata"]["generation"],
+            "replicas": 1, "updatedReplicas": 1, "readyReplicas": count, "availableReplicas": count,
+        });
+        if workload["kind"] == "StatefulSet" {
+            status["currentRevision"] = json!(one);
+            status["updateRevision"] = json!(one);
+        }
+        let fields = status.as_object().into_iter().flatten();
+        let told = fields.clone().all(|(field, value)| workload["status"].get(field).unwrap_or(&json!(0)) == value);
+        if told {
+            return Ok(());
+        }
+        self.patch(workload, &status).await
+    }
+
+    async fn address(&self, service: &Value) -> Result<()> {
+        if service["spec"]["type"] != "LoadBalancer" || service["status"]["loadBalancer"].get("ingress").is_some() {
+            return Ok(());
+        }
+        self.patch(service, &json!({ "loadBalancer": { "ingress": [{ "ip": BALANCED }] } })).await
+    }
+
+    async fn patch(&self, object: &Value, status: &Value) -> Result<()> {
+        let metadata = &object["metadata"];
+        let name = format!("{}/{}", word(&object["kind"]).to_lowercase(), word(&metadata["name"]));
+        let patch = json!({ "status": status }).to_string();
+        let namespace = word(&metadata["namespace"]);
+        let args = ["-n", &namespace, "patch", &name, "--subresource=status", "--type=merge", "-p", &patch];
+        let said = self.cluster.kubectl(&args).await?;
+        // It may be gone by now.
+        if said.code != Some(0) && !said.stderr.contains("NotFound") {
+            bail!("{}", said.said());
+        }
+        Ok(())
+    }
+
+    /// The endpoints of an application's Service.
+    async fn endpoints(&mut self, service: &Value) -> Result<()> {
+        let (namespace, name) = (word(&service["metadata"]["namespace"]), word(&service["metadata"]["name"]));
+        let selector = service["spec"]["selector"].as_object().into_iter().flatten();
+        let selected = |pod: &Pod| {
+            let labels = &pod.template["metadata"]["labels"];
+            selector.clone().count() > 0 && selector.clone().all(|(label, value)| labels.get(label) == Some(value))
+        };
+        let of_namespace = self.pods.iter().filter(|((of, _), pod)| *of == namespace && selected(pod));
+        let addresses: Vec<SocketAddr> = of_namespace
+            .filter_map(|(_, pod)| if let Running::Echo(echo) = &pod.running { Some(echo.address()) } else { None })
+            .collect();
+        let key = (namespace, name);
+        if addresses.is_empty() || self.endpoints.get(&key) == Some(&addresses) {
+            return Ok(());
+        }
+        self.cluster.apply(manifests::slices(&key.0, &key.1, &addresses)).await?;
+        self.endpoints.insert(key, addresses);
+        Ok(())
+    }
+}
+
+/// Does the readiness probe of a container say yes?
+async fn is_ready(container: &Value) -> bool {
+    let probe = &container["readinessProbe"]["httpGet"];
+    let named = |port: &Value| {
+        let ports = container["ports"].as_array().into_iter().flatten();
+        let found = ports.filter(|one| one["name"] == *port).find_map(|one| one["containerPort"].as_u64());
+        port.as_u64().or(found).and_then(|port| u16::try_from(port).ok())
+    };
+    let Some(port) = named(&probe["port"]) else { return false };
+    let reply = get(port, probe["path"].as_str().unwrap_or("/")).host("localhost").send().await;
+    reply.is_ok_and(|reply| reply.status.is_success())
+}
+
+fn pod_name(workload: &Value) -> String {
+    format!("{}-0", word(&workload["metadata"]["name"]))
+}
+
+fn word(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}

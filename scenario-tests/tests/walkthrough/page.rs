@@ -1,0 +1,50 @@
+//! What the page asks for, step by step.
+
+use anyhow::{Result, ensure};
+
+/// Commands, and what they come to show.
+#[derive(Debug)]
+pub(crate) struct Step {
+    /// Lines for the shell.
+    pub(crate) commands: String,
+    /// Lines that are shown, each in parts that stand in one line of the output in this order; none where it does not
+    /// matter.
+    pub(crate) shown: Vec<Vec<String>>,
+}
+
+/// Every block of `sh`, with the block of `text` behind it.
+pub(crate) fn steps(page: &str) -> Result<Vec<Step>> {
+    let mut steps: Vec<Step> = Vec::new();
+    let mut block: Option<(&str, Vec<&str>)> = None;
+    for line in page.lines() {
+        match (line.strip_prefix("```"), block.take()) {
+            (Some(language), None) => block = Some((language, Vec::new())),
+            (Some(_), Some(("sh", lines))) => steps.push(Step { commands: lines.join("\n"), shown: Vec::new() }),
+            (Some(_), Some((language, lines))) => {
+                ensure!(language == "text", "a block of {language:?}: only sh and text are understood");
+                let parts = |line: &&str| line.split('…').map(|part| part.trim().to_owned()).collect();
+                let step = steps.last_mut().filter(|step| step.shown.is_empty());
+                ensure!(step.is_some(), "a text without commands: {lines:?}");
+                step.into_iter().for_each(|step| step.shown = lines.iter().map(parts).collect());
+            }
+            (None, Some((language, mut lines))) => {
+                lines.push(line);
+                block = Some((language, lines));
+            }
+            (None, None) => {}
+        }
+    }
+    ensure!(block.is_none() && steps.len() > 10, "the page is cut off");
+    Ok(steps)
+}
+
+impl Step {
+    /// What is not shown of what should be.
+    pub(crate) fn missing(&self, output: &str) -> Option<String> {
+        let in_order = |line: &str, parts: &[String]| {
+            parts.iter().try_fold(line, |rest, part| rest.split_once(part.as_str()).map(|(_, rest)| rest)).is_some()
+        };
+        let absent = |parts: &&Vec<String>| !output.lines().any(|line| in_order(line, parts));
+        self.shown.iter().find(absent).map(|parts| parts.join(" … "))
+    }
+}
