@@ -22,6 +22,7 @@ pub mod process;
 pub mod runner;
 pub mod secured;
 pub mod story;
+pub mod stranger;
 pub mod tls;
 pub mod wait;
 pub mod world;

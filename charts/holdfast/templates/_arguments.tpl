@@ -23,6 +23,9 @@
 {{- if $v.xds.clientCertificates.existingSecret }}
 - --xds-client-ca=/etc/holdfast/xds-clients/ca.crt
 - --xds-trust-domain={{ $v.xds.clientCertificates.trustDomain }}
+{{- else if $v.xds.clientCertificates.gateways }}
+- --xds-client-ca=/etc/holdfast/xds/ca.crt
+- --xds-trust-domain={{ $v.xds.clientCertificates.trustDomain }}
 {{- end }}
 {{- else }}
 - --insecure-xds=true

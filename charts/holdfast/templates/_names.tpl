@@ -45,7 +45,22 @@ yes
 {{- end -}}
 
 {{- define "holdfast.xdsSecret" -}}
-{{- default (printf "%s-xds" (include "holdfast.fullname" .)) .Values.xds.tls.existingSecret -}}
+{{- /* Each source has a Secret of its own: what one made is not taken away from the other. */ -}}
+{{- $made := ternary "xds-certificate" "xds" (eq .Values.xds.tls.source "certgen") -}}
+{{- default (printf "%s-%s" (include "holdfast.fullname" .) $made) .Values.xds.tls.existingSecret -}}
+{{- end -}}
+
+{{/* The names by which Envoys reach the xDS server. */}}
+{{- define "holdfast.xdsNames" -}}
+{{- $host := printf "%s.%s" (include "holdfast.fullname" .) .Release.Namespace -}}
+{{- concat (list (printf "%s.svc" $host) (printf "%s.svc.cluster.local" $host) $host) .Values.xds.tls.names | uniq | join "," -}}
+{{- end -}}
+
+{{/* Not empty where certgen makes certificates. */}}
+{{- define "holdfast.certgen" -}}
+{{- if and .Values.xds.tls.enabled (not .Values.xds.tls.existingSecret) (eq .Values.xds.tls.source "certgen") -}}
+yes
+{{- end -}}
 {{- end -}}
 
 {{- define "holdfast.image" -}}

@@ -9,6 +9,7 @@ mod planes;
 mod serving;
 mod sharing;
 mod telling;
+mod tokens;
 mod watching;
 
 use std::process::ExitCode;
@@ -21,8 +22,15 @@ const AT_ONCE: usize = 3;
 
 fn main() -> ExitCode {
     let of_objects = [cluster::stories(), serving::stories(), watching::stories(), telling::stories()].concat();
-    let stories: Vec<_> =
-        [of_objects, leading::stories(), planes::stories(), sharing::stories(), certificates::stories()].concat();
+    let stories: Vec<_> = [
+        of_objects,
+        leading::stories(),
+        planes::stories(),
+        sharing::stories(),
+        certificates::stories(),
+        tokens::stories(),
+    ]
+    .concat();
     if namespace::is_inside() || std::env::args().any(|argument| argument == "--list") {
         return runner::run_at_once(&stories, AT_ONCE);
     }
