@@ -100,7 +100,7 @@ impl Drop for Front {
     }
 }
 
-/// An authority of client certificates.
+/// An authority of the certificates of clients and servers.
 #[derive(Debug)]
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
@@ -118,6 +118,14 @@ impl Authority {
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         let pem = params.self_signed(&key)?.pem();
         Ok(Self { issuer: Issuer::new(params, key), pem })
+    }
+
+    /// A server's certificate for these names.
+    pub fn server(&self, names: &[&str]) -> Result<Certificate> {
+        let key = KeyPair::generate()?;
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let certificate = CertificateParams::new(names)?.signed_by(&key, &self.issuer)?;
+        Ok(Certificate { der: certificate.der().clone(), pem: certificate.pem(), key_pem: key.serialize_pem() })
     }
 
     /// A client's certificate, with a number by which it can be revoked, a DNS name and a URI.

@@ -1,9 +1,12 @@
 //! Conditions: read, judged, and merged along the includes.
 
+mod left;
+
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
+use super::order::Standing;
 use super::path::{self, Path};
 use crate::apis::contour::condition::{HeaderCondition, MatchCondition, QueryCondition};
 use crate::check;
@@ -90,6 +93,12 @@ impl Inherited {
 
     /// The conditions of a route below.
     pub(crate) fn route(&self, conditions: &[MatchCondition], limits: Limits) -> Result<Conditions, Unusable> {
+        let path = self.path(conditions, limits)?;
+        let all = self.with_values(conditions);
+        Ok(Conditions { path, headers: headers(&all.headers, limits)?, query: query(&all.query, limits)? })
+    }
+
+    fn path(&self, conditions: &[MatchCondition], limits: Limits) -> Result<Path, Unusable> {
         let unusable = |message: String| Unusable { reason: PATH, message: format!("route: {message}") };
         let path = match own_path(conditions, Some(limits)).map_err(unusable)? {
             None => Path::Prefix(path::or_root(&self.prefix)),
@@ -108,32 +117,39 @@ impl Inherited {
         {
             return Err(unusable(fault.to_string()));
         }
-        let all = self.with_values(conditions);
-        Ok(Conditions { path, headers: headers(&all.headers, limits)?, query: query(&all.query, limits)? })
+        Ok(path)
     }
 
-    /// What is left of a route's conditions that cannot be used, and whether its path is one that was written.
-    pub(crate) fn salvaged(&self, conditions: &[MatchCondition], limits: Limits) -> (Conditions, bool) {
+    /// What is left of a route's conditions that cannot be used, and how it ranks.
+    pub(crate) fn salvaged(&self, conditions: &[MatchCondition], limits: Limits) -> (Conditions, Standing) {
         let narrow = self.narrowed(conditions);
-        let mut known = !narrow.prefix.is_empty();
-        let mut path = path::or_root(&narrow.prefix);
-        let regex = conditions.iter().find_map(|condition| condition.regex.as_ref());
-        let literal = regex.map(|pattern| check::re2::literal_prefix(pattern));
-        if let Some(literal) = literal.filter(|literal| literal.len() > 1 && check::path::matched(literal).is_ok()) {
-            path = path::or_root(&path::join(&self.prefix, &literal));
-            known = true;
+        let known = if narrow.prefix.is_empty() { Standing::Last } else { Standing::Placeholder };
+        let (path, mut standing) = match self.path(conditions, limits) {
+            Ok(path @ Path::Prefix(_)) => (path, known),
+            Ok(path) => (path, Standing::Placeholder),
+            Err(_) => self
+                .left_of_regex(conditions, limits)
+                .unwrap_or_else(|| (Path::Prefix(path::or_root(&narrow.prefix)), known)),
+        };
+        let (headers, query) = (left::headers(&narrow.headers, limits), left::query(&narrow.query, limits));
+        // Of its path nothing is told, but of the rest: it comes before what asks for less.
+        if standing == Standing::Last && !(headers.is_empty() && query.is_empty()) {
+            standing = Standing::Placeholder;
         }
-        // Of what cannot be used, alone or together, is left that it is there.
-        let headers = headers(&narrow.headers, limits).unwrap_or_else(|_| {
-            let meant = narrow.headers.iter().filter(|header| !header.is_negative());
-            let names = meant.filter_map(|header| check::header::name(&header.name).ok());
-            names.map(|name| NamedMatch::new(name, ValueMatch::Present)).collect()
-        });
-        let query = query(&narrow.query, limits).unwrap_or_else(|_| {
-            let usable = narrow.query.iter().filter(|condition| check::header::query_name(&condition.name).is_ok());
-            usable.map(|condition| NamedMatch::new(condition.name.clone(), ValueMatch::Present)).collect()
-        });
-        (Conditions { path: Path::Prefix(path), headers, query }, known)
+        (Conditions { path, headers, query }, standing)
+    }
+
+    /// What is left of a path regex: its literal beginning, or as much of it as can be read.
+    fn left_of_regex(&self, conditions: &[MatchCondition], limits: Limits) -> Option<(Path, Standing)> {
+        let pattern = conditions.iter().find_map(|condition| some(condition.regex.as_ref()))?;
+        let literal = check::re2::literal_prefix(pattern);
+        if literal.len() > 1 && check::path::matched(&literal).is_ok() {
+            let path = path::or_root(&path::join(&self.prefix, &literal));
+            return Some((Path::Prefix(path), Standing::Placeholder));
+        }
+        check::re2::beginning(pattern, limits).filter(|read| read.told > 1)?;
+        let read = check::re2::beginning(&path::join_regex(&self.prefix, pattern), limits)?;
+        Some((Path::Regex(format!("{}.*", read.pattern).into()), Standing::Beginning(read.told)))
     }
 }
 
@@ -306,13 +322,6 @@ fn query(written: &[QueryCondition], limits: Limits) -> Result<BTreeSet<NamedMat
         read.insert(found);
     }
     Ok(read)
-}
-
-impl HeaderCondition {
-    /// Does it say what must not be?
-    fn is_negative(&self) -> bool {
-        self.notpresent == Some(true) || some(self.notcontains.as_ref().or(self.notexact.as_ref())).is_some()
-    }
 }
 
 impl QueryCondition {

@@ -1,7 +1,8 @@
 //! The order of routes in a host: total, and the same whatever order the routes came in.
 //!
 //! Exact paths come before regular expressions and those before prefixes, the longer before the shorter, more headers
-//! before fewer, more query parameters before fewer; what is still equal is sorted by what it says.
+//! before fewer, more query parameters before fewer; what is still equal is sorted by what it says. What stands for
+//! something broken comes after what is equal so far, and before what is broader.
 
 use std::cmp::Ordering;
 
@@ -27,6 +28,8 @@ pub(crate) enum Standing {
     Implicit,
     /// It stands for something of which only a part can be told.
     Placeholder,
+    /// It stands for a regular expression of which a beginning can be read, of so many characters at least.
+    Beginning(usize),
     /// It stands for something of which nothing can be told, and comes after all others.
     Last,
 }
@@ -38,11 +41,12 @@ impl Ord for Rank<'_> {
         last(self)
             .cmp(&last(other))
             .then_with(|| self.kind().cmp(&other.kind()))
-            .then_with(|| length(&b.path).cmp(&length(&a.path)))
+            .then_with(|| other.length().cmp(&self.length()))
             .then_with(|| b.path.text().cmp(a.path.text()))
-            .then_with(|| self.standing.cmp(&other.standing))
+            .then_with(|| self.is_implicit().cmp(&other.is_implicit()))
             .then_with(|| b.headers.len().cmp(&a.headers.len()))
             .then_with(|| b.query.len().cmp(&a.query.len()))
+            .then_with(|| self.standing.cmp(&other.standing))
             .then_with(|| a.headers.iter().map(key).cmp(b.headers.iter().map(key)))
             .then_with(|| a.query.iter().map(key).cmp(b.query.iter().map(key)))
             .then_with(|| a.path.cmp(&b.path))
@@ -61,14 +65,23 @@ impl Rank<'_> {
             // The path without its slash ranks as the prefix that nobody wrote would.
             Path::Exact(_) if self.standing == Standing::Implicit => 2,
             Path::Exact(_) => 0,
+            // It ranks as a prefix does, so that narrower prefixes come first.
+            Path::Regex(_) if matches!(self.standing, Standing::Beginning(_)) => 2,
             Path::Regex(_) => 1,
             Path::Prefix(_) => 2,
         }
     }
-}
 
-fn length(path: &Path) -> usize {
-    path.text().chars().count()
+    fn length(&self) -> usize {
+        match self.standing {
+            Standing::Beginning(told) => told,
+            _ => self.conditions.path.text().chars().count(),
+        }
+    }
+
+    fn is_implicit(&self) -> bool {
+        self.standing == Standing::Implicit
+    }
 }
 
 /// Values before patterns before presence, and what must be before what must not be.
@@ -104,7 +117,8 @@ mod tests {
                 sets.push(vec![named("a", &text("1"), false), named("b", &value, inverted)]);
             }
         }
-        let paths = [Path::Prefix("/a".into()), Path::Exact("/a".into()), Path::Prefix("/b".into())];
+        let regex = Path::Regex("(?:/a|/b).*".into());
+        let paths = [Path::Prefix("/a".into()), Path::Exact("/a".into()), Path::Prefix("/b".into()), regex];
         let mut all = Vec::new();
         for path in paths {
             for set in &sets {
@@ -120,7 +134,14 @@ mod tests {
     #[test]
     fn the_order_is_total() {
         let all = all();
-        let standings = [Standing::Written, Standing::Implicit, Standing::Placeholder, Standing::Last];
+        let standings = [
+            Standing::Written,
+            Standing::Implicit,
+            Standing::Placeholder,
+            Standing::Beginning(2),
+            Standing::Beginning(1),
+            Standing::Last,
+        ];
         let ranks = all.iter().zip(standings.iter().cycle());
         let ranks: Vec<Rank<'_>> =
             ranks.map(|(conditions, standing)| Rank { conditions, standing: *standing }).collect();

@@ -157,8 +157,8 @@ impl Walk<'_> {
             let found = Finding::error(key, field, "RouteError", unusable.reason, unusable.message);
             self.tree.findings.push(found);
         }
-        let (conditions, known) = inherited.salvaged(written, self.limits);
-        (conditions, if known { Standing::Placeholder } else { Standing::Last }, Some(why))
+        let (conditions, standing) = inherited.salvaged(written, self.limits);
+        (conditions, standing, Some(why))
     }
 
     fn include(
@@ -252,8 +252,7 @@ impl Walk<'_> {
         class: Class,
         instance: usize,
     ) {
-        let (conditions, known) = below.salvaged(&[], self.limits);
-        let standing = if known { Standing::Placeholder } else { Standing::Last };
+        let (conditions, standing) = below.salvaged(&[], self.limits);
         let ancestors = self.chain.split_last().map(|(_, above)| above.into()).unwrap_or_default();
         let what = What::Include { index, message, class };
         self.push(Leaf { owner: key.clone(), what, conditions, standing, ancestors, instance });

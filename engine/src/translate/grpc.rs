@@ -62,7 +62,8 @@ fn read_match(written: &GrpcRouteRulesMatches, field: &str, settings: &Settings,
         regex: header.r#type == Some(HeaderType::RegularExpression),
     });
     let headers = conditions::read(Of::Headers, headers, settings, &mut flaw);
-    Ranked { matches: Match { path, method: None, headers, query: vec![], grpc: true }, rank, narrowed, left }
+    let matches = Match { path, method: None, headers, query: vec![], grpc: true };
+    narrow::placed(Ranked { matches, rank, narrowed, left })
 }
 
 /// The path of a call, its rank, and what is left of the path where Envoy refuses the expression in it.
@@ -151,5 +152,5 @@ fn raw(value: &Value, settings: &Settings) -> Ranked {
     if value.get("method").is_some_and(|method| !method.is_null()) && written.method.is_none() {
         ranked.rank = PathRank::Last;
     }
-    ranked
+    narrow::placed(ranked)
 }

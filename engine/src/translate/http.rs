@@ -81,7 +81,8 @@ fn read_match(written: &HttpRouteRulesMatches, field: &str, settings: &Settings,
     let query = conditions::read(Of::QueryParams, query, settings, &mut flaw);
     let method = written.method.as_ref().and_then(|method| serde_json::to_value(method).ok());
     let method = method.as_ref().and_then(Value::as_str).map(Arc::from);
-    Ranked { matches: Match { path, method, headers, query, grpc: false }, rank: path_rank, narrowed, left: None }
+    let matches = Match { path, method, headers, query, grpc: false };
+    narrow::placed(Ranked { matches, rank: path_rank, narrowed, left: None })
 }
 
 fn read_path(
@@ -99,7 +100,7 @@ fn read_path(
             Ok(_) => PathMatch::Regex(value.into()),
             Err(fault) => {
                 flaw("path.value".into(), fault.to_string());
-                return narrow::regex_path(value);
+                return narrow::regex_path(value, narrow::limits(settings));
             }
         },
     };
@@ -138,5 +139,5 @@ fn raw(value: &Value, settings: &Settings) -> Ranked {
     if let Some(method) = method.filter(|method| check::header::name(method).is_ok()) {
         ranked.matches.method = Some(method.into());
     }
-    ranked
+    narrow::placed(ranked)
 }

@@ -1,7 +1,8 @@
 //! Narrowing: what is left of a match that cannot stand as written.
 //!
 //! A broken match must not vanish, or its requests fall to a broader route. Nor may it catch more than it was meant
-//! for. So a regular expression becomes its literal prefix, and where nothing can be told the placeholder comes last.
+//! for. So a regular expression becomes its literal beginning, or as much of it as can be read, everything else of the
+//! match stays, and where nothing can be told the placeholder comes last.
 
 use std::cmp::Reverse;
 
@@ -17,15 +18,45 @@ pub(super) fn limits(settings: &Settings) -> check::re2::Limits {
     check::re2::Limits { program_size: settings.re2_program_size_max }
 }
 
-/// What is left of a path regex.
-pub(super) fn regex_path(pattern: &str) -> (PathMatch, PathRank) {
+/// Fewer characters of a path tell nothing: every one begins with a slash.
+const TOLD_MIN: usize = 2;
+
+/// What is left of a path regex that cannot be read as a whole. It ranks as a prefix of as many characters as each path
+/// begins with for certain, so that every prefix that is broader comes after it.
+pub(super) fn regex_path(pattern: &str, limits: check::re2::Limits) -> (PathMatch, PathRank) {
+    let literal = literal_path(pattern);
+    if literal.1 != PathRank::Last {
+        return literal;
+    }
+    let beginning = check::re2::beginning(pattern, limits).filter(|beginning| beginning.told >= TOLD_MIN);
+    beginning.map_or(literal, |found| {
+        (PathMatch::Regex(format!("{}.*", found.pattern).into()), PathRank::Prefix(Reverse(found.told)))
+    })
+}
+
+/// The same where nobody knows what is wrong with it: without any expression.
+pub(super) fn literal_path(pattern: &str) -> (PathMatch, PathRank) {
     path(&check::re2::literal_prefix(pattern))
+}
+
+/// A match of whose path nothing is told comes after all others, but before those that ask for less than it does beside
+/// the path.
+pub(super) fn placed(mut ranked: Ranked) -> Ranked {
+    let matches = &ranked.matches;
+    let tells = matches.method.is_some() || !matches.headers.is_empty() || !matches.query.is_empty();
+    if ranked.rank == PathRank::Last && tells {
+        ranked.rank = match matches.grpc {
+            true => PathRank::Grpc(Reverse(0), Reverse(0)),
+            false => PathRank::Prefix(Reverse(0)),
+        };
+    }
+    ranked
 }
 
 /// What is left of a path: its longest beginning that requests can have.
 pub(super) fn path(text: &str) -> (PathMatch, PathRank) {
     let prefix = usable(text);
-    if prefix.len() < 2 {
+    if prefix.len() < TOLD_MIN {
         return (PathMatch::Prefix("/".into()), PathRank::Last);
     }
     (PathMatch::Text(prefix.into()), PathRank::Prefix(Reverse(prefix.trim_end_matches('/').chars().count())))
@@ -35,7 +66,7 @@ pub(super) fn path(text: &str) -> (PathMatch, PathRank) {
 pub(super) fn narrowed(ranked: &Ranked) -> Ranked {
     let (path, rank) = match (&ranked.matches.path, &ranked.left) {
         (_, Some(left)) => left.clone(),
-        (PathMatch::Regex(pattern), None) => regex_path(pattern),
+        (PathMatch::Regex(pattern), None) => literal_path(pattern),
         // Nothing can be wrong with it, and it ranks as it did: broader routes with the same path come after it.
         (PathMatch::Exact(text) | PathMatch::Prefix(text) | PathMatch::Text(text), None) if usable(text) == &**text => {
             (ranked.matches.path.clone(), ranked.rank)
@@ -53,12 +84,12 @@ pub(super) fn narrowed(ranked: &Ranked) -> Ranked {
         query: present(&ranked.matches.query),
         grpc: ranked.matches.grpc,
     };
-    Ranked { matches, rank, narrowed: true, left: None }
+    placed(Ranked { matches, rank, narrowed: true, left: None })
 }
 
 /// The longest beginning of a text that a normalised path can have: up to a query, a fragment, an illegal character or
 /// a sequence that normalisation removes.
-fn usable(text: &str) -> &str {
+pub(super) fn usable(text: &str) -> &str {
     if !text.starts_with('/') {
         return "";
     }

@@ -10,6 +10,8 @@ use crate::settings::Settings;
 
 /// Every segment of a path.
 const ANY: &str = "[^/]+";
+/// What is left of a segment.
+const REST: &str = "[^/]*";
 
 /// A service or a method.
 #[derive(Clone, Copy)]
@@ -22,15 +24,18 @@ pub(super) struct Part<'a> {
 
 impl Part<'_> {
     /// An expression for its segment, and how many characters are told by it.
-    fn segment(self, regex: bool, legal: fn(char) -> bool) -> (String, usize) {
+    fn segment(self, regex: bool, legal: fn(char) -> bool, limits: check::re2::Limits) -> (String, usize) {
         let Some(text) = self.text else { return (ANY.into(), 0) };
         match (self.usable, regex) {
             (true, true) => (format!("(?:{text})"), text.chars().count()),
             (true, false) => (escaped(text), text.chars().count()),
             (false, _) => {
                 let beginning = self.beginning(regex, legal);
-                let rest = if beginning.is_empty() { ANY } else { "[^/]*" };
-                (format!("{}{rest}", escaped(&beginning)), beginning.len())
+                if !beginning.is_empty() {
+                    return (format!("{}{REST}", escaped(&beginning)), beginning.len());
+                }
+                let read = check::re2::beginning(text, limits).filter(|_| regex);
+                read.map_or_else(|| (ANY.into(), 0), |read| (format!("{}{REST}", read.pattern), read.told))
             }
         }
     }
@@ -45,13 +50,14 @@ impl Part<'_> {
 
 /// What can be told of a service and a method, one of which cannot be used.
 pub(super) fn left(service: Part<'_>, method: Part<'_>, regex: bool, settings: &Settings) -> (PathMatch, PathRank) {
-    let (first, of_service) = service.segment(regex, in_service);
-    let (second, of_method) = method.segment(regex, in_method);
+    let limits = narrow::limits(settings);
+    let (first, of_service) = service.segment(regex, in_service, limits);
+    let (second, of_method) = method.segment(regex, in_method, limits);
     if of_service == 0 && of_method == 0 {
         return (PathMatch::Prefix("/".into()), PathRank::Last);
     }
     let pattern = format!("/{first}/{second}");
-    if check::re2::check(&pattern, narrow::limits(settings)).is_ok() {
+    if check::re2::check(&pattern, limits).is_ok() {
         return (PathMatch::Regex(pattern.into()), PathRank::Grpc(Reverse(of_service), Reverse(of_method)));
     }
     nothing_but_text(service, method, regex)
@@ -113,7 +119,9 @@ mod tests {
             (Some(("[", false)), Some(("Get.+", true)), "/[^/]+/(?:Get.+)", grpc(0, 5)),
             (None, Some(("Get[", false)), "/[^/]+/Get[^/]*", grpc(0, 3)),
             (Some(("[", false)), Some(("(", false)), "/", PathRank::Last),
-            (Some(("a|b[", false)), None, "/", PathRank::Last),
+            (Some(("a|b[", false)), None, "/(?:a|b)[^/]*/[^/]+", grpc(1, 0)),
+            (Some(("a?|b[", false)), None, "/", PathRank::Last),
+            (Some(("(shop|cart)\\.[", false)), None, "/(?:(shop|cart)\\.)[^/]*/[^/]+", grpc(5, 0)),
         ];
         for (service, method, path, rank) in cases {
             assert_eq!(told(service, method, true), (path.to_owned(), rank), "{service:?} {method:?}");

@@ -16,6 +16,7 @@ mod harness;
 mod matching;
 mod narrowed;
 mod odd_values;
+mod places;
 mod policies;
 mod probe;
 mod proxies;
@@ -50,6 +51,7 @@ fn main() -> ExitCode {
         matching::stories(),
         narrowed::stories(),
         odd_values::stories(),
+        places::stories(),
         policies::stories(),
         probe::stories(),
         proxies::stories(),

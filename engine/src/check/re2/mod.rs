@@ -11,6 +11,7 @@
 //!
 //! Work and memory are bounded: by the length of the pattern, its depth, and the size of the program.
 
+mod beginning;
 mod class;
 mod compile;
 mod factor;
@@ -25,6 +26,7 @@ mod simplify;
 mod substitution;
 mod tree;
 
+pub use beginning::{Beginning, beginning};
 pub use fault::{RegexFault, SubstitutionFault, SyntaxProblem};
 pub use prefix::literal_prefix;
 pub use substitution::check_substitution;

@@ -24,14 +24,41 @@ pub(super) struct Parsed {
 
 /// Reads a pattern, of which every character stands for one byte.
 pub(super) fn parse(pattern: &str) -> Result<Parsed, RegexFault> {
-    let mut parser = Parser { pattern, flags: Flags::initial(), stack: Vec::new(), captures: 0 };
-    let mut rest = pattern;
-    // The operator just read, if the last thing read was one: operators cannot be stacked.
-    let mut last_operator: Option<&str> = None;
-    while let Some(first) = rest.chars().next() {
-        last_operator = parser.step(first, &mut rest, last_operator)?;
+    let mut steps = Steps::new(pattern);
+    while let Some(read) = steps.step() {
+        read?;
     }
-    parser.finish()
+    steps.parser.finish()
+}
+
+/// A pattern that is read piece by piece.
+pub(super) struct Steps<'a> {
+    parser: Parser<'a>,
+    rest: &'a str,
+    /// The operator just read, if the last thing read was one: operators cannot be stacked.
+    last_operator: Option<&'a str>,
+}
+
+impl<'a> Steps<'a> {
+    pub(super) fn new(pattern: &'a str) -> Self {
+        let parser = Parser { pattern, flags: Flags::initial(), stack: Vec::new(), captures: 0 };
+        Self { parser, rest: pattern, last_operator: None }
+    }
+
+    /// What was not read yet.
+    pub(super) fn rest(&self) -> &'a str {
+        self.rest
+    }
+
+    /// Reads the next piece and tells whether it was an operator; `None` at the end.
+    pub(super) fn step(&mut self) -> Option<Result<bool, RegexFault>> {
+        let first = self.rest.chars().next()?;
+        let read = self.parser.step(first, &mut self.rest, self.last_operator);
+        Some(read.map(|operator| {
+            self.last_operator = operator;
+            operator.is_some()
+        }))
+    }
 }
 
 enum Item {

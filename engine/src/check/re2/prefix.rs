@@ -41,8 +41,15 @@ fn literal(rest: &mut &str) -> Option<char> {
 
 /// Whether there is an alternative outside of groups and classes.
 fn has_top_level_bar(pattern: &str) -> bool {
-    let mut depth = 0usize;
-    let mut rest = pattern;
+    unsettled(pattern, 0).is_some()
+}
+
+/// Of the groups that are open where this rest of a pattern begins: the outermost with another alternative in the rest,
+/// or that may be absent. Groups are counted from 1; 0 stands for an alternative outside of all of them.
+pub(super) fn unsettled(mut rest: &str, open: usize) -> Option<usize> {
+    // The groups that are open, and those of them that were so at the beginning.
+    let (mut depth, mut enclosing) = (open, open);
+    let mut outermost: Option<usize> = None;
     while let Some(character) = scan::take(&mut rest) {
         match character {
             '\\' if rest.starts_with('Q') => {
@@ -53,13 +60,21 @@ fn has_top_level_bar(pattern: &str) -> bool {
             }
             '[' => skip_class(&mut rest),
             '(' => depth += 1,
-            // A parenthesis too many is what may be wrong with the regex; what follows it is outside.
-            ')' => depth = depth.saturating_sub(1),
-            '|' if depth == 0 => return true,
+            ')' => {
+                if depth > 0 && depth == enclosing {
+                    if rest.starts_with(['*', '?', '{']) {
+                        outermost = Some(depth);
+                    }
+                    enclosing -= 1;
+                }
+                // A parenthesis too many is what may be wrong with the regex; what follows it is outside.
+                depth = depth.saturating_sub(1);
+            }
+            '|' if depth == enclosing => outermost = Some(depth),
             _ => {}
         }
     }
-    false
+    outermost
 }
 
 /// Goes behind the end of a class whose opening bracket was taken.

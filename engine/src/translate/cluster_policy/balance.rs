@@ -25,7 +25,8 @@ const FIELD: &str = "spec.loadBalancer";
 
 pub(super) fn read(written: &written::LoadBalancer, notes: &mut Notes) -> Option<LoadBalancer> {
     if written.zone_aware.is_some() {
-        let why = "Holdfast tells Envoys of no zones, so that all requests would be spread as if it were not there";
+        let why = "Holdfast tells Envoys of no zones, so that all requests would be spread as if it were not there; \
+                   leave it out";
         notes.unsupported(format!("{FIELD}.zoneAware"), why);
     }
     // The endpoints of a back end are one locality: by weight it gets everything, as without.

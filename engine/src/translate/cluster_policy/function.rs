@@ -25,6 +25,9 @@ const ENTRY_BYTES_MAX: usize = 4096;
 const ACCOUNT_DIGITS: usize = 12;
 /// Why the proxy's own identity is used for nobody.
 const OWN_IDENTITY: &str = "functions would be called as the proxy itself, which serves others too; name a Secret";
+/// Why it takes on no role.
+const OWN_ROLES: &str = "the proxy would take on the role as itself, and its roles serve others too; name a Secret with a \
+                         key of the role";
 
 /// Reads a function, and whether it is called by TLS.
 pub(super) fn read(
@@ -161,7 +164,7 @@ fn call_key(
         return None;
     };
     if auth.assume_role.is_some() || auth.kind.as_deref() == Some("AssumeRole") {
-        notes.unsupported("spec.aws.auth.assumeRole", OWN_IDENTITY);
+        notes.unsupported("spec.aws.auth.assumeRole", OWN_ROLES);
         return None;
     }
     let (Some("Secret"), Some(reference)) = (auth.kind.as_deref(), &auth.secret_ref) else {

@@ -13,6 +13,7 @@ pub(in crate::translate) mod host;
 mod jwt;
 mod limits;
 pub(crate) mod listeners;
+mod narrowed;
 pub(in crate::translate) mod neighbours;
 mod policy;
 mod seats;

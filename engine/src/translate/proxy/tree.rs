@@ -9,7 +9,7 @@ use holdfast_graph::{ObjectKey, Origins, Role};
 use super::action::{self, Made, Trouble};
 use super::host::HostClaim;
 use super::stream::SECTION;
-use super::{HOST, host, is_ours, policy};
+use super::{HOST, host, is_ours, narrowed, policy};
 use crate::apis::Body;
 use crate::apis::contour::http_proxy::{Entry, HttpProxy};
 use crate::encode::names;
@@ -118,6 +118,11 @@ pub(in crate::translate) fn plan(
         made.push(one);
     }
     let mut served = rewrite::expand(&leaves, &replacements);
+    for served in &mut served {
+        if let Some(Err(Trouble::Closed(Closing { how: Manner::Narrowed, .. }))) = made.get(served.index) {
+            narrowed::narrow(served);
+        }
+    }
     served.sort_by(|a, b| rank(a).cmp(&rank(b)));
     let host = Host { key, object, settings, claim, wildcard: one_label(proxy) };
     let shut = claim.closed || guard.is_err() || closed.get(key).is_some_and(|units| units.contains_key(HOST));
@@ -292,7 +297,7 @@ impl Host<'_> {
             }
             Err(trouble) => {
                 if let Trouble::Closed(Closing { how: Manner::Narrowed, .. }) = trouble {
-                    matches = narrowed(matches);
+                    matches.headers.retain(|header| !header.name.starts_with(':'));
                 }
                 let (class, response, message) = self.answer(trouble);
                 plan.replaced.push(Replaced {
@@ -376,17 +381,4 @@ impl Host<'_> {
         };
         Route::bare(owner.key.clone(), name.into(), precedence, matches, action, section.into())
     }
-}
-
-/// What is left of a match that Envoy refuses for a reason that nobody knows.
-fn narrowed(matches: Match) -> Match {
-    let path = match &matches.path {
-        PathMatch::Regex(pattern) => narrow::regex_path(pattern).0,
-        PathMatch::Exact(text) | PathMatch::Prefix(text) | PathMatch::Text(text) => narrow::path(text).0,
-    };
-    let present = |conditions: Vec<NamedMatch>| -> Vec<NamedMatch> {
-        let kept = conditions.into_iter().filter(|condition| !condition.inverted && !condition.name.starts_with(':'));
-        kept.map(|condition| NamedMatch::new(condition.name, ValueMatch::Present)).collect()
-    };
-    Match { path, headers: present(matches.headers), query: present(matches.query), ..matches }
 }

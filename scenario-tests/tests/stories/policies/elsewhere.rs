@@ -17,7 +17,7 @@ pub(crate) fn stories() -> Vec<Story> {
     stories!("policies::elsewhere", true, [anywhere, anywhere_but_the_proxy_itself, anywhere_by_tls, functions, groups])
 }
 
-fn backend(world: &World, name: &str, spec: &str) -> Result<()> {
+pub(super) fn backend(world: &World, name: &str, spec: &str) -> Result<()> {
     let text = format!(
         "apiVersion: gateway.kgateway.dev/v1alpha1\nkind: Backend\n\
          metadata: {{name: {name}, namespace: default}}\nspec: {{{spec}}}\n"
@@ -26,7 +26,7 @@ fn backend(world: &World, name: &str, spec: &str) -> Result<()> {
 }
 
 /// A rule for each of these Backends.
-fn route(world: &World, names: &[&str]) -> Result<()> {
+pub(super) fn route(world: &World, names: &[&str]) -> Result<()> {
     let rules = names.iter().map(|name| {
         format!(
             "- matches: [{{path: {{value: /{name}}}}}]\n  \
@@ -37,15 +37,19 @@ fn route(world: &World, names: &[&str]) -> Result<()> {
 }
 
 /// A server that answers every request with `answer` and remembers what it was sent.
-struct Plain {
-    address: SocketAddr,
+pub(super) struct Plain {
+    pub(super) address: SocketAddr,
     seen: Arc<Mutex<VecDeque<String>>>,
     serving: JoinHandle<()>,
 }
 
 impl Plain {
-    async fn start(at: IpAddr, answer: &'static str) -> Result<Self> {
-        let listener = TcpListener::bind((at, 0)).await?;
+    pub(super) async fn start(at: IpAddr, answer: &'static str) -> Result<Self> {
+        Self::at(SocketAddr::new(at, 0), answer).await
+    }
+
+    pub(super) async fn at(address: SocketAddr, answer: &'static str) -> Result<Self> {
+        let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
         let seen = Arc::new(Mutex::new(VecDeque::new()));
         let noted = seen.clone();
@@ -76,7 +80,7 @@ impl Plain {
         Ok(Self { address, seen, serving })
     }
 
-    fn seen(&self) -> Vec<String> {
+    pub(super) fn seen(&self) -> Vec<String> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
 }
@@ -97,7 +101,7 @@ fn is_whole(text: &[u8]) -> bool {
 }
 
 /// An address of this machine that is not its loopback, where it has one; nothing is sent to find it.
-fn own_address() -> Option<IpAddr> {
+pub(super) fn own_address() -> Option<IpAddr> {
     let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
     socket.connect("192.0.2.1:9").ok()?;
     let address = socket.local_addr().ok()?.ip();

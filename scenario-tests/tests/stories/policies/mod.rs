@@ -12,6 +12,7 @@ mod extensions;
 pub(crate) mod guards;
 mod higher;
 mod login;
+mod looked_up;
 mod never;
 mod processing;
 mod replaced;
@@ -22,7 +23,7 @@ use holdfast_scenario_tests::Story;
 pub(crate) fn stories() -> Vec<Story> {
     let of_fields =
         [conditions::stories(), denied::stories(), values::stories(), processing::stories(), login::stories()].concat();
-    let of_back_ends = [back_ends::stories(), elsewhere::stories()].concat();
+    let of_back_ends = [back_ends::stories(), elsewhere::stories(), looked_up::stories()].concat();
     let of_others = [asking::stories(), of_back_ends, connections::stories(), extensions::stories()].concat();
     let of_levels = [enforced::stories(), higher::stories(), replaced::stories(), never::stories(), edits::stories()];
     let of_levels = of_levels.concat();

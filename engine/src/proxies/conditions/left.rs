@@ -1,0 +1,54 @@
+//! What is left of conditions of which one cannot be used: the others as they are, and of it that it is there.
+
+use std::collections::BTreeSet;
+
+use super::{CONDITIONS_MAX, some};
+use crate::apis::contour::condition::{HeaderCondition, QueryCondition};
+use crate::check;
+use crate::check::re2::Limits;
+use crate::model::{NamedMatch, ValueMatch};
+
+/// Of headers.
+pub(super) fn headers(written: &[HeaderCondition], limits: Limits) -> BTreeSet<NamedMatch> {
+    if let Ok(all) = super::headers(written, limits) {
+        return all;
+    }
+    let mut left = BTreeSet::new();
+    for header in written.iter().take(CONDITIONS_MAX) {
+        let Ok(name) = check::header::name(&header.name) else { continue };
+        // Of several for one name nobody knows which contradicts which.
+        let is_only = written.iter().filter(|other| other.name.eq_ignore_ascii_case(&header.name)).count() == 1;
+        match super::headers(std::slice::from_ref(header), limits) {
+            Ok(read) if is_only => left.extend(read),
+            _ if header.is_negative() => {}
+            _ => drop(left.insert(NamedMatch::new(name, ValueMatch::Present))),
+        }
+    }
+    left
+}
+
+/// Of query parameters.
+pub(super) fn query(written: &[QueryCondition], limits: Limits) -> BTreeSet<NamedMatch> {
+    if let Ok(all) = super::query(written, limits) {
+        return all;
+    }
+    let mut left = BTreeSet::new();
+    for parameter in written.iter().take(CONDITIONS_MAX) {
+        if check::header::query_name(&parameter.name).is_err() {
+            continue;
+        }
+        let is_only = written.iter().filter(|other| other.name == parameter.name).count() == 1;
+        match super::query(std::slice::from_ref(parameter), limits) {
+            Ok(read) if is_only => left.extend(read),
+            _ => drop(left.insert(NamedMatch::new(parameter.name.clone(), ValueMatch::Present))),
+        }
+    }
+    left
+}
+
+impl HeaderCondition {
+    /// Does it say what must not be?
+    fn is_negative(&self) -> bool {
+        self.notpresent == Some(true) || some(self.notcontains.as_ref().or(self.notexact.as_ref())).is_some()
+    }
+}

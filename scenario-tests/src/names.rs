@@ -1,0 +1,92 @@
+//! A name server on loopback that answers what a story tells it to, with several addresses for one name.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::Result;
+use tokio::net::UdpSocket;
+use tokio::task::JoinHandle;
+
+/// Bytes of a question; one that came by UDP is no longer.
+const QUESTION_MAX: usize = 512;
+/// Bytes before the name that is asked for.
+const HEAD: usize = 12;
+/// The types and the class that are known.
+const A: [u8; 2] = [0, 1];
+const INTERNET: [u8; 2] = [0, 1];
+
+/// What is answered for names, in lower case.
+pub type Answers = BTreeMap<String, Vec<Ipv4Addr>>;
+
+/// A name server.
+#[derive(Debug)]
+pub struct NameServer {
+    /// Where it is.
+    pub address: SocketAddr,
+    asked: Arc<Mutex<BTreeSet<String>>>,
+    serving: JoinHandle<()>,
+}
+
+impl NameServer {
+    /// One that knows these names and no others.
+    pub async fn start(answers: Answers) -> Result<Self> {
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let address = socket.local_addr()?;
+        let asked = Arc::new(Mutex::new(BTreeSet::new()));
+        let noted = asked.clone();
+        let serving = tokio::spawn(async move {
+            let mut question = [0; QUESTION_MAX];
+            while let Ok((count, from)) = socket.recv_from(&mut question).await {
+                let Some((name, reply)) = answer(question.get(..count).unwrap_or_default(), &answers) else { continue };
+                noted.lock().unwrap_or_else(PoisonError::into_inner).insert(name);
+                if socket.send_to(&reply, from).await.is_err() {
+                    return;
+                }
+            }
+        });
+        Ok(Self { address, asked, serving })
+    }
+
+    /// The names that were asked for.
+    pub fn asked(&self) -> BTreeSet<String> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Drop for NameServer {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}
+
+/// The name in a question, and what is answered.
+fn answer(question: &[u8], answers: &Answers) -> Option<(String, Vec<u8>)> {
+    let mut labels = Vec::new();
+    let mut rest = question.get(HEAD..)?;
+    loop {
+        let (length, after) = rest.split_first()?;
+        if *length == 0 {
+            rest = after;
+            break;
+        }
+        let (label, after) = after.split_at_checked(usize::from(*length))?;
+        labels.push(String::from_utf8_lossy(label).to_ascii_lowercase());
+        rest = after;
+    }
+    let name = labels.join(".");
+    let (kind, class) = (rest.get(..2)?, rest.get(2..4)?);
+    let known = answers.get(&name);
+    let addresses = known.filter(|_| kind == A && class == INTERNET).map(Vec::as_slice).unwrap_or_default();
+    let asked = question.get(HEAD..question.len() - rest.len() + 4)?;
+    // A response, with recursion; no such name where it is not known.
+    let mut reply = [question.get(..2)?, &[0x81, if known.is_some() { 0x80 } else { 0x83 }]].concat();
+    let count = u16::try_from(addresses.len()).ok()?.to_be_bytes();
+    reply.extend([&[0, 1], &count[..], &[0, 0, 0, 0]].concat());
+    reply.extend(asked);
+    for address in addresses {
+        // The name that was asked for, at its place, for one second.
+        reply.extend([&[0xc0, 0x0c], &A[..], &INTERNET, &[0, 0, 0, 1, 0, 4], &address.octets()].concat());
+    }
+    Some((name, reply))
+}

@@ -1,0 +1,404 @@
+//! Where that stands which answers for an invalid match, seen from both sides: none of the requests that the match was
+//! meant for falls through to the broader route of another team, and no other request is kept from it, nor from the
+//! narrower route of a third. Some expressions are wrong in themselves; others only an Envoy refuses.
+
+use anyhow::{Context, Result, bail, ensure};
+use holdfast_scenario_tests::ask::get;
+use holdfast_scenario_tests::fleet::small_binary;
+use holdfast_scenario_tests::grpc::call;
+use holdfast_scenario_tests::manifests::{NAMESPACE, documents, route};
+use holdfast_scenario_tests::{HoldfastOptions, Story, World, stories, until};
+use hyper::Method;
+
+pub(crate) fn stories() -> Vec<Story> {
+    stories!(
+        "places",
+        true,
+        [
+            of_requests,
+            of_requests_that_envoy_refuses,
+            of_calls,
+            of_calls_that_envoy_refuses,
+            of_proxies,
+            of_proxies_that_envoy_refuses,
+        ]
+    )
+}
+
+/// An expression that is wrong in itself, in which a beginning can still be read.
+const INVALID: &str = "[0-9";
+/// One that only Envoy refuses: larger than its own limit, and smaller than Holdfast's.
+const REFUSED: &str = "([0-9]{1,400})";
+
+/// The teams: one made the mistake, one has a broader route, one has a narrower one.
+const TEAMS: [&str; 3] = ["mistaken", "broad", "third"];
+
+/// A match of the mistaken team, where `$` is the expression; the narrower match of the third; and who answers which
+/// request: `-` is nobody.
+struct Case {
+    name: &'static str,
+    mistaken: &'static str,
+    third: &'static str,
+    /// Only an expression that is wrong in itself has a beginning that can be read.
+    readable_only: bool,
+    asks: &'static [(&'static str, &'static str)],
+}
+
+const CASES: [Case; 10] = [
+    Case {
+        name: "path",
+        mistaken: "path: {type: RegularExpression, value: '/shop/$'}",
+        third: "path: {value: /shop/open}",
+        readable_only: false,
+        asks: &[
+            ("GET /shop/1", "-"),
+            ("GET /shop/x", "-"),
+            ("GET /shop/open/1", "third"),
+            ("GET /shop", "broad"),
+            ("GET /shopping/1", "broad"),
+            ("GET /1", "broad"),
+        ],
+    },
+    Case {
+        name: "groups",
+        mistaken: "path: {type: RegularExpression, value: '/(shop|cart)/$'}",
+        third: "path: {value: /shop/open}",
+        readable_only: true,
+        asks: &[
+            ("GET /shop/1", "-"),
+            ("GET /cart/1", "-"),
+            ("GET /shop/open/1", "third"),
+            ("GET /shop", "broad"),
+            ("GET /else/1", "broad"),
+            ("GET /", "broad"),
+        ],
+    },
+    Case {
+        name: "anywhere",
+        mistaken: "path: {type: RegularExpression, value: '.*/admin/$'}",
+        third: "path: {type: Exact, value: /a/admin/open}",
+        readable_only: true,
+        asks: &[
+            ("GET /admin/1", "-"),
+            ("GET /a/b/admin/1", "-"),
+            ("GET /a/admin/open", "third"),
+            ("GET /admin", "broad"),
+            ("GET /a/b", "broad"),
+        ],
+    },
+    Case {
+        name: "path-with-header",
+        mistaken: "path: {type: RegularExpression, value: '($)'}, headers: [{name: x-b, value: b}]",
+        third: "path: {value: /third}",
+        readable_only: false,
+        asks: &[
+            ("GET /1 x-b=b", "-"),
+            ("GET / x-b=b", "-"),
+            ("GET /third x-b=b", "third"),
+            ("GET /1", "broad"),
+            ("GET /third", "third"),
+        ],
+    },
+    Case {
+        name: "path-with-query",
+        mistaken: "path: {type: RegularExpression, value: '($)'}, queryParams: [{name: q, value: one}]",
+        third: "path: {value: /third}",
+        readable_only: false,
+        asks: &[("GET /1?q=one", "-"), ("GET /third?q=one", "third"), ("GET /1?p=one", "broad"), ("GET /1", "broad")],
+    },
+    Case {
+        name: "path-with-method",
+        mistaken: "path: {type: RegularExpression, value: '($)'}, method: DELETE",
+        third: "path: {value: /third}",
+        readable_only: false,
+        asks: &[
+            ("DELETE /1", "-"),
+            ("DELETE /third", "third"),
+            ("GET /1", "broad"),
+            ("POST /1", "broad"),
+            ("GET /third", "third"),
+        ],
+    },
+    Case {
+        name: "header",
+        mistaken: "headers: [{name: x-a, type: RegularExpression, value: '$'}]",
+        third: "path: {value: /third}",
+        readable_only: false,
+        asks: &[
+            ("GET / x-a=1", "-"),
+            ("GET /any x-a=other", "-"),
+            ("GET /third x-a=1", "third"),
+            ("GET /", "broad"),
+            ("GET /any x-c=1", "broad"),
+        ],
+    },
+    Case {
+        name: "query",
+        mistaken: "queryParams: [{name: a, type: RegularExpression, value: '$'}]",
+        third: "path: {value: /third}",
+        readable_only: false,
+        asks: &[
+            ("GET /?a=1", "-"),
+            ("GET /any?c=1&a=other", "-"),
+            ("GET /third?a=1", "third"),
+            ("GET /any", "broad"),
+            ("GET /any?c=1", "broad"),
+        ],
+    },
+    Case {
+        name: "two-headers",
+        mistaken: "headers: [{name: x-a, type: RegularExpression, value: '$'}, {name: x-b, value: b}]",
+        third: "headers: [{name: x-a, value: open}, {name: x-b, value: b}]",
+        readable_only: true,
+        asks: &[
+            ("GET / x-a=1 x-b=b", "-"),
+            ("GET / x-a=open x-b=b", "third"),
+            ("GET / x-a=1", "broad"),
+            ("GET / x-a=1 x-b=c", "broad"),
+            ("GET / x-b=b", "broad"),
+        ],
+    },
+    // Nothing of it is told, and the broader route is one of another host.
+    Case {
+        name: "host",
+        mistaken: "path: {type: RegularExpression, value: '($)'}",
+        third: "path: {value: /third}",
+        readable_only: false,
+        asks: &[("GET /1", "-"), ("GET /", "-"), ("GET /third", "third"), ("GET elsewhere /1", "broad")],
+    },
+];
+
+const CALLS: [Case; 3] = [
+    Case {
+        name: "service",
+        mistaken: "method: {type: RegularExpression, service: '(shop|cart)\\.v$'}",
+        third: "method: {service: shop.v1.Open}",
+        readable_only: true,
+        asks: &[
+            ("CALL /shop.v1/Get", "-"),
+            ("CALL /cart.v2/Get", "-"),
+            ("CALL /shop.v1.Open/Get", "third"),
+            ("CALL /shop/Get", "broad"),
+            ("CALL /else.v1/Get", "broad"),
+        ],
+    },
+    Case {
+        name: "service-with-header",
+        mistaken: "method: {type: RegularExpression, service: '($)'}, headers: [{name: x-b, value: b}]",
+        third: "method: {service: shop.Open}",
+        readable_only: false,
+        asks: &[
+            ("CALL /shop.Cart/Get x-b=b", "-"),
+            ("CALL /shop.Open/Get x-b=b", "third"),
+            ("CALL /shop.Cart/Get", "broad"),
+            ("CALL /shop.Open/Get", "third"),
+        ],
+    },
+    Case {
+        name: "metadata",
+        mistaken: "headers: [{name: x-a, type: RegularExpression, value: '$'}]",
+        third: "method: {service: shop.Open}",
+        readable_only: false,
+        asks: &[
+            ("CALL /shop.Cart/Get x-a=1", "-"),
+            ("CALL /shop.Open/Get x-a=1", "third"),
+            ("CALL /shop.Cart/Get", "broad"),
+        ],
+    },
+];
+
+/// Conditions of HTTPProxies: the children of one root are the teams'.
+const PROXIES: [Case; 6] = [
+    Case {
+        name: "path",
+        mistaken: "{regex: '/shop/$'}",
+        third: "{prefix: /shop/open}",
+        readable_only: false,
+        asks: &[("GET /shop/1", "-"), ("GET /shop/open/1", "third"), ("GET /shop", "broad"), ("GET /1", "broad")],
+    },
+    Case {
+        name: "groups",
+        mistaken: "{regex: '/(shop|cart)/$'}",
+        third: "{prefix: /shop/open}",
+        readable_only: true,
+        asks: &[
+            ("GET /shop/1", "-"),
+            ("GET /cart/1", "-"),
+            ("GET /shop/open/1", "third"),
+            ("GET /shop", "broad"),
+            ("GET /else/1", "broad"),
+        ],
+    },
+    Case {
+        name: "path-with-header",
+        mistaken: "{regex: '/($)'}, {header: {name: x-b, exact: b}}",
+        third: "{prefix: /third}",
+        readable_only: false,
+        asks: &[("GET /1 x-b=b", "-"), ("GET /third x-b=b", "third"), ("GET /1", "broad")],
+    },
+    Case {
+        name: "header",
+        mistaken: "{header: {name: x-a, regex: '$'}}",
+        third: "{prefix: /third}",
+        readable_only: false,
+        asks: &[("GET / x-a=1", "-"), ("GET /third x-a=1", "third"), ("GET /", "broad"), ("GET /any x-c=1", "broad")],
+    },
+    Case {
+        name: "query",
+        mistaken: "{queryParameter: {name: a, regex: '$'}}",
+        third: "{prefix: /third}",
+        readable_only: false,
+        asks: &[("GET /?a=1", "-"), ("GET /third?a=1", "third"), ("GET /any", "broad"), ("GET /any?c=1", "broad")],
+    },
+    Case {
+        name: "two-headers",
+        mistaken: "{header: {name: x-a, regex: '$'}}, {header: {name: x-b, exact: b}}",
+        third: "{header: {name: x-a, exact: open}}, {header: {name: x-b, exact: b}}",
+        readable_only: true,
+        asks: &[
+            ("GET / x-a=1 x-b=b", "-"),
+            ("GET / x-a=open x-b=b", "third"),
+            ("GET / x-a=1 x-b=c", "broad"),
+            ("GET / x-b=b", "broad"),
+        ],
+    },
+];
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Requests,
+    Calls,
+    Proxies,
+}
+
+/// The routes of all teams for a case.
+fn write(world: &World, kind: Kind, case: &Case, expression: &str) -> Result<()> {
+    let host = format!("{}.example", case.name);
+    let mistaken = case.mistaken.replace('$', expression);
+    let matches = [mistaken.as_str(), "", case.third];
+    let mut parts = Vec::new();
+    for (team, matches) in TEAMS.into_iter().zip(matches) {
+        let name = format!("{}-{team}", case.name);
+        if kind == Kind::Proxies {
+            let route = format!("- conditions: [{matches}]\n    services: [{{name: {team}, port: 8080}}]");
+            parts.push(format!(
+                "apiVersion: projectcontour.io/v1\nkind: HTTPProxy\nmetadata: {{name: {name}, namespace: {team}}}\nspec:\n  routes:\n  {route}\n"
+            ));
+            continue;
+        }
+        let kind = if kind == Kind::Calls { "GRPCRoute" } else { "HTTPRoute" };
+        // Where nothing can be told of a match, routes with the same hosts come first.
+        let host = match team {
+            "broad" if case.name == "host" => "'*.example'",
+            _ => &host,
+        };
+        let matches = if matches.is_empty() { String::new() } else { format!("matches: [{{{matches}}}], ") };
+        let spec = format!("hostnames: [{host}]\nrules:\n- {{{matches}backendRefs: [{{name: {team}, port: 8080}}]}}");
+        let parent = format!("- {{name: public, namespace: {NAMESPACE}}}\n");
+        parts.push(route(kind, team, &name, &parent, &spec));
+    }
+    if kind == Kind::Proxies {
+        let includes: String =
+            TEAMS.iter().map(|team| format!("  - {{name: {}-{team}, namespace: {team}}}\n", case.name)).collect();
+        parts.push(format!(
+            "apiVersion: projectcontour.io/v1\nkind: HTTPProxy\nmetadata: {{name: {}, namespace: {NAMESPACE}}}\nspec:\n  virtualhost: {{fqdn: {host}}}\n  includes:\n{includes}",
+            case.name
+        ));
+    }
+    world.write(&format!("{}.yaml", case.name), documents(&parts))
+}
+
+/// Who answers a request as it is written in a case: `-` is nobody.
+async fn answered(port: u16, case: &Case, ask: &str) -> Result<String> {
+    let mut words = ask.split(' ').peekable();
+    let method = words.next().context("no method")?;
+    let host = words.next_if(|word| !word.starts_with('/')).unwrap_or(case.name);
+    let host = format!("{host}.example");
+    let path = words.next().context("no path")?;
+    let headers: Vec<(&str, &str)> = words.filter_map(|word| word.split_once('=')).collect();
+    if method == "CALL" {
+        let called =
+            headers.iter().fold(call(port, &path[1..]).host(&host), |call, (name, value)| call.header(name, value));
+        let called = called.make().await?;
+        return Ok(called.pod().unwrap_or_else(|_| "-".to_owned()));
+    }
+    let asked = get(port, path).host(&host).method(Method::from_bytes(method.as_bytes())?);
+    let reply = headers.iter().fold(asked, |ask, (name, value)| ask.header(name, value)).send().await?;
+    match reply.status.as_u16() {
+        200 => reply.pod(),
+        404 => Ok("-".to_owned()),
+        _ => bail!("{reply:?}"),
+    }
+}
+
+async fn told(world: World, kind: Kind, expression: &str) -> Result<()> {
+    let is_read = expression == INVALID;
+    let cases: &[Case] = match kind {
+        Kind::Requests => &CASES,
+        Kind::Calls => &CALLS,
+        Kind::Proxies => &PROXIES,
+    };
+    let cases: Vec<&Case> = cases.iter().filter(|case| is_read || !case.readable_only).collect();
+    let protocol = (kind == Kind::Calls).then_some("kubernetes.io/h2c");
+    let mut back_ends = Vec::new();
+    for team in TEAMS {
+        back_ends.push(world.backend_in(team, team, protocol).await?);
+    }
+    let port = if kind == Kind::Proxies { world.port()? } else { world.gateway()? };
+    for case in &cases {
+        write(&world, kind, case, expression)?;
+    }
+    let number = port.to_string();
+    let ports = ["--httpproxy-http", &number];
+    let flags = ["--feature-gates", "FallbackConfiguration=true"];
+    let mut options = HoldfastOptions::new(&world)?.args(&flags);
+    if kind == Kind::Proxies {
+        options = options.args(&ports);
+    }
+    if !is_read {
+        options = options.env("ENVOY_BIN", &small_binary(&world)?.display().to_string());
+    }
+    let _holdfast = world.run_with(options).await?;
+    for case in &cases {
+        for (ask, expected) in case.asks {
+            until(&format!("{}: {ask} comes to be answered by {expected}", case.name), || async {
+                let answered = answered(port, case, ask).await?;
+                ensure!(answered == *expected, "{answered}");
+                Ok(())
+            })
+            .await?;
+        }
+    }
+    // Once more, now that all is as it should be: nothing changes any more.
+    for case in &cases {
+        for (ask, expected) in case.asks {
+            let answered = answered(port, case, ask).await?;
+            ensure!(answered == *expected, "{}: {ask}: {answered} instead of {expected}", case.name);
+        }
+    }
+    Ok(())
+}
+
+async fn of_requests(world: World) -> Result<()> {
+    told(world, Kind::Requests, INVALID).await
+}
+
+async fn of_requests_that_envoy_refuses(world: World) -> Result<()> {
+    told(world, Kind::Requests, REFUSED).await
+}
+
+async fn of_calls(world: World) -> Result<()> {
+    told(world, Kind::Calls, INVALID).await
+}
+
+async fn of_calls_that_envoy_refuses(world: World) -> Result<()> {
+    told(world, Kind::Calls, REFUSED).await
+}
+
+async fn of_proxies(world: World) -> Result<()> {
+    told(world, Kind::Proxies, INVALID).await
+}
+
+async fn of_proxies_that_envoy_refuses(world: World) -> Result<()> {
+    told(world, Kind::Proxies, REFUSED).await
+}

@@ -1,0 +1,161 @@
+//! Backends of which the name decides: names with several addresses, of which some are refused, and those who must prove
+//! to an authority of the proxy's system that a name is theirs.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use anyhow::{Context, Result, ensure};
+use holdfast_scenario_tests::ask::get;
+use holdfast_scenario_tests::names::{Answers, NameServer};
+use holdfast_scenario_tests::secured::Secured;
+use holdfast_scenario_tests::surroundings::{self, AUTHORITIES, NAME_SERVERS};
+use holdfast_scenario_tests::tls::Authority;
+use holdfast_scenario_tests::{HoldfastOptions, Story, World, stories};
+
+use super::elsewhere::{Plain, backend, own_address, route};
+
+pub(crate) fn stories() -> Vec<Story> {
+    stories!(
+        "policies::looked_up",
+        true,
+        [names_with_several_addresses, anywhere_by_tls_to_who_proves_the_name, functions_by_tls_to_who_proves_the_name]
+    )
+}
+
+/// How often each is asked: Envoy chooses among addresses.
+const TIMES: usize = 10;
+const LOCAL: Ipv4Addr = Ipv4Addr::LOCALHOST;
+const METADATA: Ipv4Addr = Ipv4Addr::new(169, 254, 169, 254);
+
+/// Of a name with a refused address and another, the other one is reached, and the refused one never: not first, not
+/// last, and not after the other one was silent.
+async fn names_with_several_addresses(world: World) -> Result<()> {
+    let own = own_address().and_then(|address| if let IpAddr::V4(own) = address { Some(own) } else { None });
+    let outside = match own {
+        Some(own) => Some(Plain::start(IpAddr::from(own), "outside").await?),
+        None => None,
+    };
+    // At the same port as the one outside, and at one that is silent there.
+    let port = outside.as_ref().map_or(0, |outside| outside.address.port());
+    let inside = Plain::at(SocketAddr::from((LOCAL, port)), "inside").await?;
+    let behind_silence = Plain::start(IpAddr::from(LOCAL), "inside").await?;
+    let mut answers = Answers::from([
+        ("refused.names.test".into(), vec![LOCAL, METADATA]),
+        ("refused-twice.names.test".into(), vec![METADATA, LOCAL]),
+    ]);
+    if let Some(own) = own {
+        answers.insert("first.names.test".into(), vec![LOCAL, METADATA, own]);
+        answers.insert("last.names.test".into(), vec![own, LOCAL]);
+    }
+    let names: Vec<String> = answers.keys().cloned().collect();
+    let server = NameServer::start(answers).await?;
+    let envoy = surroundings::binary(&world, &[(NAME_SERVERS, &format!("nameserver {}\n", server.address))])?;
+    backend(&world, "anywhere", "dynamicForwardProxy: {}")?;
+    let listener = world.gateway()?;
+    world.route(
+        "r",
+        "rules:
+- matches: [{path: {value: /ready}}]
+  filters: [{type: RequestRedirect, requestRedirect: {path: {type: ReplaceFullPath, replaceFullPath: /}}}]
+- matches: [{path: {value: /anywhere}}]
+  backendRefs: [{group: gateway.kgateway.dev, kind: Backend, name: anywhere}]",
+    )?;
+    let options = HoldfastOptions::new(&world)?.args(&["--allow-loopback-backends=false"]);
+    let _holdfast = world.run_with(options.env("ENVOY_BIN", &envoy.display().to_string())).await?;
+    get(listener, "/ready").comes_to_answer(302).await?;
+    for name in &names {
+        for _ in 0..TIMES {
+            let ask = |at: &Plain| get(listener, "/anywhere").host(&format!("{name}:{}", at.address.port()));
+            let reply = ask(&inside).send().await?;
+            let expected = if name.starts_with("refused") { 503 } else { 200 };
+            ensure!(reply.status == expected, "{name}: {reply:?}");
+            let reply = ask(&behind_silence).send().await?;
+            ensure!(reply.status == 503, "{name}, silent: {reply:?}");
+        }
+    }
+    for server in [&inside, &behind_silence] {
+        ensure!(server.seen().is_empty(), "{:?}", server.seen());
+    }
+    if let Some(outside) = outside {
+        ensure!(outside.seen().len() == 2 * TIMES, "{:?}", outside.seen());
+    }
+    let asked = server.asked();
+    names.iter().try_for_each(|name| asked.get(name).map(drop).with_context(|| format!("{name} was not asked for")))
+}
+
+/// Two authorities, of which the system trusts one.
+struct Authorities {
+    trusted: Authority,
+    other: Authority,
+    envoy: String,
+}
+
+fn authorities(world: &World) -> Result<Authorities> {
+    let (trusted, other) = (Authority::new("trusted")?, Authority::new("other")?);
+    let envoy = surroundings::binary(world, &[(AUTHORITIES, &trusted.pem)])?.display().to_string();
+    Ok(Authorities { trusted, other, envoy })
+}
+
+/// With `enableTls` requests reach whoever proves the name that was asked for to an authority of the system, and nobody
+/// else: not with a certificate of another authority, nor with one for another name.
+async fn anywhere_by_tls_to_who_proves_the_name(world: World) -> Result<()> {
+    let echo = world.pod("default", "echo", "echo").await?;
+    let Authorities { trusted, other, envoy } = authorities(&world)?;
+    let proves = Secured::start(&trusted.server(&["localhost"])?, None, echo.address()).await?;
+    let stranger = Secured::start(&other.server(&["localhost"])?, None, echo.address()).await?;
+    let misnamed = Secured::start(&trusted.server(&["elsewhere.test"])?, None, echo.address()).await?;
+    backend(&world, "secure", "dynamicForwardProxy: {enableTls: true}")?;
+    let port = world.gateway()?;
+    route(&world, &["secure"])?;
+    let _holdfast = world.run_with(HoldfastOptions::new(&world)?.env("ENVOY_BIN", &envoy)).await?;
+    let ask = |at: &Secured| get(port, "/secure").host(&format!("localhost:{}", at.address.port()));
+    ask(&proves).comes_to_reach("echo").await?;
+    ensure!(proves.names().contains("localhost"), "{:?}", proves.names());
+    let before = echo.count(|_| true);
+    for wrong in [&stranger, &misnamed] {
+        for _ in 0..3 {
+            let reply = ask(wrong).send().await?;
+            ensure!(reply.status == 503, "{reply:?}");
+        }
+        ensure!(wrong.names().contains("localhost"), "nobody asked");
+    }
+    ensure!(echo.count(|_| true) == before, "a request went to somebody who proved nothing");
+    ask(&proves).reaches("echo").await?;
+    ensure!(proves.plain() + stranger.plain() + misnamed.plain() == 0, "connections came without TLS");
+    Ok(())
+}
+
+/// The same of functions: a call, which is signed, goes to nobody who does not prove to be the place for it.
+async fn functions_by_tls_to_who_proves_the_name(world: World) -> Result<()> {
+    let aws = Plain::start(IpAddr::from(LOCAL), r#"{"statusCode": 201, "body": "made"}"#).await?;
+    let Authorities { trusted, other, envoy } = authorities(&world)?;
+    let proves = Secured::start(&trusted.server(&["localhost"])?, None, aws.address).await?;
+    let stranger = Secured::start(&other.server(&["localhost"])?, None, aws.address).await?;
+    let misnamed = Secured::start(&trusted.server(&["elsewhere.test"])?, None, aws.address).await?;
+    let secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: aws, namespace: default}\n\
+                  stringData: {accessKey: AKIDONE, secretKey: canary-of-the-key}\n";
+    world.write("aws.yaml", secret)?;
+    for (name, at) in [("proves", &proves), ("stranger", &stranger), ("misnamed", &misnamed)] {
+        let spec = format!(
+            "aws: {{region: eu-west-1, accountId: '123456789012', auth: {{type: Secret, secretRef: {{name: aws}}}}, \
+             lambda: {{functionName: f, endpointURL: 'https://localhost:{}'}}}}",
+            at.address.port()
+        );
+        backend(&world, name, &spec)?;
+    }
+    let port = world.gateway()?;
+    route(&world, &["proves", "stranger", "misnamed"])?;
+    let _holdfast = world.run_with(HoldfastOptions::new(&world)?.env("ENVOY_BIN", &envoy)).await?;
+    get(port, "/proves").comes_to_answer(201).await?;
+    let before = aws.seen().len();
+    for wrong in ["/stranger", "/misnamed"] {
+        for _ in 0..3 {
+            let reply = get(port, wrong).send().await?;
+            ensure!(reply.status == 503, "{wrong}: {reply:?}");
+        }
+    }
+    ensure!(aws.seen().len() == before, "called at a place that proved nothing");
+    ensure!(stranger.names().contains("localhost") && misnamed.names().contains("localhost"), "nobody asked");
+    get(port, "/proves").answers(201).await?;
+    ensure!(proves.plain() + stranger.plain() + misnamed.plain() == 0, "connections came without TLS");
+    Ok(())
+}
