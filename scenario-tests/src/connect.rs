@@ -14,6 +14,7 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
 use crate::tls::Certificate;
 
@@ -127,6 +128,13 @@ impl Sender {
             }
         }
     }
+}
+
+/// A connection to a loopback port over TLS, before anything is spoken.
+pub(crate) async fn secured(port: u16, protocol: Protocol, trust: &Trust) -> Result<TlsStream<TcpStream>> {
+    let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await?;
+    let name = ServerName::try_from(trust.server_name.clone())?;
+    Ok(TlsConnector::from(Arc::new(config(trust, protocol)?)).connect(name, stream).await?)
 }
 
 fn config(trust: &Trust, protocol: Protocol) -> Result<rustls::ClientConfig> {

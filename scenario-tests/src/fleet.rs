@@ -36,6 +36,8 @@ pub struct FleetEnvoy {
     pub gateway: &'static str,
     /// The folder of its certificate; without one it speaks no TLS to the xDS server.
     pub credentials: Option<PathBuf>,
+    /// The file of its token, which it shows instead of a certificate.
+    pub token: Option<PathBuf>,
     /// Parts of its bootstrap that are written otherwise.
     pub edits: Vec<(String, String)>,
 }
@@ -50,6 +52,7 @@ impl FleetEnvoy {
             sotw: false,
             gateway: "default/public",
             credentials: None,
+            token: None,
             edits: Vec::new(),
         }
     }
@@ -73,7 +76,10 @@ impl FleetEnvoy {
         let folder = self.credentials.as_ref().map(|folder| folder.display().to_string());
         let credentials = folder.as_ref().map(|folder| ["--xds-credentials", folder]);
         let shown = credentials.as_ref().map_or(&[][..], |credentials| &credentials[..]);
-        let args = [&args[..], &["--admin", &admin_address, "--xds-mode", mode], shown].concat();
+        let token = self.token.as_ref().map(|token| token.display().to_string());
+        let token = token.as_ref().map(|token| ["--xds-token", token]);
+        let token = token.as_ref().map_or(&[][..], |token| &token[..]);
+        let args = [&args[..], &["--admin", &admin_address, "--xds-mode", mode], shown, token].concat();
         let printed = world.command(&args).await?;
         let text = printed.expect_code(0)?.stdout.clone();
         ensure!(text.contains("re2=10000") && text.contains("error_level: 10000"), "another bootstrap:\n{text}");

@@ -23,6 +23,7 @@ pub mod process;
 pub mod runner;
 pub mod secured;
 pub mod story;
+pub mod stranger;
 pub mod surroundings;
 pub mod tls;
 pub mod wait;

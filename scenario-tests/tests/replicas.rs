@@ -60,6 +60,18 @@ fn who_follows_serves_the_same_and_outlives_the_leader() {
 }
 
 #[test]
+fn who_comes_without_anything_begins_with_what_is_shared() {
+    let mut replicas = replicas(&[&[("e1", BUILD)], &[("f1", BUILD)]]);
+    replicas.refuse(&bad());
+    replicas.apply(&edit("BAD", "b")).unwrap();
+    replicas.join(&[("g1", BUILD)], &format!("{BASICS}\n---\n{}", edit("BAD", "b"))).unwrap();
+    replicas.refuse(&bad());
+    same(&replicas, (0, "e1"), (2, "g1"));
+    assert_eq!(replicas.ask(2, "g1", "shop.test/cart").unwrap(), "shop/a", "the plan is known to it");
+    assert_eq!(replicas.nacks(2), 0);
+}
+
+#[test]
 fn what_envoys_of_a_follower_refuse_is_judged_by_the_leader() {
     // All Envoys of the second build are at the one that follows; at the leader there is none at all.
     for leaders in [&[("e1", BUILD)][..], &[]] {

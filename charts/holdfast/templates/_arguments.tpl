@@ -23,6 +23,9 @@
 {{- if $v.xds.clientCertificates.existingSecret }}
 - --xds-client-ca=/etc/holdfast/xds-clients/ca.crt
 - --xds-trust-domain={{ $v.xds.clientCertificates.trustDomain }}
+{{- else if $v.xds.clientCertificates.gateways }}
+- --xds-client-ca=/etc/holdfast/xds/ca.crt
+- --xds-trust-domain={{ $v.xds.clientCertificates.trustDomain }}
 {{- end }}
 {{- else }}
 - --insecure-xds=true
@@ -48,6 +51,7 @@
 {{- end }}
 - --lease-name={{ include "holdfast.fullname" . }}
 - --lease-namespace={{ .Release.Namespace }}
+- --shared-secrets={{ ternary "on" "off" (not (empty (include "holdfast.shares" .))) }}
 - --mass-delete-guard={{ ternary "on" "off" $v.massDeleteGuard }}
 - --allow-loopback-backends={{ $v.allowLoopbackBackends }}
 - --ack-timeout={{ $v.ackTimeout }}

@@ -20,8 +20,11 @@
 {{- fail "rateLimit has no effect without rateLimit.service" -}}
 {{- end -}}
 {{- $xds := .Values.xds -}}
-{{- if and $xds.tls.enabled (not $xds.tokens.enabled) (not $xds.clientCertificates.existingSecret) -}}
+{{- if and $xds.tls.enabled (not $xds.tokens.enabled) (not $xds.clientCertificates.existingSecret) (not $xds.clientCertificates.gateways) -}}
 {{- fail "with xds.tls Envoys have to prove which Gateway they are of: xds.tokens.enabled, or xds.clientCertificates.existingSecret, or both" -}}
+{{- end -}}
+{{- if and $xds.clientCertificates.gateways (or (not (include "holdfast.certgen" .)) $xds.clientCertificates.existingSecret) -}}
+{{- fail "xds.clientCertificates.gateways needs xds.tls.source=certgen, and neither xds.tls.existingSecret nor xds.clientCertificates.existingSecret" -}}
 {{- end -}}
 {{- if and .Values.provision.enabled $xds.tls.enabled (not $xds.tokens.enabled) -}}
 {{- fail "provision.enabled needs xds.tokens.enabled: Envoys that are made have no other proof" -}}

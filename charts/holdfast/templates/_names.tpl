@@ -33,12 +33,34 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 {{- end -}}
 
+{{/* Not empty where replicas share what is proven. */}}
+{{- define "holdfast.shares" -}}
+{{- if or (eq .Values.sharedStore.mode "on") (and (eq .Values.sharedStore.mode "auto") (gt (int .Values.replicas) 1)) -}}
+yes
+{{- end -}}
+{{- end -}}
+
 {{- define "holdfast.storeKeySecret" -}}
 {{- default (printf "%s-store-key" (include "holdfast.fullname" .)) .Values.storeKey.existingSecret -}}
 {{- end -}}
 
 {{- define "holdfast.xdsSecret" -}}
-{{- default (printf "%s-xds" (include "holdfast.fullname" .)) .Values.xds.tls.existingSecret -}}
+{{- /* Each source has a Secret of its own: what one made is not taken away from the other. */ -}}
+{{- $made := ternary "xds-certificate" "xds" (eq .Values.xds.tls.source "certgen") -}}
+{{- default (printf "%s-%s" (include "holdfast.fullname" .) $made) .Values.xds.tls.existingSecret -}}
+{{- end -}}
+
+{{/* The names by which Envoys reach the xDS server. */}}
+{{- define "holdfast.xdsNames" -}}
+{{- $host := printf "%s.%s" (include "holdfast.fullname" .) .Release.Namespace -}}
+{{- concat (list (printf "%s.svc" $host) (printf "%s.svc.cluster.local" $host) $host) .Values.xds.tls.names | uniq | join "," -}}
+{{- end -}}
+
+{{/* Not empty where certgen makes certificates. */}}
+{{- define "holdfast.certgen" -}}
+{{- if and .Values.xds.tls.enabled (not .Values.xds.tls.existingSecret) (eq .Values.xds.tls.source "certgen") -}}
+yes
+{{- end -}}
 {{- end -}}
 
 {{- define "holdfast.image" -}}

@@ -201,7 +201,8 @@ impl Lines {
             lines.push(Line::new(key, &build, FleetId::main(key)));
         }
         self.gateways.insert(name.clone(), lines);
-        if self.follows {
+        // Before anything was learned what was restored holds.
+        if self.follows && !self.learned.is_empty() {
             self.take_learned(name, around);
         }
         for (envoy, resumes) in self.early.remove(name).unwrap_or_default() {

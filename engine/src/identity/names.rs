@@ -6,8 +6,6 @@ use std::sync::Arc;
 pub const TRUST_DOMAIN: &str = "holdfast.dev";
 /// What the names of Gateways' ServiceAccounts end with.
 const ACCOUNT_SUFFIX: &str = "-holdfast";
-/// Bytes of the name of a ServiceAccount: it is also that of a Service.
-const ACCOUNT_BYTES_MAX: usize = 63;
 /// Bytes of a name or namespace; Kubernetes' own limit.
 const NAME_BYTES_MAX: usize = 253;
 
@@ -25,11 +23,11 @@ pub(super) fn gateway_of_uri(uri: &str, trust_domain: &str) -> Option<Arc<str>> 
 
 /// The ServiceAccount of a Gateway's Envoys, in the Gateway's namespace.
 ///
-/// `None` where its name could not be a Service's as well: from a name that is cut or changed no Gateway could be told.
+/// Names of ServiceAccounts may have dots and be long, so that the Gateway's own name stands in it as it is. `None` where it
+/// would be too long: from a name that is cut or changed no Gateway could be told.
 pub fn service_account(gateway: &str) -> Option<String> {
-    let is_plain = gateway.starts_with(|first: char| first.is_ascii_lowercase()) && !gateway.contains('.');
     let name = format!("{gateway}{ACCOUNT_SUFFIX}");
-    (is_plain && is_name(&name) && name.len() <= ACCOUNT_BYTES_MAX).then_some(name)
+    (!gateway.is_empty() && is_name(&name)).then_some(name)
 }
 
 /// `namespace/name` of the Gateway with this ServiceAccount.
@@ -61,7 +59,12 @@ mod tests {
         let account = service_account("public").unwrap();
         assert_eq!(account, "public-holdfast");
         assert_eq!(gateway_of_service_account("infra", &account).as_deref(), Some("infra/public"));
-        for odd in [&"x".repeat(55), "public.web", "1st", ""] {
+        for name in ["public.web", "1st", "a-holdfast", &"x".repeat(244)] {
+            let account = service_account(name).unwrap();
+            let found = gateway_of_service_account("infra", &account);
+            assert_eq!(found.as_deref(), Some(&*format!("infra/{name}")), "{account}");
+        }
+        for odd in [&"x".repeat(245), "", "Public", "a/b", "a_b"] {
             assert_eq!(service_account(odd), None, "{odd}");
         }
     }

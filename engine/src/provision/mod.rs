@@ -12,7 +12,7 @@ mod extras;
 pub mod names;
 pub mod parameters;
 mod quantity;
-mod secure;
+pub(crate) mod secure;
 mod service;
 
 use std::collections::BTreeMap;

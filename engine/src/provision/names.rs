@@ -73,6 +73,10 @@ mod tests {
         assert_ne!(named("a.b"), named("a-b"));
         assert!(named("1st").starts_with("gw-1st-"));
         let account = |name: &str| super::account(&ObjectKey::new("g", "Gateway", "infra", name));
+        // By its account it is known which Gateway an Envoy is of.
+        for name in ["1.st", "public", "public.web", "a-holdfast", &"a".repeat(244)] {
+            assert_eq!(crate::identity::names::service_account(name), Some(account(name)), "{name}");
+        }
         assert_eq!((account("1.st"), account("public")), ("1.st-holdfast".into(), "public-holdfast".into()));
         assert!(account(&"a".repeat(253)).len() <= 63);
     }

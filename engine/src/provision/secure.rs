@@ -70,28 +70,35 @@ pub(super) fn secure(bootstrap: &mut Value, operator: &Operator) {
             },
         },
     });
-    let injector = json!({
-        "name": "envoy.filters.http.credential_injector",
-        "typed_config": {
-            "@type": format!("{TYPES}.extensions.filters.http.credential_injector.v3.CredentialInjector"),
-            "overwrite": true,
-            "credential": {
-                "name": "envoy.http.injected_credentials.generic",
-                "typed_config": {
-                    "@type": format!("{TYPES}.extensions.http.injected_credentials.generic.v3.Generic"),
-                    "credential": sds(TOKEN_NAME, SDS_TOKEN, TOKEN_FOLDER),
-                    "header": "Authorization",
-                    "header_value_prefix": "Bearer ",
+    super::put(cluster, "transport_socket", Some(socket));
+    if let Some(options) = cluster.pointer_mut(OPTIONS) {
+        super::put(options, "http_filters", Some(injecting(&sds(TOKEN_NAME, SDS_TOKEN, TOKEN_FOLDER))));
+    }
+}
+
+/// The filters by which the cluster of the xDS server shows a token with every call; where the token is, is said in the
+/// form of SDS.
+pub(crate) fn injecting(token: &Value) -> Value {
+    json!([
+        {
+            "name": "envoy.filters.http.credential_injector",
+            "typed_config": {
+                "@type": format!("{TYPES}.extensions.filters.http.credential_injector.v3.CredentialInjector"),
+                "overwrite": true,
+                "credential": {
+                    "name": "envoy.http.injected_credentials.generic",
+                    "typed_config": {
+                        "@type": format!("{TYPES}.extensions.http.injected_credentials.generic.v3.Generic"),
+                        "credential": token,
+                        "header": "Authorization",
+                        "header_value_prefix": "Bearer ",
+                    },
                 },
             },
         },
-    });
-    let codec = json!({
-        "name": "envoy.filters.http.upstream_codec",
-        "typed_config": { "@type": format!("{TYPES}.extensions.filters.http.upstream_codec.v3.UpstreamCodec") },
-    });
-    super::put(cluster, "transport_socket", Some(socket));
-    if let Some(options) = cluster.pointer_mut(OPTIONS) {
-        super::put(options, "http_filters", Some(json!([injector, codec])));
-    }
+        {
+            "name": "envoy.filters.http.upstream_codec",
+            "typed_config": { "@type": format!("{TYPES}.extensions.filters.http.upstream_codec.v3.UpstreamCodec") },
+        },
+    ])
 }

@@ -16,6 +16,8 @@ use crate::settings::RE2_PROGRAM_SIZE_MAX;
 pub const MAX_HEAP_BYTES: u64 = 2 * 1024 * 1024 * 1024;
 /// Connections from clients at which an Envoy takes no more, where nothing else is said.
 pub const MAX_CONNECTIONS: u32 = 50_000;
+/// Where the options of HTTP stand in a cluster.
+const HTTP_OPTIONS: &str = "/typed_extension_protocol_options/envoy.extensions.upstreams.http.v3.HttpProtocolOptions";
 /// The cluster of the xDS server. No cluster that is served is named so.
 const XDS_CLUSTER: &str = "holdfast-xds";
 
@@ -129,6 +131,10 @@ impl Bootstrap {
         if let (Some(credentials), Some(fields)) = (&self.credentials, cluster.as_object_mut()) {
             fields.insert("transport_socket".into(), credentials.transport_socket());
         }
+        let filters = self.credentials.as_ref().and_then(Credentials::http_filters);
+        if let (Some(filters), Some(options)) = (filters, cluster.pointer_mut(HTTP_OPTIONS)) {
+            put(options, "http_filters", filters);
+        }
         cluster
     }
 
@@ -160,6 +166,12 @@ impl Bootstrap {
                 { "name": "envoy.overload_actions.stop_accepting_requests", "triggers": at(0.98) },
             ],
         })
+    }
+}
+
+fn put(object: &mut Value, field: &str, value: Value) {
+    if let Some(fields) = object.as_object_mut() {
+        fields.insert(field.into(), value);
     }
 }
 

@@ -75,6 +75,7 @@ fn bootstrap(args: cli::BootstrapArgs) -> Result<ExitCode, Failure> {
     let value = match (printed, &bootstrap.credentials) {
         (Printed::SdsCertificate, Some(credentials)) => Credentials::sds_certificate(&credentials.folder),
         (Printed::SdsAuthorities, Some(credentials)) => Credentials::sds_authorities(&credentials.folder),
+        (Printed::SdsToken, Some(Credentials { token: Some(token), .. })) => Credentials::sds_token(token),
         _ => bootstrap.to_json(),
     };
     output::print(&output::format(&value, cli::DataFormat::Yaml)?)

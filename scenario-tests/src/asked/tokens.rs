@@ -11,7 +11,7 @@ use bytes::Bytes;
 use http_body_util::Full;
 use hyper::Response;
 use rcgen::{KeyPair, PublicKeyData, SigningKey};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::Running;
 
@@ -60,18 +60,23 @@ impl TokenMaker {
 
     /// A token for an audience, good for many years.
     pub fn token(&self, audience: &str) -> Result<String> {
-        let part = |value: serde_json::Value| URL_SAFE_NO_PAD.encode(value.to_string());
-        let head = part(json!({"alg": "ES256", "typ": "JWT", "kid": "one"}));
-        let claims = part(json!({"iss": self.issuer, "aud": audience, "sub": "alice", "exp": 4_102_444_800_u64}));
-        let signed = format!("{head}.{claims}");
-        let signature = self.key.sign(signed.as_bytes())?;
-        Ok(format!("{signed}.{}", URL_SAFE_NO_PAD.encode(fixed(&signature)?)))
+        let head = json!({"alg": "ES256", "typ": "JWT", "kid": "one"});
+        let claims = json!({"iss": self.issuer, "aud": audience, "sub": "alice", "exp": 4_102_444_800_u64});
+        signed(&self.key, &head, &claims)
     }
 
     /// The `authorization` header with such a token.
     pub fn bearer(&self, audience: &str) -> Result<String> {
         Ok(format!("Bearer {}", self.token(audience)?))
     }
+}
+
+/// A token that says this, signed with a key (ES256).
+pub fn signed(key: &KeyPair, head: &Value, claims: &Value) -> Result<String> {
+    let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
+    let signed = format!("{}.{}", part(head), part(claims));
+    let signature = key.sign(signed.as_bytes())?;
+    Ok(format!("{signed}.{}", URL_SAFE_NO_PAD.encode(fixed(&signature)?)))
 }
 
 fn keys(key: &KeyPair) -> Result<String> {

@@ -1,10 +1,10 @@
 //! Several replicas over one bucket, each a stage of its own with its own Envoys. Who leads is said by the story.
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use holdfast_engine::engine::{Event, Role};
-use holdfast_engine::run::shared::{Said, Sharing};
+use holdfast_engine::run::shared::{Begun, Said, Sharing};
 use holdfast_engine::settings::Settings;
-use holdfast_store::{MemoryBucket, Options};
+use holdfast_store::{MemoryBucket, MemoryStore, Options};
 
 use super::language::Refuse;
 use super::stage::Stage;
@@ -32,6 +32,11 @@ pub struct Replicas {
     pub all: Vec<Replica>,
     /// What they share.
     pub bucket: MemoryBucket,
+    settings: Settings,
+}
+
+fn whose() -> Options {
+    Options { identity: "a story".into(), key: None }
 }
 
 impl Replicas {
@@ -41,7 +46,7 @@ impl Replicas {
     /// Where they cannot begin.
     pub fn new(settings: &Settings, envoys: &[&[(&str, &str)]]) -> Result<Self> {
         let bucket = MemoryBucket::default();
-        let options = Options { identity: "a story".into(), key: None };
+        let options = whose();
         let mut all = Vec::new();
         for (number, nodes) in envoys.iter().enumerate() {
             let mut stage = Stage::new(settings.clone(), None);
@@ -50,7 +55,23 @@ impl Replicas {
             let sharing = Sharing::new(bucket.clone(), &options, format!("replica-{number}"));
             all.push(Replica { stage, leads: number == 0, is_up: true, reaches: true, sharing });
         }
-        Ok(Self { all, bucket })
+        Ok(Self { all, bucket, settings: settings.clone() })
+    }
+
+    /// One more replica comes, which has nothing of its own, and reads the objects after what is shared.
+    ///
+    /// # Errors
+    /// As [`apply`](Self::apply).
+    pub fn join(&mut self, envoys: &[(&str, &str)], text: &str) -> Result<()> {
+        let mut stage = Stage::new(self.settings.clone(), None);
+        envoys.iter().for_each(|(node, build)| stage.add_envoy(node, build, "infra/public"));
+        let number = self.all.len();
+        let mut sharing = Sharing::new(self.bucket.clone(), &whose(), format!("replica-{number}"));
+        let Begun { learned, .. } = sharing.begin(&MemoryStore::default(), 0)?;
+        let learned = Box::new(learned.context("nothing is shared")?);
+        stage.happen(vec![Event::Role(Role::Follower), Event::Restored(learned.clone()), Event::Learned(learned)])?;
+        self.all.push(Replica { stage, leads: false, is_up: true, reaches: true, sharing });
+        self.apply(text)
     }
 
     /// The same objects are applied everywhere; Envoys that are not there yet come.

@@ -56,6 +56,7 @@ async fn full_values_reach_the_settings(world: World) -> Result<()> {
     let replacement = settings.replacement.context("no replacement")?;
     ensure!((replacement.code, &*replacement.body) == (503, "broken: \"see\" #1 {{ here }}"), "{replacement:?}");
     ensure!(settings.fallback.isolate && settings.fallback.use_last_valid && settings.fallback.backfill_unresolved);
+    ensure!(run.kubernetes.shared_secrets.is_on(), "two replicas share");
     ensure!(!settings.fallback.backfill_dependants && settings.fallback.max_backfill_age == Some(48 * 3600));
     ensure!(settings.closed_status == 503 && settings.allow_loopback_backends);
     ensure!(settings.proxies.root_namespaces.len() == 2 && settings.proxies.ingress_classes.len() == 2);

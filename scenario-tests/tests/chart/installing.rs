@@ -152,14 +152,16 @@ async fn the_key_outlives_upgrades_and_the_release(world: World) -> Result<()> {
 
 /// One object of each kind whose status is written, and a policy that is broken, of which an Event tells.
 const OBJECTS: &str = include_str!("objects.yaml");
-/// Verbs that a story cannot wait for: lists are made where the server does not list by way of the watch, and an Event is
-/// counted on only where it repeats.
-const NOT_WAITED_FOR: [(&str, &str); 2] = [("list", ""), ("patch", "events")];
+/// Verbs that a story cannot wait for: lists are made where the server does not list by way of the watch, an Event is
+/// counted on only where it repeats, and what is shared grows old only where Envoys answer (that is in the stories of
+/// Kubernetes mode).
+const NOT_WAITED_FOR: [(&str, &str); 4] =
+    [("list", ""), ("patch", "events"), ("update", "secrets"), ("delete", "secrets")];
 
 async fn holdfast_uses_what_its_roles_give_and_no_more(world: World) -> Result<()> {
     let cluster = Cluster::start(&world).await?;
     namespaces(&cluster, &["holdfast", "shop"]).await?;
-    let all = objects(&render(&world, &[]).await?)?;
+    let all = objects(&render(&world, &["--set", "replicas=2"]).await?)?;
     for kind in ["ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"] {
         for object in of_kind(&all, kind) {
             cluster.apply(object.to_string()).await?;
@@ -179,6 +181,8 @@ async fn holdfast_uses_what_its_roles_give_and_no_more(world: World) -> Result<(
         "holdfast",
         "--lease-namespace",
         "holdfast",
+        "--shared-secrets",
+        "on",
         "--envoy",
         "none",
         "--probe",
@@ -215,8 +219,9 @@ type Use = (String, String, String);
 /// What has to be used.
 fn asked() -> BTreeSet<Use> {
     let mut asked = BTreeSet::new();
-    for right in
-        rights().into_iter().filter(|right| matches!(right.place, Place::Cluster | Place::Watched | Place::Own))
+    for right in rights()
+        .into_iter()
+        .filter(|right| matches!(right.place, Place::Cluster | Place::Watched | Place::Own | Place::Shared))
     {
         let waited = |verb: &&&str| {
             !NOT_WAITED_FOR

@@ -78,6 +78,7 @@ async fn values_without_effect_are_refused(world: World) -> Result<()> {
         ("httpProxy.httpsPort=8080", "two ports"),
         ("diagnostics.port=10255", "three ports"),
         ("xds.tokens.enabled=false", "xds.clientCertificates"),
+        ("xds.clientCertificates.gateways=[\"shop/web\"],xds.tls.source=\"helm\"", "xds.tls.source=certgen"),
         ("provision.gatewayAddresses=[\"203.0.113.1\"]", "provision.enabled"),
         ("serviceAccount.create=false", "serviceAccount.name"),
     ] {
@@ -87,7 +88,7 @@ async fn values_without_effect_are_refused(world: World) -> Result<()> {
 }
 
 /// Values that only switch something off, or take the place of another.
-const LEFT: [&str; 19] = [
+const LEFT: [&str; 20] = [
     "crds.contour",
     "crds.gatewayApi",
     "crds.kgateway",
@@ -105,6 +106,7 @@ const LEFT: [&str; 19] = [
     "rbac.create",
     "serviceAccount.create",
     "storeKey.enabled",
+    "xds.clientCertificates.gateways",
     "xds.tls.enabled",
     "xds.tokens.enabled",
 ];
@@ -138,7 +140,7 @@ async fn pods_are_restricted(world: World) -> Result<()> {
         let all = objects(&render(&world, &args).await?)?;
         let workloads = [of_kind(&all, "StatefulSet"), of_kind(&all, "Deployment")].concat();
         ensure!(workloads.len() == 1, "{} workloads", workloads.len());
-        for workload in workloads {
+        for workload in [workloads, of_kind(&all, "Job")].concat() {
             let pod = &workload["spec"]["template"]["spec"];
             ensure!(pod["securityContext"]["runAsNonRoot"] == true);
             ensure!(pod["securityContext"]["seccompProfile"]["type"] == "RuntimeDefault");
@@ -150,6 +152,9 @@ async fn pods_are_restricted(world: World) -> Result<()> {
                 let context = &container["securityContext"];
                 ensure!(context["readOnlyRootFilesystem"] == true && context["allowPrivilegeEscalation"] == false);
                 ensure!(context["capabilities"] == json!({"drop": ["ALL"]}), "{context}");
+            }
+            if workload["kind"] == "Job" {
+                continue;
             }
             for (probe, path) in [("livenessProbe", "/healthz"), ("readinessProbe", "/readyz")] {
                 ensure!(pod["containers"][0][probe]["httpGet"]["path"] == path, "{probe}");

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use holdfast_engine::run::kubernetes::rights::{Place, rights};
 use holdfast_scenario_tests::{Story, World, stories};
 use serde_json::Value;
 
-use super::{objects, of_kind, render};
+use super::{objects, of_kind, only, render};
 
 pub(crate) fn stories() -> Vec<Story> {
     stories!(
@@ -17,7 +17,9 @@ pub(crate) fn stories() -> Vec<Story> {
             a_cluster_is_read_with_one_role,
             namespaces_are_read_with_a_role_each,
             rights_go_with_what_is_switched_off,
-            no_role_is_made_where_none_is_wanted
+            no_role_is_made_where_none_is_wanted,
+            what_replicas_share_needs_rights_where_they_are,
+            certgen_may_write_its_own_secrets
         ]
     )
 }
@@ -29,12 +31,17 @@ fn texts(value: &Value) -> Vec<String> {
     value.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
+fn is_certgens(role: &Value) -> bool {
+    role["metadata"]["labels"]["app.kubernetes.io/component"] == "certgen"
+}
+
 /// What the roles give.
 fn given(all: &[Value]) -> Result<Given> {
     let mut given = Given::new();
     for kind in ["ClusterRole", "Role"] {
         let bindings = of_kind(all, &format!("{kind}Binding"));
-        for role in of_kind(all, kind) {
+        // Who makes certificates is another account.
+        for role in of_kind(all, kind).into_iter().filter(|role| !is_certgens(role)) {
             let (name, place) = (&role["metadata"]["name"], &role["metadata"]["namespace"]);
             let bound = bindings.iter().filter(|binding| {
                 binding["roleRef"]["name"] == *name
@@ -133,6 +140,56 @@ async fn namespaces_are_read_with_a_role_each(world: World) -> Result<()> {
         ]),
         "{wide:?}"
     );
+    Ok(())
+}
+
+async fn what_replicas_share_needs_rights_where_they_are(world: World) -> Result<()> {
+    for (args, shares) in [
+        ("replicas=1", false),
+        ("replicas=2", true),
+        ("replicas=2,sharedStore.mode=off", false),
+        ("replicas=1,sharedStore.mode=on", true),
+    ] {
+        let all = objects(&render(&world, &["--set", args]).await?)?;
+        let mut places = vec![
+            (Place::Cluster, ""),
+            (Place::Keys, ""),
+            (Place::Watched, ""),
+            (Place::Planes, ""),
+            (Place::Own, "holdfast"),
+        ];
+        places.extend(shares.then_some((Place::Shared, "holdfast")));
+        same(&given(&all)?, &asked(&places)).with_context(|| args.to_owned())?;
+    }
+    Ok(())
+}
+
+/// Certgen may apply its own Secrets and nothing else, and Holdfast's account has none of that.
+async fn certgen_may_write_its_own_secrets(world: World) -> Result<()> {
+    let set = "xds.clientCertificates.gateways={shop/web,holdfast/a.b}";
+    let all = objects(&render(&world, &["--set", set]).await?)?;
+    let mut secrets = BTreeSet::new();
+    for role in of_kind(&all, "Role").into_iter().filter(|role| is_certgens(role)) {
+        let [rule] = &role["rules"].as_array().context("no rules")?[..] else { anyhow::bail!("{role}") };
+        ensure!(
+            texts(&rule["resources"]) == ["secrets"] && texts(&rule["verbs"]) == ["create", "get", "patch"],
+            "{rule}"
+        );
+        let namespace = role["metadata"]["namespace"].as_str().context("no namespace")?;
+        secrets.extend(texts(&rule["resourceNames"]).into_iter().map(|name| format!("{namespace}/{name}")));
+    }
+    let server = ["holdfast/holdfast-xds-certificate", "holdfast/holdfast-xds-certificate-authority"];
+    let wanted = [&server[..], &["shop/web-holdfast-xds", "holdfast/a.b-holdfast-xds"]].concat();
+    ensure!(secrets == wanted.into_iter().map(str::to_owned).collect(), "{secrets:?}");
+    for binding in of_kind(&all, "RoleBinding").into_iter().filter(|role| is_certgens(role)) {
+        ensure!(binding["subjects"][0]["name"] == "holdfast-certgen", "{binding}");
+    }
+    let job = only(&all, "Job")?;
+    ensure!(job["spec"]["template"] == only(&all, "CronJob")?["spec"]["jobTemplate"]["spec"]["template"], "{job}");
+    for set in ["xds.tls.source=helm", "xds.tls.existingSecret=own", "xds.tls.enabled=false"] {
+        let all = objects(&render(&world, &["--set", set]).await?)?;
+        ensure!(of_kind(&all, "Job").is_empty() && !of_kind(&all, "Role").into_iter().any(is_certgens), "{set}");
+    }
     Ok(())
 }
 

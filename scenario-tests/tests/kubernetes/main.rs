@@ -3,6 +3,7 @@
 //! The program runs itself anew in a network namespace, in which back ends have addresses that pods could have.
 
 mod canary;
+mod certificates;
 mod cluster;
 mod kinds;
 mod leading;
@@ -11,7 +12,9 @@ mod planes;
 mod pod;
 mod rights;
 mod serving;
+mod sharing;
 mod telling;
+mod tokens;
 mod watching;
 
 use std::process::ExitCode;
@@ -24,9 +27,10 @@ const AT_ONCE: usize = 3;
 
 fn main() -> ExitCode {
     let of_objects = [cluster::stories(), serving::stories(), watching::stories(), telling::stories()].concat();
-    let of_rights = [rights::stories(), canary::stories()].concat();
-    let stories: Vec<_> =
-        [of_objects, outage::stories(), kinds::stories(), of_rights, leading::stories(), planes::stories()].concat();
+    let of_rights = [rights::stories(), canary::stories(), certificates::stories(), tokens::stories()].concat();
+    let of_replicas = [leading::stories(), sharing::stories()].concat();
+    let of_trouble = [outage::stories(), kinds::stories()].concat();
+    let stories: Vec<_> = [of_objects, of_trouble, of_rights, of_replicas, planes::stories()].concat();
     if namespace::is_inside() || std::env::args().any(|argument| argument == "--list") {
         return runner::run_at_once(&stories, AT_ONCE);
     }

@@ -2,12 +2,12 @@
 //!
 //! One Pod for each workload, whatever it asks for. Everything is looked at anew again and again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use holdfast_engine::run::echo::{Echo, EchoOptions};
 use holdfast_scenario_tests::kubernetes::pod::Image;
 use holdfast_scenario_tests::kubernetes::{Cluster, Made, Pod};
@@ -55,6 +55,8 @@ pub(crate) struct Nodes<'w> {
     cluster: &'w Cluster,
     /// By namespace and name.
     pods: BTreeMap<(String, String), Kept>,
+    /// Jobs that have run.
+    done: BTreeSet<String>,
     /// Pods of the applications so far.
     echoes: u8,
     /// The endpoints of Services, as they were written.
@@ -63,7 +65,7 @@ pub(crate) struct Nodes<'w> {
 
 impl<'w> Nodes<'w> {
     pub(crate) fn new(world: &'w World, cluster: &'w Cluster) -> Self {
-        Self { world, cluster, pods: BTreeMap::new(), echoes: 0, endpoints: BTreeMap::new() }
+        Self { world, cluster, pods: BTreeMap::new(), done: BTreeSet::new(), echoes: 0, endpoints: BTreeMap::new() }
     }
 
     /// Works until something cannot be done.
@@ -75,13 +77,17 @@ impl<'w> Nodes<'w> {
     }
 
     async fn look(&mut self) -> Result<()> {
-        let kinds = "statefulsets.apps,deployments.apps,services,pods";
+        let kinds = "jobs.batch,statefulsets.apps,deployments.apps,services,pods";
         let all: Value = serde_json::from_str(&self.cluster.ask(&["get", kinds, "-A", "-o", "json"]).await?)?;
         let objects: Vec<&Value> = all["items"].as_array().into_iter().flatten().collect();
         let of_kind = |kind: &'static str| objects.iter().copied().filter(move |object| object["kind"] == kind);
         let workloads: Vec<&Value> = of_kind("StatefulSet").chain(of_kind("Deployment")).collect();
         let (mut wanted, living): (Vec<_>, Vec<_>) =
             (Vec::new(), of_kind("Pod").map(|pod| word(&pod["metadata"]["uid"])).collect());
+        // Others wait for the Secrets that these make.
+        for job in of_kind("Job") {
+            self.run_once(job).await?;
+        }
         for workload in workloads {
             let key = (word(&workload["metadata"]["namespace"]), pod_name(workload));
             self.keep(&key, workload, &living).await?;
@@ -110,24 +116,44 @@ impl<'w> Nodes<'w> {
             self.end(key).await?;
         }
         let (namespace, name) = key;
-        let mut pod = template.clone();
-        pod["apiVersion"] = json!("v1");
-        pod["kind"] = json!("Pod");
-        pod["metadata"]["name"] = json!(name);
-        pod["metadata"]["namespace"] = json!(namespace);
+        let mut pod = pod(key, template);
         let claims = workload["spec"]["volumeClaimTemplates"].as_array().into_iter().flatten();
         for claim in claims.map(|claim| word(&claim["metadata"]["name"])) {
             let volume = json!({"name": claim, "persistentVolumeClaim": {"claimName": format!("{claim}-{name}")}});
             pod["spec"]["volumes"].as_array_mut().context("no volumes")?.push(volume);
         }
-        let file = self.world.log("pod").with_extension("json");
-        fs::write(&file, pod.to_string())?;
-        let said = self.cluster.ask(&["create", "-o", "json", "-f", &file.display().to_string()]).await?;
-        let made: Value = serde_json::from_str(&said)?;
+        let made = self.create(&pod).await?;
         let running = self.start(&made).await.with_context(|| format!("Pod {namespace}/{name}"))?;
         let pod = Kept { uid: word(&made["metadata"]["uid"]), template: template.clone(), running };
         self.pods.insert(key.clone(), pod);
         Ok(())
+    }
+
+    async fn create(&self, pod: &Value) -> Result<Value> {
+        let file = self.world.log("pod").with_extension("json");
+        fs::write(&file, pod.to_string())?;
+        let said = self.cluster.ask(&["create", "-o", "json", "-f", &file.display().to_string()]).await?;
+        Ok(serde_json::from_str(&said)?)
+    }
+
+    /// The Pod of a Job runs, once and to its end.
+    async fn run_once(&mut self, job: &Value) -> Result<()> {
+        if !self.done.insert(word(&job["metadata"]["uid"])) {
+            return Ok(());
+        }
+        let key = (word(&job["metadata"]["namespace"]), pod_name(job));
+        let made = self.create(&pod(&key, &job["spec"]["template"])).await?;
+        let running = self.start(&made).await.with_context(|| format!("Job {key:?}"))?;
+        if let Running::Containers(mut containers) = running {
+            let end = loop {
+                match containers.ended()? {
+                    Some(end) => break end,
+                    None => tokio::time::sleep(REST / 10).await,
+                }
+            };
+            ensure!(end.starts_with("exit status: 0;"), "Job {key:?}: {end}");
+        }
+        self.end(&key).await
     }
 
     async fn start(&mut self, pod: &Value) -> Result<Running> {
@@ -244,6 +270,16 @@ async fn is_ready(container: &Value) -> bool {
     let Some(port) = named(&probe["port"]) else { return false };
     let reply = get(port, probe["path"].as_str().unwrap_or("/")).host("localhost").send().await;
     reply.is_ok_and(|reply| reply.status.is_success())
+}
+
+/// The Pod of a template.
+fn pod((namespace, name): &(String, String), template: &Value) -> Value {
+    let mut pod = template.clone();
+    pod["apiVersion"] = json!("v1");
+    pod["kind"] = json!("Pod");
+    pod["metadata"]["name"] = json!(name);
+    pod["metadata"]["namespace"] = json!(namespace);
+    pod
 }
 
 fn pod_name(workload: &Value) -> String {

@@ -102,11 +102,13 @@ fn leaf<B: Bucket>(
 fn take<B: Bucket>(store: &mut ShardStore<B>, manifest: ManifestForm, revision: Revision, read: Read) {
     let mut known = Known { generation: manifest.generation, leaves: BTreeMap::new() };
     let (mut memory, mut offers) = (MemoryStore::default(), Offers::default());
+    let mut complete = true;
     for form in manifest.scopes {
         let scope = Scope { gateway: form.gateway, build: form.build };
         let count = form.leaves.len();
         let leaves: Vec<Leaf> = form.leaves.into_iter().filter(|leaf| read.contains_key(leaf)).collect();
         let whole = leaves.len() == count;
+        complete &= whole;
         if !whole {
             store.notices.push(format!(
                 "what is shared of {} and Envoy {} cannot be read in part: that is not known",
@@ -125,6 +127,7 @@ fn take<B: Bucket>(store: &mut ShardStore<B>, manifest: ManifestForm, revision: 
     store.read = read;
     store.expiring.clear();
     store.swept = false;
+    store.incomplete = !complete;
 }
 
 /// What leaves hold, as changes. A configuration of which a part is missing is none.

@@ -117,6 +117,8 @@ pub struct ShardStore<B> {
     expiring: BTreeSet<String>,
     /// Is it known that there are no blobs that nobody names?
     swept: bool,
+    /// Is a part of what was read or written not there, or not readable? Then the next commit writes everything.
+    incomplete: bool,
     notices: Vec<String>,
 }
 
@@ -144,6 +146,7 @@ impl<B: Bucket> ShardStore<B> {
             read: HashMap::new(),
             expiring: BTreeSet::new(),
             swept: false,
+            incomplete: false,
             notices: Vec::new(),
         }
     }
@@ -171,7 +174,7 @@ impl<B: Bucket> ShardStore<B> {
     /// # Errors
     /// As for a commit; [`StoreError::Conflict`] where another has written: then it is to be read first.
     pub fn share(&mut self, batch: Batch, offers: Offers) -> Result<(), StoreError> {
-        if batch.is_empty() && offers == self.offers && self.revision.is_some() {
+        if batch.is_empty() && offers == self.offers && self.revision.is_some() && !self.incomplete {
             return Ok(());
         }
         batch.check()?;
@@ -213,6 +216,22 @@ impl<B: Bucket> ShardStore<B> {
         let mut memory = MemoryStore::default();
         memory.commit(everything)?;
         write::write(self, memory, offers, None)
+    }
+
+    /// Looks whether all blobs of this generation are among those that there are.
+    fn miss(&mut self, there: &[String]) {
+        let there: BTreeSet<&str> = there.iter().map(String::as_str).collect();
+        let list_is_gone = self.revision.is_some() && !there.contains(MANIFEST);
+        let leaf_is_gone = || self.known.leaves.values().flatten().flat_map(blobs).any(|name| !there.contains(&*name));
+        if !list_is_gone && !leaf_is_gone() {
+            return;
+        }
+        if list_is_gone {
+            self.revision = None;
+        }
+        self.known.leaves.clear();
+        (self.incomplete, self.swept) = (true, false);
+        self.notices.push("somebody removed a part of what is shared: all of it is written anew".into());
     }
 
     /// What it holds, in memory.

@@ -80,12 +80,14 @@ impl<B: Bucket> ShardStore<B> {
     }
 
     /// What all processes have seen, in the order of their blobs. What cannot be read is left out: who wrote it writes it
-    /// again.
+    /// again. On the way it is noticed where blobs of this generation were removed.
     ///
     /// # Errors
     /// Where the bucket cannot be reached.
-    pub fn observations(&self) -> Result<Vec<Observation>, StoreError> {
-        let mut names: Vec<String> = self.bucket.list()?.into_iter().filter(|name| name.starts_with("seen-")).collect();
+    pub fn observations(&mut self) -> Result<Vec<Observation>, StoreError> {
+        let mut names = self.bucket.list()?;
+        self.miss(&names);
+        names.retain(|name| name.starts_with("seen-"));
         names.sort_unstable();
         let mut seen = Vec::new();
         for name in names.into_iter().take(OBSERVERS_MAX) {

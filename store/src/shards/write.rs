@@ -66,7 +66,7 @@ pub(super) fn write<B: Bucket>(
         let (bytes, max) = [bytes, SHARED_BYTES_MAX].map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX)).into();
         return Err(StoreError::TooLarge { name: "what is shared".into(), bytes, max });
     }
-    if next.leaves == store.known.leaves && store.revision.is_some() {
+    if next.leaves == store.known.leaves && store.revision.is_some() && !store.incomplete {
         // What changed, if anything, is not shared.
         (store.memory, store.offers) = (memory, offers);
         return Ok(());
@@ -86,6 +86,7 @@ pub(super) fn write<B: Bucket>(
     let gone: BTreeSet<String> = names(&store.known).difference(&named).cloned().collect();
     (store.memory, store.offers, store.known, store.revision) = (memory, offers, next, Some(revision));
     store.read.clear();
+    store.incomplete = false;
     let expired = std::mem::replace(&mut store.expiring, gone);
     sweep(store, expired, &named);
     Ok(())

@@ -241,3 +241,36 @@ fn what_belongs_to_others_is_left_alone() {
     bucket.put(&name, Bytes::from_static(b"HFSH\x09\x00"), &Expected::Anything).unwrap();
     assert!(matches!(ShardStore::open(bucket, &options(None)), Err(StoreError::Unavailable(_))));
 }
+
+#[test]
+fn what_somebody_removes_or_damages_is_written_anew_by_who_writes() {
+    let bucket = MemoryBucket::default();
+    let mut one = open(&bucket);
+    one.commit(promote(&scope("infra/one"), object("a", 1, "x"))).unwrap();
+    let whole = Contents::of(one.contents());
+    let count = bucket.list().unwrap().len();
+    assert!(count > 1, "a list and what it names");
+    for removed in ["manifest", "s-", ""] {
+        let mut gone = bucket.list().unwrap();
+        gone.retain(|name| name.starts_with(removed));
+        gone.iter().for_each(|name| bucket.delete(name).unwrap());
+        // As whoever writes does it, again and again: a look at who else is there, and then nothing new.
+        one.observations().unwrap();
+        assert!(!one.notices().is_empty(), "{gone:?}: nobody was told");
+        one.share(Batch::default(), Offers::default()).unwrap();
+        assert_eq!(Contents::of(open(&bucket).contents()), whole, "{gone:?}");
+        let writes = bucket.writes();
+        one.observations().unwrap();
+        one.share(Batch::default(), Offers::default()).unwrap();
+        assert_eq!(bucket.writes(), writes, "once is enough");
+        assert!(bucket.list().unwrap().len() <= 2 * count, "what was left is removed");
+    }
+    // Who finds something damaged and writes from now on does not leave it so.
+    let leaf = bucket.list().unwrap().into_iter().find(|name| name != "manifest").unwrap();
+    bucket.put(&leaf, Bytes::from_static(b"no leaf"), &Expected::Anything).unwrap();
+    let mut other = open(&bucket);
+    assert!(!other.notices().is_empty());
+    other.share(Batch::default(), Offers::default()).unwrap();
+    let mut third = open(&bucket);
+    assert!(third.notices().is_empty() && third.generation() > 0, "what is there now is whole");
+}

@@ -12,6 +12,7 @@ use prometheus::{
 };
 
 use super::fallback_metrics::FallbackMetrics;
+use super::shared_metrics::SharedMetrics;
 use crate::fault::Class;
 use crate::report::ReplacementView;
 use crate::run::store::persist::Persisted;
@@ -45,6 +46,8 @@ pub struct Metrics {
     sent: Sent,
     /// Those of the fallback and the store.
     pub fallback: FallbackMetrics,
+    /// Those of what replicas share.
+    pub shared: SharedMetrics,
     /// When each Gateway's configuration was last handed out.
     published: Mutex<HashMap<Arc<str>, Instant>>,
 }
@@ -118,6 +121,7 @@ impl Metrics {
                 bytes: counters("xds_sent_bytes_total", "Bytes of responses sent to Envoys", &["gateway", "type"])?,
             },
             fallback: FallbackMetrics::new(all)?,
+            shared: SharedMetrics::new(all)?,
             published: Mutex::default(),
             registry,
         })

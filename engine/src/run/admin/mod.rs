@@ -6,6 +6,7 @@ pub mod debug;
 pub mod fallback_metrics;
 pub mod metrics;
 mod pages;
+pub mod shared_metrics;
 
 pub use pages::{debug_pages, metrics_pages};
 

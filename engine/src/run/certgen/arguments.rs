@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use clap::Args;
 
+use super::place::{self, Place};
+use super::secrets::Secrets;
 use crate::check::duration;
 use crate::identity::names;
-use crate::run::arguments::GatewayName;
+use crate::run::arguments::{GatewayName, SecretName};
 use crate::run::failure::Failure;
 use crate::run::xds::arguments::trust_domain;
 
@@ -18,8 +20,19 @@ const LIFE_MIN: Duration = Duration::from_secs(3600);
 #[derive(Debug, Args)]
 pub struct CertgenArgs {
     /// Folder for the certificates: authority/ (keep it to yourself), server/, gateways/NAMESPACE_NAME/
-    #[arg(long, env = "CONTROLLER_OUT", value_name = "DIR")]
-    pub out: PathBuf,
+    #[arg(long, env = "CONTROLLER_OUT", value_name = "DIR", conflicts_with = "secret")]
+    #[arg(required_unless_present = "secret")]
+    pub out: Option<PathBuf>,
+    /// Secret of an API server for the server's certificate, instead of a folder; that of the authority is called
+    /// NAME-authority beside it (keep it to yourself), that of a Gateway GATEWAY-holdfast-xds in its namespace
+    #[arg(long, env = "CONTROLLER_SECRET", value_name = "NAMESPACE/NAME")]
+    pub secret: Option<SecretName>,
+    /// How the API server is reached [default: the Pod's ServiceAccount, else $KUBECONFIG or ~/.kube/config]
+    #[arg(long, env = "CONTROLLER_KUBECONFIG", value_name = "FILE", requires = "secret")]
+    pub kubeconfig: Option<PathBuf>,
+    /// The context of the kubeconfig [default: its current one]
+    #[arg(long, env = "CONTROLLER_KUBE_CONTEXT", value_name = "NAME", requires = "secret")]
+    pub kube_context: Option<String>,
     /// Names or addresses by which Envoys reach the xDS server
     #[arg(long, env = "CONTROLLER_SERVER_NAME", value_name = "NAME", required = true, value_delimiter = ',')]
     pub server_name: Vec<String>,
@@ -30,7 +43,7 @@ pub struct CertgenArgs {
     #[arg(long, env = "CONTROLLER_TRUST_DOMAIN", value_name = "DOMAIN", default_value = names::TRUST_DOMAIN)]
     #[arg(value_parser = trust_domain)]
     pub trust_domain: String,
-    /// Where an Envoy will see its folder [default: where it is written]
+    /// Where an Envoy will see its folder, or its Secret [default: where it is written; of a Secret /etc/holdfast/xds]
     #[arg(long, env = "CONTROLLER_MOUNT_PATH", value_name = "DIR")]
     pub mount_path: Option<PathBuf>,
     /// How long certificates live; what has less than a third of it left is renewed
@@ -45,7 +58,6 @@ pub struct CertgenArgs {
 /// What is to be there; lives in seconds.
 #[derive(Debug)]
 pub(super) struct Wish {
-    pub(super) folder: PathBuf,
     pub(super) server_names: Vec<String>,
     pub(super) gateways: Vec<String>,
     pub(super) trust_domain: String,
@@ -55,22 +67,36 @@ pub(super) struct Wish {
 }
 
 impl CertgenArgs {
-    pub(super) fn wish(self) -> Result<Wish, Failure> {
+    /// What is to be there, and where.
+    ///
+    /// # Errors
+    /// Where the flags contradict each other, or there is no API server to ask.
+    pub(super) fn wish(self) -> Result<(Wish, Place), Failure> {
         if self.mount_path.as_ref().is_some_and(|path| !path.is_absolute()) {
             return Err(Failure::usage("--mount-path: the path must be absolute, as the Envoy sees it"));
         }
         if self.authority_lifetime <= self.lifetime {
             return Err(Failure::usage("--authority-lifetime must be longer than --lifetime"));
         }
-        Ok(Wish {
-            folder: self.out,
+        let wish = Wish {
             server_names: self.server_name,
             gateways: self.gateway.into_iter().map(|gateway| gateway.0).collect(),
             trust_domain: self.trust_domain,
             mount_path: self.mount_path,
             life: self.lifetime.as_secs(),
             authority_life: self.authority_lifetime.as_secs(),
-        })
+        };
+        let place = match (self.out, self.secret) {
+            (Some(folder), _) => Place::Folder(folder),
+            (None, Some(secret)) => {
+                let server = secret.key();
+                place::check_names(&server, &wish.gateways)?;
+                let secrets = Secrets::of(self.kubeconfig.as_deref(), self.kube_context.as_deref())?;
+                Place::Secrets { secrets, server }
+            }
+            (None, None) => return Err(Failure::usage("say where: --out or --secret")),
+        };
+        Ok((wish, place))
     }
 }
 

@@ -7,6 +7,8 @@
 mod arguments;
 mod authority;
 mod leaf;
+mod place;
+mod secrets;
 mod shelf;
 
 use std::process::ExitCode;
@@ -16,7 +18,8 @@ pub use self::arguments::CertgenArgs;
 use self::arguments::Wish;
 use self::authority::Authorities;
 use self::leaf::{Leaf, Role};
-use self::shelf::{Contents, Folder, Shelf};
+use self::place::Place;
+use self::shelf::{Contents, Shelf};
 use super::cli::DataFormat;
 use super::failure::Failure;
 use super::output;
@@ -28,45 +31,46 @@ use crate::identity::names;
 /// # Errors
 /// Where something cannot be made or written. What was written before that is whole.
 pub fn run(args: CertgenArgs) -> Result<ExitCode, Failure> {
-    let wish = args.wish()?;
+    let (wish, place) = args.wish()?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    let told = renew(&wish, now)?;
+    let told = renew(&wish, &place, now)?;
     let text = if told.is_empty() { "nothing to renew\n".to_owned() } else { told.concat() };
     output::print(&text)
 }
 
 /// What was done, one line each.
-fn renew(wish: &Wish, now: u64) -> anyhow::Result<Vec<String>> {
+fn renew(wish: &Wish, place: &Place, now: u64) -> anyhow::Result<Vec<String>> {
     let mut told = Vec::new();
-    let folder = |name: &str| Folder(wish.folder.join(name));
-    let shelf = folder("authority");
-    let mut authorities = Authorities::read(&shelf.read()?)?;
+    let shelf = place.authority();
+    let before = shelf.read()?;
+    let mut authorities = Authorities::read(&before)?;
     if let Some(line) = authorities.renew(now, wish.authority_life)? {
         told.push(line);
     }
-    shelf.write(&authorities.contents(now))?;
+    let after = authorities.contents(now);
+    if after != before {
+        shelf.write(&after)?;
+    }
     let bundle = authorities.bundle(now);
 
     let server = Leaf { role: Role::Server(wish.server_names.clone()), life: wish.life };
-    told.extend(put(&folder("server"), &server, &authorities, &bundle, None, now)?);
+    told.extend(put(&*place.server(), &server, &authorities, &bundle, None, now)?);
     for gateway in &wish.gateways {
         let (namespace, name) = gateway.split_once('/').unwrap_or_default();
-        // No name has an underscore.
-        let shelf = folder(&format!("gateways/{namespace}_{name}"));
         let uri = names::gateway_uri(&wish.trust_domain, namespace, name);
         let seen_at = match &wish.mount_path {
             Some(path) => path.clone(),
-            None => std::path::absolute(&shelf.0)?,
+            None => place.seen_at(namespace, name)?,
         };
         let client = Leaf { role: Role::Gateway(uri), life: wish.life };
-        told.extend(put(&shelf, &client, &authorities, &bundle, Some(&seen_at), now)?);
+        told.extend(put(&*place.gateway(namespace, name), &client, &authorities, &bundle, Some(&seen_at), now)?);
     }
     Ok(told)
 }
 
 /// A certificate in its place, with whom its owner is to trust and how Envoy is told of both.
 fn put(
-    shelf: &impl Shelf,
+    shelf: &dyn Shelf,
     leaf: &Leaf,
     authorities: &Authorities,
     bundle: &str,

@@ -14,9 +14,17 @@ use crate::identity::certificate;
 const DAY: u64 = 86_400;
 const START: u64 = 1_800_000_000;
 
-fn wish(folder: &Path) -> Wish {
+/// Renews in a folder.
+fn renew(wish: &(Wish, Place), now: u64) -> anyhow::Result<Vec<String>> {
+    super::renew(&wish.0, &wish.1, now)
+}
+
+fn wish(folder: &Path) -> (Wish, Place) {
+    (wished(), Place::Folder(folder.to_owned()))
+}
+
+fn wished() -> Wish {
     Wish {
-        folder: folder.to_owned(),
         server_names: vec!["holdfast.infra.svc".into(), "10.0.0.1".into()],
         gateways: vec!["infra/public".into(), "infra/other".into()],
         trust_domain: names::TRUST_DOMAIN.into(),
@@ -83,10 +91,11 @@ fn what_is_made_is_what_the_server_and_envoys_take() {
     }
 
     // Other names, a damaged key, a Gateway more: what is concerned is made anew, and nothing else.
-    let other = Wish { server_names: vec!["holdfast.infra.svc".into()], ..wish(folder.path()) };
+    let other = Wish { server_names: vec!["holdfast.infra.svc".into()], ..wished() };
+    let other = (other, Place::Folder(folder.path().to_owned()));
     assert_eq!(renew(&other, START).unwrap().len(), 1);
     std::fs::write(public.join("tls.key"), "").unwrap();
-    let third = Wish { gateways: vec!["infra/public".into(), "b/third".into()], ..other };
+    let third = (Wish { gateways: vec!["infra/public".into(), "b/third".into()], ..other.0 }, other.1);
     assert_eq!(renew(&third, START).unwrap().len(), 2);
     assert!(renew(&third, START).unwrap().is_empty());
 }
@@ -95,7 +104,8 @@ fn what_is_made_is_what_the_server_and_envoys_take() {
 fn nobody_meets_a_certificate_that_he_cannot_check() {
     let folder = tempfile::tempdir().unwrap();
     let before = tempfile::tempdir().unwrap();
-    let wish = Wish { life: 9 * DAY, authority_life: 60 * DAY, ..wish(folder.path()) };
+    let wish = Wish { life: 9 * DAY, authority_life: 60 * DAY, ..wished() };
+    let wish = (wish, Place::Folder(folder.path().to_owned()));
     let copy = |name: &str| {
         std::fs::create_dir_all(before.path().join(name)).unwrap();
         for file in std::fs::read_dir(folder.path().join(name)).unwrap() {

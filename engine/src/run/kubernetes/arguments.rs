@@ -3,8 +3,11 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use kube::Client;
 
+use super::client;
 use crate::apis::decode::NAME_BYTES_MAX;
+use crate::run::failure::Failure;
 
 /// Whom to ask, and about what.
 #[derive(Clone, Debug, Args)]
@@ -30,6 +33,26 @@ pub struct KubernetesArgs {
     #[arg(long, env = "CONTROLLER_LEASE_NAMESPACE", value_name = "NAMESPACE", conflicts_with = "manifests")]
     #[arg(value_parser = label)]
     pub lease_namespace: Option<String>,
+    /// Share what the leading replica has proven with the others, and with those to come, in Secrets beside the Lease,
+    /// named after it
+    #[arg(long, env = "CONTROLLER_SHARED_SECRETS", value_enum, default_value_t = Switch::Off)]
+    #[arg(conflicts_with_all = ["manifests", "shared_store"])]
+    pub shared_secrets: Switch,
+}
+
+impl KubernetesArgs {
+    /// A client of the API server; nothing is asked yet.
+    ///
+    /// # Errors
+    /// Where there is no such configuration, or it cannot be used.
+    pub(crate) async fn client(&self) -> Result<Client, Failure> {
+        client::client(self.kubeconfig.as_deref(), self.kube_context.as_deref()).await
+    }
+
+    /// Namespace and name of the Lease.
+    pub(crate) fn lease<'a>(&'a self, client: &'a Client) -> (&'a str, &'a str) {
+        (self.lease_namespace.as_deref().unwrap_or(client.default_namespace()), &self.lease_name)
+    }
 }
 
 /// On or off.

@@ -1,25 +1,26 @@
 //! The way to the API server.
 
+use std::path::Path;
+
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 
-use super::arguments::KubernetesArgs;
 use crate::run::failure::Failure;
 
 /// A client by what the command line says; nothing is asked yet, so that an API server that is away is no error.
 ///
 /// # Errors
 /// Where there is no such configuration, or it cannot be used.
-pub async fn client(args: &KubernetesArgs) -> Result<Client, Failure> {
-    let options = KubeConfigOptions { context: args.kube_context.clone(), ..KubeConfigOptions::default() };
-    let config = match &args.kubeconfig {
+pub async fn client(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<Client, Failure> {
+    let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
+    let config = match kubeconfig {
         Some(path) => {
             let said =
                 |error: &dyn std::fmt::Display| Failure::usage(format!("--kubeconfig {}: {error}", path.display()));
             let file = Kubeconfig::read_from(path).map_err(|error| said(&error))?;
             Config::from_custom_kubeconfig(file, &options).await.map_err(|error| said(&error))?
         }
-        None if args.kube_context.is_some() => {
+        None if context.is_some() => {
             let said = |error| Failure::usage(format!("--kube-context: {error}"));
             Config::from_kubeconfig(&options).await.map_err(said)?
         }
@@ -32,6 +33,6 @@ pub async fn client(args: &KubernetesArgs) -> Result<Client, Failure> {
     };
     let server = config.cluster_url.clone();
     let client = Client::try_from(config).map_err(|error| Failure::usage(format!("API server {server}: {error}")))?;
-    tracing::info!(%server, "reads objects of an API server");
+    tracing::info!(%server, "uses an API server");
     Ok(client)
 }

@@ -244,7 +244,7 @@ impl Leader {
 }
 
 /// An answer, within the time that one may take.
-pub(super) async fn within<T>(request: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+pub(crate) async fn within<T>(request: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
     timeout(REQUEST_MAX, request)
         .await
         .unwrap_or_else(|_| Err(Error::Service("the API server did not answer within 4 seconds".into())))

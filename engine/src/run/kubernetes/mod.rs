@@ -12,6 +12,7 @@ pub mod planes;
 pub(crate) mod recorder;
 mod rest;
 pub mod rights;
+pub(crate) mod secrets;
 mod series;
 mod served;
 pub(crate) mod statuses;

@@ -17,6 +17,8 @@ pub enum Place {
     Watched,
     /// In the namespace that Holdfast's Pod is in.
     Own,
+    /// In the namespace that Holdfast's Pod is in, where replicas share what is proven.
+    Shared,
     /// In each namespace that is watched, where Envoys are made for Gateways.
     Planes,
     /// Of no object: a path of the API server, where it is asked for the keys of tokens.
@@ -27,8 +29,8 @@ pub enum Place {
 
 impl Place {
     /// Every place, in order.
-    pub const ALL: [Place; 6] =
-        [Place::Cluster, Place::Watched, Place::Own, Place::Planes, Place::Keys, Place::Default];
+    pub const ALL: [Place; 7] =
+        [Place::Cluster, Place::Watched, Place::Own, Place::Shared, Place::Planes, Place::Keys, Place::Default];
 
     /// Its name.
     pub fn name(self) -> &'static str {
@@ -36,6 +38,7 @@ impl Place {
             Place::Cluster => "cluster",
             Place::Watched => "watched",
             Place::Own => "own",
+            Place::Shared => "shared",
             Place::Planes => "planes",
             Place::Keys => "keys",
             Place::Default => "default",
@@ -67,6 +70,8 @@ const EVENTS: &[&str] = &["create", "patch"];
 
 /// What is made for Gateways is kept as it should be, and deleted when it is not wanted any more.
 const KEEP: &[&str] = &["create", "delete", "get", "list", "patch", "watch"];
+/// What is shared is written, and removed when nothing refers to it any more. Names are not known before.
+const SHARE: &[&str] = &["create", "delete", "get", "list", "update"];
 /// One replica holds the Lease.
 const LEAD: &[&str] = &["create", "get", "update"];
 
@@ -88,6 +93,7 @@ pub fn rights() -> Vec<Right> {
     rights.push(Right { place: Place::Cluster, group, resource: resource.into(), verbs: LOOK });
     let group = "coordination.k8s.io";
     rights.push(Right { place: Place::Own, group, resource: "leases".into(), verbs: LEAD });
+    rights.push(Right { place: Place::Shared, group: "", resource: "secrets".into(), verbs: SHARE });
     for kind in &planes::owned::KINDS {
         let (group, resource) = (kind.group, kind.plural.to_owned());
         rights.push(Right { place: Place::Planes, group, resource, verbs: KEEP });

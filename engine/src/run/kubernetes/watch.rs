@@ -29,8 +29,8 @@ const PAGE: u32 = 500;
 const STREAMED_LIST_MAX: Duration = Duration::from_secs(20);
 /// How often all objects are listed anew, since events may be lost.
 const LIST_AGAIN: Duration = Duration::from_secs(30 * 60);
-/// Releases of a packager are Secrets too, large ones, and nobody refers to them.
-const SECRETS_READ: &str = "type!=helm.sh/release.v1";
+/// Releases of a packager are Secrets too, large ones, and nobody refers to them; nor to what replicas share.
+const SECRETS_READ: &str = "type!=helm.sh/release.v1,type!=holdfast.dev/shared-store";
 /// Characters of an error that are told.
 const ERROR_CHARS_MAX: usize = 300;
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use holdfast_store::MemoryStore;
 use holdfast_store::sled::{Opened, Options, SledStore};
-use holdfast_store::{Batch, MemoryStore};
 use tokio::sync::{mpsc, watch};
 
 use crate::fallback::restored::Restored;
@@ -15,6 +15,7 @@ use crate::run::data::DataDir;
 use crate::run::envoy::{self, EnvoyBinary};
 use crate::run::failure::Failure;
 use crate::run::probe::{Origin, Prober, ProberOptions};
+use crate::run::shared::Begun;
 use crate::run::shared::task::Shared;
 use crate::run::store::persist::Persist;
 use crate::run::store::{FOLDER, identity, restore};
@@ -24,7 +25,17 @@ use crate::trial::Tried;
 /// How long the start waits for the probe: what is published before it is there goes to Envoys untried.
 const PROBE_START_MAX: Duration = Duration::from_secs(5);
 
-/// Opens the store; gives back what an earlier run left in it. Without a store everything is served all the same.
+/// The store of a run, and what is known at its begin.
+pub struct Memory {
+    /// Where it is kept; none where it cannot be.
+    pub persist: Option<Arc<Persist>>,
+    /// What an earlier run left, or other replicas where that is newer.
+    pub restored: Restored,
+    /// What replicas share.
+    pub learned: Option<Restored>,
+}
+
+/// Opens the store. Without one everything is served all the same.
 ///
 /// # Errors
 /// Where the key file is none.
@@ -33,29 +44,27 @@ pub fn open_store(
     data: &DataDir,
     metrics: &Metrics,
     shared: Option<&mut Shared>,
-) -> Result<(Option<Arc<Persist>>, Restored), Failure> {
+) -> Result<Memory, Failure> {
     let key = args.store_key.load()?;
     let opened = SledStore::open(&data.path().join(FOLDER), &Options { identity: identity(), key });
     let Opened { store, notices } = match opened {
         Ok(opened) => opened,
         Err(error) => {
             tracing::error!(%error, "there is no store: nothing is remembered beyond this run");
-            let shared = shared.and_then(|shared| shared.begin(&MemoryStore::default()));
-            return Ok((None, shared.map(|(restored, _)| restored).unwrap_or_default()));
+            let learned = shared.and_then(|shared| shared.begin(&MemoryStore::default()).learned);
+            return Ok(Memory { persist: None, restored: learned.clone().unwrap_or_default(), learned });
         }
     };
-    let newer = shared.and_then(|shared| shared.begin(&store));
-    let (mirror, (restored, more)) = match (newer, restore::restore(&store)) {
-        (Some((restored, mirror)), _) => (mirror, (restored, Vec::new())),
-        (None, Ok(read)) => (Batch::default(), read),
-        (None, Err(error)) => {
-            (Batch::default(), (Restored::default(), vec![format!("what is stored cannot be read: {error}")]))
-        }
+    let Begun { learned, mirror, .. } = shared.map(|shared| shared.begin(&store)).unwrap_or_default();
+    let (restored, more) = match (&learned, &mirror) {
+        (Some(learned), Some(_)) => (learned.clone(), Vec::new()),
+        _ => restore::restore(&store)
+            .unwrap_or_else(|error| (Restored::default(), vec![format!("what is stored cannot be read: {error}")])),
     };
     notices.into_iter().chain(more).for_each(|notice| tracing::warn!("store: {notice}"));
     let persist = Persist::start(store, metrics.fallback.commits()).context("cannot start")?;
-    persist.commit(mirror);
-    Ok((Some(Arc::new(persist)), restored))
+    persist.commit(mirror.unwrap_or_default());
+    Ok(Memory { persist: Some(Arc::new(persist)), restored, learned })
 }
 
 /// The probe as the main loop sees it.

@@ -21,6 +21,7 @@ use tokio::sync::{mpsc, watch};
 
 use self::core::{Asker, Core, Inputs, QUEUE_MAX};
 use self::health::Health;
+use self::memory::Memory;
 use self::objects::{Objects, Told};
 use self::outputs::Outputs;
 use super::admin::{self, metrics::Metrics};
@@ -56,8 +57,9 @@ async fn serve(args: RunArgs) -> Result<(), Failure> {
     let data = DataDir::open(&path)?;
     let settings = settings(&args)?;
     let metrics = Arc::new(Metrics::new().context("cannot count")?);
-    let mut shared = replicas::of(&args, &data)?;
-    let (persist, restored) = memory::open_store(&args, &data, &metrics, shared.as_mut())?;
+    let mut replicas = replicas::of(&args, &objects, &data, &metrics)?;
+    let shared = replicas.as_mut().map(|replicas| &mut replicas.shared);
+    let Memory { persist, restored, learned } = memory::open_store(&args, &data, &metrics, shared)?;
     let mut signals = Signals::new()?;
     let (end, ending) = watch::channel(false);
 
@@ -111,18 +113,19 @@ async fn serve(args: RunArgs) -> Result<(), Failure> {
     let binary = keeper.as_ref().map(|keeper| keeper.binary().clone());
     let outputs = Outputs::new(fleets, keeper, persist.clone());
     let mut core = Core::new(Engine::new(settings), outputs, metrics, health.clone());
-    let leader = told.map(|Told { statuses, recorder, leader, .. }| {
+    let (leader, leadership) = told.map_or((None, None), |Told { statuses, recorder, leader, leadership }| {
         core.tell_kubernetes(statuses, recorder);
-        leader
+        (Some(leader), Some(leadership))
     });
     core.keep_data_planes(planes);
     // What is stored is served before anything else is waited for.
-    let follows = shared.is_some().then_some(Event::Role(Role::Follower));
-    core.hear_events(follows.into_iter().chain([Event::Restored(Box::new(restored))]).collect());
+    let follows = replicas.is_some().then_some(Event::Role(Role::Follower));
+    let learned = learned.map(|learned| Event::Learned(Box::new(learned)));
+    core.hear_events(follows.into_iter().chain([Event::Restored(Box::new(restored))]).chain(learned).collect());
     let mut probe = memory::start_probe(&args, &data, binary).await?;
     let build = probe.available.borrow_and_update().clone();
     core.use_probe(probe.prober.take(), build);
-    let replicas = replicas::start(shared, &mut core, asker, persist)?;
+    let replicas = replicas::start(replicas, leadership, &mut core, asker, persist)?;
     let inputs = Inputs {
         readings,
         notices,

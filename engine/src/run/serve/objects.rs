@@ -13,7 +13,6 @@ use crate::run::cli::RunArgs;
 use crate::run::data::DataDir;
 use crate::run::failure::Failure;
 use crate::run::kubernetes::Means;
-use crate::run::kubernetes::arguments::KubernetesArgs;
 use crate::run::kubernetes::denials::Denials;
 use crate::run::kubernetes::leader::{Leader, Leadership};
 use crate::run::kubernetes::planes::DataPlanes;
@@ -48,7 +47,7 @@ impl Objects {
     /// What the command line names.
     pub(super) async fn named(args: &RunArgs) -> Result<Self, Failure> {
         if args.manifests.is_empty() {
-            return Ok(Objects::Kubernetes(kubernetes::client::client(&args.kubernetes).await?));
+            return Ok(Objects::Kubernetes(args.kubernetes.client().await?));
         }
         Ok(Objects::Manifests(manifest_roots("--manifests", &args.manifests)?))
     }
@@ -63,11 +62,9 @@ impl Objects {
     ) -> anyhow::Result<Option<Told>> {
         let Objects::Kubernetes(client) = self else { return Ok(None) };
         let me = identity().context("there is no randomness")?;
-        let KubernetesArgs { lease_name, lease_namespace, .. } = &args.kubernetes;
-        let namespace = lease_namespace.as_deref().unwrap_or(client.default_namespace());
+        let (namespace, name) = args.kubernetes.lease(client);
         let (denials, gauge) = (Denials::default(), metrics.leader.clone());
-        let (leader, leadership) =
-            Leader::new(client.clone(), namespace, lease_name, me.clone(), gauge, denials.clone());
+        let (leader, leadership) = Leader::new(client.clone(), namespace, name, me.clone(), gauge, denials.clone());
         let controller = settings.controller_name.to_string();
         Ok(Some(Told {
             statuses: Statuses::start(client.clone(), controller, leadership.clone(), denials.clone()),
@@ -125,12 +122,17 @@ impl Objects {
     }
 }
 
-/// Who this replica is, among all and for as long as it runs: the Pod where that is known, else the host.
-fn identity() -> anyhow::Result<Arc<str>> {
+/// Where this replica is: the Pod where that is known, else the host.
+pub(super) fn replica_name() -> String {
     let host = || std::fs::read_to_string("/etc/hostname").ok();
     let pod = std::env::var("POD_NAME").ok().filter(|name| !name.is_empty());
     let name = pod.or_else(host).unwrap_or_else(|| "holdfast".into());
-    let name: String = name.trim().chars().take(NAME_CHARS_MAX).collect();
+    name.trim().chars().take(NAME_CHARS_MAX).collect()
+}
+
+/// Who this replica is, among all and for as long as it runs.
+fn identity() -> anyhow::Result<Arc<str>> {
+    let name = replica_name();
     let mut life = [0; 8];
     getrandom::fill(&mut life).map_err(|error| anyhow::anyhow!("{error}"))?;
     Ok(format!("{name}_{:016x}", u64::from_be_bytes(life)).into())

@@ -28,6 +28,8 @@ pub struct Turn {
     pub mirror: Batch,
     /// What people should be told.
     pub notices: Vec<String>,
+    /// Was anything written that is shared?
+    pub wrote: bool,
 }
 
 /// What a replica knows at a turn.
@@ -46,11 +48,14 @@ pub struct Said {
 }
 
 /// With what a replica begins.
-pub enum Begun {
-    /// With what its own store has.
-    Own,
-    /// With what is shared, which is newer.
-    Shared(Box<Restored>, Batch),
+#[derive(Default)]
+pub struct Begun {
+    /// What is shared. Who follows is to hear of it before anything else.
+    pub learned: Option<Restored>,
+    /// What makes the replica's own store the same, where what is shared is newer.
+    pub mirror: Option<Batch>,
+    /// What people should be told.
+    pub notices: Vec<String>,
 }
 
 /// See the module.
@@ -101,24 +106,29 @@ impl<B: Bucket> Sharing<B> {
         self.store.generation()
     }
 
-    /// Reads what is shared, and says what to begin with: what this replica's own store has, where nobody has written
-    /// since `generation`, when that was the same. Then it is shared as soon as this one leads.
+    /// Bytes that are shared, as it is known.
+    pub fn bytes(&self) -> u64 {
+        self.store.statistics().bytes_on_disk
+    }
+
+    /// Reads what is shared, and says whether it is newer than what this replica's own store has, which was the same as
+    /// `generation`. What is not newer, or is not there, is shared anew from the own store as soon as this one leads.
     ///
     /// # Errors
     /// Where the bucket cannot be reached, or what is there belongs to others.
     pub fn begin(&mut self, own: &impl LastValidStore, generation: u64) -> Result<Begun, StoreError> {
         let turn = self.read()?;
         let learned = turn.events.into_iter().find_map(|event| match event {
-            Event::Learned(learned) => Some(learned),
+            Event::Learned(learned) => Some(*learned),
             _ => None,
         });
-        match learned.filter(|_| self.generation() > generation) {
-            Some(learned) => Ok(Begun::Shared(learned, Batch::between(own, self.store.contents())?)),
-            None => {
-                self.instead = Some(Batch::of_everything(own)?);
-                Ok(Begun::Own)
-            }
+        let mut begun = Begun { learned, mirror: None, notices: turn.notices };
+        if begun.learned.is_some() && self.generation() > generation {
+            begun.mirror = Some(Batch::between(own, self.store.contents())?);
+        } else {
+            self.instead = Some(Batch::of_everything(own)?);
         }
+        Ok(begun)
     }
 
     /// One turn.
@@ -183,7 +193,7 @@ impl<B: Bucket> Sharing<B> {
     }
 
     fn lead(&mut self, offers: Offers, now_ms: u64) -> Result<Turn, StoreError> {
-        let batch = std::mem::take(&mut self.waiting);
+        let (batch, known) = (std::mem::take(&mut self.waiting), self.generation());
         let outcome = match &self.instead {
             Some(everything) => {
                 let mut whole = everything.clone();
@@ -218,7 +228,7 @@ impl<B: Bucket> Sharing<B> {
         let before = std::mem::replace(&mut self.observed, !observed.is_empty());
         let is_news = self.observed || before;
         let events = if is_news { vec![Event::Observed(observed)] } else { Vec::new() };
-        Ok(Turn { events, notices: self.store.notices(), ..Turn::default() })
+        Ok(Turn { events, notices: self.store.notices(), wrote: self.generation() != known, ..Turn::default() })
     }
 
     fn follow(&mut self, seen: Vec<ObservedScope>, now_ms: u64) -> Result<Turn, StoreError> {
@@ -283,5 +293,6 @@ impl Turn {
         self.events.extend(other.events);
         self.mirror.append(other.mirror);
         self.notices.extend(other.notices);
+        self.wrote |= other.wrote;
     }
 }

@@ -1,6 +1,6 @@
 //! Takes turns at the bucket for as long as the product runs, on a thread of its own: nobody waits for the bucket.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 
 use super::{Begun, Said, Sharing};
 use crate::engine::Event;
-use crate::fallback::restored::Restored;
+use crate::run::admin::shared_metrics::SharedMetrics;
 use crate::run::serve::core::Asker;
 use crate::run::store::persist::Persist;
 
@@ -29,47 +29,60 @@ const NOTED: &str = "shared-generation";
 /// What is shared, before its turns begin.
 pub struct Shared {
     sharing: Sharing<Box<dyn Bucket>>,
-    leads: Box<dyn FnMut() -> bool + Send>,
-    data: std::path::PathBuf,
+    metrics: SharedMetrics,
+    data: PathBuf,
 }
+
+/// Says whether this replica is to lead.
+pub type Leads = Box<dyn FnMut() -> bool + Send>;
 
 /// Where what is to be shared is given.
 pub type Outbox = Sender<Batch>;
 
 impl Shared {
-    /// What is shared by these replicas. `leads` says whether this one is to lead.
-    pub fn new(sharing: Sharing<Box<dyn Bucket>>, leads: Box<dyn FnMut() -> bool + Send>, data: &Path) -> Self {
-        Self { sharing, leads, data: data.to_owned() }
+    /// What is shared by these replicas; the folder is that of this one's data.
+    pub fn new(sharing: Sharing<Box<dyn Bucket>>, metrics: SharedMetrics, data: &Path) -> Self {
+        Self { sharing, metrics, data: data.to_owned() }
     }
 
-    /// What to begin with instead of what the replica's own store has, where that is older than what is shared; and what
-    /// makes it the same.
-    pub fn begin(&mut self, own: &impl LastValidStore) -> Option<(Restored, Batch)> {
+    /// What to begin with: what is shared, and what makes the replica's own store the same where that is older.
+    pub fn begin(&mut self, own: &impl LastValidStore) -> Begun {
         let noted = std::fs::read_to_string(self.data.join(NOTED)).ok();
         let generation = noted.and_then(|text| text.trim().parse().ok()).unwrap_or(0);
-        match self.sharing.begin(own, generation) {
-            Ok(Begun::Own) => None,
-            Ok(Begun::Shared(restored, mirror)) => Some((*restored, mirror)),
+        // The bucket may have to be waited for, and nothing is served before.
+        match tokio::task::block_in_place(|| self.sharing.begin(own, generation)) {
+            Ok(begun) => {
+                self.reached(false);
+                begun.notices.iter().for_each(|notice| tracing::warn!("shared store: {notice}"));
+                begun
+            }
             Err(error) => {
+                self.metrics.failed();
                 tracing::warn!(%error, "what is shared cannot be read; beginning with what this replica has");
-                None
+                Begun::default()
             }
         }
     }
 
-    /// Begins to take turns. What is given to the outbox is shared; what happened comes out of the receiver.
+    fn reached(&self, written: bool) {
+        self.metrics.reached(self.sharing.generation(), self.sharing.bytes(), written);
+    }
+
+    /// Begins to take turns, and leads while `leads` says so. What is given to the outbox is shared; what happened comes
+    /// out of the receiver.
     ///
     /// # Errors
     /// Where the system gives no thread.
     pub fn start(
         self,
+        leads: Leads,
         asker: Asker,
         persist: Option<Arc<Persist>>,
     ) -> anyhow::Result<(Outbox, mpsc::Receiver<Vec<Event>>)> {
         let (outbox, batches) = channel();
         let (events_in, events) = mpsc::channel(1);
         let runtime = Handle::current();
-        let work = move || work(self, &runtime, &batches, &events_in, &asker, persist.as_deref());
+        let work = move || work(self, leads, &runtime, &batches, &events_in, &asker, persist.as_deref());
         std::thread::Builder::new().name("share".into()).spawn(work).context("cannot start the thread that shares")?;
         Ok((outbox, events))
     }
@@ -77,6 +90,7 @@ impl Shared {
 
 fn work(
     mut shared: Shared,
+    mut leads: Leads,
     runtime: &Handle,
     batches: &Receiver<Batch>,
     events: &mpsc::Sender<Vec<Event>>,
@@ -90,9 +104,10 @@ fn work(
         let Some((offers, seen)) = asked else { return };
         let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
         let now_ms = u64::try_from(now_ms).unwrap_or(u64::MAX);
-        let turn = match shared.sharing.turn(Said { leads: (shared.leads)(), batch, offers, seen, now_ms }) {
+        let turn = match shared.sharing.turn(Said { leads: leads(), batch, offers, seen, now_ms }) {
             Ok(turn) => turn,
             Err(error) => {
+                shared.metrics.failed();
                 if away.is_none() {
                     tracing::warn!(%error, "what replicas share cannot be reached, and is tried again");
                 }
@@ -116,6 +131,7 @@ fn work(
             return;
         }
         let generation = shared.sharing.generation();
+        shared.reached(turn.wrote);
         if generation != noted {
             noted = generation;
             // Where this fails the next start takes what is shared for newer than it is: that costs nothing.

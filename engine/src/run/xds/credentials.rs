@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
+use crate::provision::secure;
 use crate::run::arguments::Target;
 use crate::run::failure::Failure;
 
@@ -22,7 +23,11 @@ pub const SDS_CERTIFICATE: &str = "sds-certificate.yaml";
 /// The file that tells Envoy of the authorities.
 pub const SDS_AUTHORITIES: &str = "sds-authorities.yaml";
 
-/// The names of both in SDS.
+/// The file that tells Envoy of its token.
+pub const SDS_TOKEN: &str = "sds-token.yaml";
+
+/// The names of all of them in SDS.
+const TOKEN_NAME: &str = "holdfast-xds-token";
 const CERTIFICATE_NAME: &str = "holdfast-xds-certificate";
 const AUTHORITIES_NAME: &str = "holdfast-xds-authorities";
 
@@ -33,6 +38,10 @@ pub struct CredentialArgs {
     /// with the files beside them that `holdfast certgen` writes: xDS is read over mutual TLS
     #[arg(long, env = "CONTROLLER_XDS_CREDENTIALS", value_name = "DIR")]
     pub xds_credentials: Option<PathBuf>,
+    /// File, as the Envoy sees it, of a token of the Gateway's ServiceAccount, which is shown instead of a certificate; a
+    /// file sds-token.yaml in the folder of --xds-credentials tells of it (see --print)
+    #[arg(long, env = "CONTROLLER_XDS_TOKEN", value_name = "PATH", requires = "xds_credentials")]
+    pub xds_token: Option<PathBuf>,
     /// The name in the server's certificate [default: the host of --xds]
     #[arg(long, env = "CONTROLLER_XDS_SERVER_NAME", value_name = "NAME")]
     pub xds_server_name: Option<String>,
@@ -50,6 +59,8 @@ pub enum Printed {
     SdsCertificate,
     /// The file sds-authorities.yaml of that folder
     SdsAuthorities,
+    /// The file sds-token.yaml of that folder
+    SdsToken,
 }
 
 /// What an Envoy shows, and whom it believes.
@@ -59,6 +70,8 @@ pub struct Credentials {
     pub folder: PathBuf,
     /// The folder of the files that tell of it; often the same.
     pub sds: PathBuf,
+    /// The file of a token that is shown instead of a certificate, absolute, as the Envoy sees it.
+    pub token: Option<PathBuf>,
     /// The name in the server's certificate.
     pub server_name: String,
 }
@@ -81,8 +94,15 @@ impl CredentialArgs {
         if !folder.is_absolute() {
             return Err(Failure::usage("--xds-credentials: the path must be absolute, as the Envoy sees it"));
         }
+        if self.xds_token.as_ref().is_some_and(|token| !token.is_absolute()) {
+            return Err(Failure::usage("--xds-token: the path must be absolute, as the Envoy sees it"));
+        }
+        if self.print == Printed::SdsToken && self.xds_token.is_none() {
+            return Err(Failure::usage("--print sds-token: say where the token is, with --xds-token"));
+        }
         let server_name = self.xds_server_name.clone().unwrap_or_else(|| host.clone());
-        Ok(Some(Credentials { folder: folder.clone(), sds: folder.clone(), server_name }))
+        let (folder, token) = (folder.clone(), self.xds_token.clone());
+        Ok(Some(Credentials { sds: folder.clone(), folder, token, server_name }))
     }
 }
 
@@ -100,7 +120,6 @@ impl Credentials {
             "common_tls_context": {
                 "alpn_protocols": ["h2"],
                 "tls_params": { "tls_minimum_protocol_version": "TLSv1_2", "tls_maximum_protocol_version": "TLSv1_3" },
-                "tls_certificate_sds_secret_configs": [from(CERTIFICATE_NAME, SDS_CERTIFICATE)],
                 "combined_validation_context": {
                     "default_validation_context": {
                         "match_typed_subject_alt_names": [
@@ -111,10 +130,30 @@ impl Credentials {
                 },
             },
         });
+        let shown = || json!([from(CERTIFICATE_NAME, SDS_CERTIFICATE)]);
+        if let (None, Some(common)) =
+            (&self.token, context.pointer_mut("/common_tls_context").and_then(Value::as_object_mut))
+        {
+            common.insert("tls_certificate_sds_secret_configs".into(), shown());
+        }
         if !by_address && let Some(fields) = context.as_object_mut() {
             fields.insert("sni".into(), json!(self.server_name));
         }
         json!({ "name": "envoy.transport_sockets.tls", "typed_config": context })
+    }
+
+    /// The filters of the cluster of the xDS server, by which the token is shown with every call; none where there is none.
+    pub fn http_filters(&self) -> Option<Value> {
+        // A volume is changed by giving its folder another one to point at.
+        let watched = json!({ "path": self.token.as_ref()?.parent()? });
+        let source = json!({ "path": self.sds.join(SDS_TOKEN), "watched_directory": watched });
+        let source = json!({ "path_config_source": source, "resource_api_version": "V3" });
+        Some(secure::injecting(&json!({ "name": TOKEN_NAME, "sds_config": source })))
+    }
+
+    /// The contents of [`SDS_TOKEN`].
+    pub fn sds_token(token: &Path) -> Value {
+        secret(TOKEN_NAME, "generic_secret", json!({ "secret": { "filename": token } }))
     }
 
     /// The contents of [`SDS_CERTIFICATE`].
@@ -165,11 +204,19 @@ mod tests {
     fn what_envoy_is_told_of_its_credentials_is_as_it_was_reviewed() {
         let folder = PathBuf::from("/etc/holdfast/xds");
         let (sds, server_name) = (folder.clone(), "holdfast.infra.svc".to_owned());
-        let credentials = Credentials { folder: folder.clone(), sds, server_name };
+        let credentials = Credentials { folder: folder.clone(), sds, token: None, server_name };
+        assert_eq!(credentials.http_filters(), None);
+        let token = Some(PathBuf::from("/var/run/token"));
+        let with_token = Credentials { token: token.clone(), ..credentials.clone() };
         let all = json!({
             "transport_socket": credentials.transport_socket(),
             "sds_certificate": Credentials::sds_certificate(&folder),
             "sds_authorities": Credentials::sds_authorities(&folder),
+            "with_token": {
+                "transport_socket": with_token.transport_socket(),
+                "http_filters": with_token.http_filters(),
+                "sds_token": token.as_deref().map(Credentials::sds_token),
+            },
         });
         assert_eq!(output::format(&all, DataFormat::Yaml).unwrap(), include_str!("credentials.golden.yaml"));
         let by_address = Credentials { server_name: "10.0.0.1".into(), ..credentials }.transport_socket();
@@ -181,6 +228,7 @@ mod tests {
         let tcp = Target::Tcp("holdfast.infra.svc".into(), 18000);
         let args = |folder: Option<&str>, name: Option<&str>, print| CredentialArgs {
             xds_credentials: folder.map(Into::into),
+            xds_token: None,
             xds_server_name: name.map(Into::into),
             print,
         };
@@ -189,6 +237,11 @@ mod tests {
         assert_eq!(args(None, None, Printed::Bootstrap).credentials(&tcp).unwrap(), None);
         args(None, Some("x"), Printed::Bootstrap).credentials(&tcp).unwrap_err();
         args(None, None, Printed::SdsCertificate).credentials(&tcp).unwrap_err();
+        args(Some("/x"), None, Printed::SdsToken).credentials(&tcp).unwrap_err();
+        let token =
+            |path: &str| CredentialArgs { xds_token: Some(path.into()), ..args(Some("/x"), None, Printed::SdsToken) };
+        assert!(token("/t").credentials(&tcp).unwrap().unwrap().token.is_some());
+        token("t").credentials(&tcp).unwrap_err();
         args(Some("x"), None, Printed::Bootstrap).credentials(&tcp).unwrap_err();
         args(Some("/x"), None, Printed::Bootstrap).credentials(&Target::Unix("/s".into())).unwrap_err();
     }

@@ -7,6 +7,9 @@ pub mod arguments;
 pub(super) mod owned;
 mod writer;
 
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context;
@@ -25,6 +28,8 @@ use crate::run::kubernetes::leader::Leadership;
 
 /// How many news of data planes may wait to be taken.
 const NEWS_MAX: usize = 16;
+/// Bytes of the file of authorities.
+const AUTHORITIES_BYTES_MAX: u64 = 1 << 18;
 
 /// Everything that is wanted.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -78,18 +83,30 @@ struct Plan {
 
 impl Plan {
     fn new(args: &ProvisionArgs) -> anyhow::Result<Self> {
-        let read = |path: &std::path::PathBuf| {
-            std::fs::read_to_string(path)
-                .with_context(|| format!("--provision-xds-authorities {}: cannot be read", path.display()))
-        };
         let operator = Operator {
             image: args.provision_image.clone(),
             drain_image: args.provision_drain_image.clone(),
             token_audience: args.provision_token_audience.clone(),
             server_name: args.xds_server_name(),
-            authorities: args.provision_xds_authorities.as_ref().map(read).transpose()?,
+            authorities: args.provision_xds_authorities.as_deref().map(read).transpose()?,
         };
         Ok(Self { operator, args: args.clone() })
+    }
+
+    /// Reads again who is trusted: new authorities reach Envoys before anything is signed by them. What cannot be read
+    /// changes nothing.
+    fn look_again(&mut self) {
+        let Some(path) = &self.args.provision_xds_authorities else { return };
+        match read(path) {
+            Ok(authorities) if self.operator.authorities.as_ref() != Some(&authorities) => {
+                tracing::info!("the authorities of the xDS server have changed; Envoys are told");
+                self.operator.authorities = Some(authorities);
+            }
+            Ok(_) => {}
+            Err(error) => {
+                tracing::warn!(error = format!("{error:#}"), "Envoys are left with the authorities they have")
+            }
+        }
     }
 
     /// The objects of a data plane.
@@ -108,4 +125,13 @@ impl Plan {
         };
         crate::provision::desired(plane, &self.operator, &bootstrap.to_json())
     }
+}
+
+/// The authorities of a file; one without a certificate is none.
+fn read(path: &Path) -> anyhow::Result<String> {
+    let named = || format!("--provision-xds-authorities {}: cannot be read", path.display());
+    let mut text = String::new();
+    File::open(path).and_then(|file| file.take(AUTHORITIES_BYTES_MAX).read_to_string(&mut text)).with_context(named)?;
+    anyhow::ensure!(text.contains("-----BEGIN CERTIFICATE-----"), "{}: there is no certificate", path.display());
+    Ok(text)
 }

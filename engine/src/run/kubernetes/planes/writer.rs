@@ -69,6 +69,7 @@ impl Writer {
 
     /// True where everything is as it should be.
     async fn bring_all(&mut self, wanted: &Wanted) -> bool {
+        self.plan.look_again();
         let leads = self.leadership.leads();
         let (mut events, mut well) = (Vec::new(), true);
         for plane in &wanted.planes {

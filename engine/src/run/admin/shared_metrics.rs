@@ -1,0 +1,56 @@
+//! Metrics of what replicas share.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use prometheus::{IntCounter, IntGauge, Registry};
+
+use super::metrics::kept;
+
+/// See the module. Copies count the same.
+#[derive(Clone, Debug)]
+pub struct SharedMetrics {
+    read_at: IntGauge,
+    written_at: IntGauge,
+    errors: IntCounter,
+    bytes: IntGauge,
+    generation: IntGauge,
+}
+
+impl SharedMetrics {
+    /// All of them, at zero.
+    ///
+    /// # Errors
+    /// Never, as long as no two have the same name.
+    pub fn new(all: &Registry) -> prometheus::Result<Self> {
+        let gauge = |name: &str, help: &str| kept(all, IntGauge::new(name, help)?);
+        let read_at = "When this replica last reached what replicas share";
+        let written_at = "When this replica last wrote what replicas share";
+        Ok(Self {
+            read_at: gauge("shared_store_last_read_timestamp_seconds", read_at)?,
+            written_at: gauge("shared_store_last_write_timestamp_seconds", written_at)?,
+            errors: kept(
+                all,
+                IntCounter::new("shared_store_errors_total", "Times that what replicas share could not be reached")?,
+            )?,
+            bytes: gauge("shared_store_size_bytes", "Bytes that replicas share, as this one knows it")?,
+            generation: gauge("shared_store_generation", "The generation of what replicas share that this one knows")?,
+        })
+    }
+
+    /// It was reached, and is known up to this generation; this replica wrote it where `written`.
+    pub fn reached(&self, generation: u64, bytes: u64, written: bool) {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let signed = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+        self.read_at.set(signed(now));
+        if written {
+            self.written_at.set(signed(now));
+        }
+        self.bytes.set(signed(bytes));
+        self.generation.set(signed(generation));
+    }
+
+    /// It could not be reached.
+    pub fn failed(&self) {
+        self.errors.inc();
+    }
+}

@@ -1,0 +1,199 @@
+//! A bucket of Secrets in one namespace: what several replicas share.
+//!
+//! Each blob is a Secret of its own, found by a label and known by its type. Its revision is that of the API server, so
+//! that of two writers one is refused. It is asked from the thread that shares, which may wait. What is under such a name
+//! and is not such a Secret, or has more than a blob may have, is an empty blob: whoever reads it finds it damaged.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use holdfast_store::StoreError;
+use holdfast_store::shards::{BLOB_BYTES_MAX, Bucket, Expected, LEAVES_MAX, NAME_BYTES_MAX, Put, Revision};
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{Api, DeleteParams, ListParams, ObjectMeta, PostParams, Preconditions};
+use kube::{Client, Error};
+use tokio::runtime::Handle;
+
+use super::leader::within;
+
+/// The type of the Secrets. Watches leave them out by it.
+pub(crate) const TYPE: &str = "holdfast.dev/shared-store";
+/// The label that all of them carry; its value says whose they are.
+const LABEL: &str = "holdfast.dev/shared-store";
+/// The key under which the blob stands.
+const KEY: &str = "blob";
+/// Bytes of the name that says whose they are: a label has no more, and with a blob's name it is the name of a Secret.
+pub(crate) const OWNER_BYTES_MAX: usize = 63;
+/// How many names are read at once, and how often.
+const PAGE: u32 = 500;
+const PAGES_MAX: usize = 4 * LEAVES_MAX / PAGE as usize;
+/// How often a write is begun anew that others come between.
+const TRIES_MAX: usize = 3;
+
+const _: () = assert!(OWNER_BYTES_MAX + SEPARATOR.len() + NAME_BYTES_MAX <= 253);
+// An API server takes 1 MiB.
+const _: () = assert!(BLOB_BYTES_MAX <= 1024 * 1024);
+
+/// What stands between whose it is and the blob's name.
+const SEPARATOR: &str = "-shared-";
+
+/// See the module.
+pub(crate) struct SecretBucket {
+    api: Api<Secret>,
+    owner: String,
+    runtime: Handle,
+}
+
+impl SecretBucket {
+    /// Secrets of a namespace that belong to an owner. To be made in the runtime, and used where one may wait.
+    pub(crate) fn new(client: Client, namespace: &str, owner: &str) -> Self {
+        Self { api: Api::namespaced(client, namespace), owner: owner.to_owned(), runtime: Handle::current() }
+    }
+
+    fn ask<T>(&self, request: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+        self.runtime.block_on(within(request))
+    }
+
+    fn name(&self, blob: &str) -> String {
+        format!("{}{SEPARATOR}{blob}", self.owner)
+    }
+
+    fn labels(&self) -> BTreeMap<String, String> {
+        [("app.kubernetes.io/managed-by", "holdfast"), (LABEL, &self.owner)]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .into()
+    }
+
+    fn secret(&self, name: &str, bytes: &Bytes, revision: Option<&Revision>) -> Secret {
+        Secret {
+            metadata: ObjectMeta {
+                name: Some(self.name(name)),
+                labels: Some(self.labels()),
+                resource_version: revision.map(ToString::to_string),
+                ..ObjectMeta::default()
+            },
+            type_: Some(TYPE.to_owned()),
+            data: Some(BTreeMap::from([(KEY.to_owned(), ByteString(bytes.to_vec()))])),
+            ..Secret::default()
+        }
+    }
+
+    fn create(&self, name: &str, bytes: &Bytes) -> Result<Put, Error> {
+        written(self.ask(self.api.create(&PostParams::default(), &self.secret(name, bytes, None))))
+    }
+
+    /// Puts a blob in the place of what is there. What is of another type cannot become a blob: it goes first.
+    fn replace(&self, name: &str, bytes: &Bytes, revision: Option<&Revision>) -> Result<Put, Error> {
+        let (secret, params) = (self.secret(name, bytes, revision), PostParams::default());
+        match written(self.ask(self.api.replace(&self.name(name), &params, &secret))) {
+            Err(Error::Api(status)) if status.code == 422 => match self.remove(name, revision) {
+                Err(Error::Api(status)) if status.code == 409 => Ok(Put::Conflict),
+                outcome => outcome.and_then(|()| self.create(name, bytes)),
+            },
+            outcome => outcome,
+        }
+    }
+
+    fn remove(&self, name: &str, revision: Option<&Revision>) -> Result<(), Error> {
+        let as_read =
+            revision.map(|revision| Preconditions { resource_version: Some(revision.to_string()), uid: None });
+        let params = DeleteParams { preconditions: as_read, ..DeleteParams::default() };
+        match self.ask(self.api.delete(&self.name(name), &params)) {
+            Err(Error::Api(status)) if status.code == 404 => Ok(()),
+            outcome => outcome.map(drop),
+        }
+    }
+
+    /// Whatever is there. Others may make or remove it meanwhile.
+    fn overwrite(&self, name: &str, bytes: &Bytes) -> Result<Put, Error> {
+        for _ in 0..TRIES_MAX {
+            let outcome = match self.create(name, bytes)? {
+                Put::Conflict => self.replace(name, bytes, None)?,
+                created => created,
+            };
+            if outcome != Put::Conflict {
+                return Ok(outcome);
+            }
+        }
+        Err(Error::Service("others write and remove it at the same time".into()))
+    }
+}
+
+/// A write that was refused since it is not as it was expected to be is no trouble.
+fn written(outcome: Result<Secret, Error>) -> Result<Put, Error> {
+    match outcome {
+        Ok(secret) => Ok(Put::Written(secret.metadata.resource_version.unwrap_or_default().into())),
+        Err(Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(Put::Conflict),
+        Err(error) => Err(error),
+    }
+}
+
+/// The blob of a Secret; an empty one where it is none.
+fn blob(secret: Secret) -> Bytes {
+    let is_ours = secret.type_.as_deref() == Some(TYPE);
+    let blob = secret.data.filter(|_| is_ours).and_then(|mut data| data.remove(KEY)).unwrap_or_default().0;
+    if blob.len() <= BLOB_BYTES_MAX { blob.into() } else { Bytes::new() }
+}
+
+/// Never shows what was sent.
+fn trouble(error: &Error) -> StoreError {
+    StoreError::Unavailable(format!("the API server does not give or take Secrets: {error}"))
+}
+
+impl Bucket for SecretBucket {
+    fn list(&self) -> Result<Vec<String>, StoreError> {
+        let (prefix, mut names) = (self.name(""), Vec::new());
+        let mut params = ListParams::default().labels(&format!("{LABEL}={}", self.owner)).limit(PAGE);
+        for _ in 0..PAGES_MAX {
+            let page = self.ask(self.api.list_metadata(&params)).map_err(|error| trouble(&error))?;
+            let of_page = page.items.into_iter().filter_map(|secret| secret.metadata.name);
+            names.extend(of_page.filter_map(|name| name.strip_prefix(&prefix).map(str::to_owned)));
+            match page.metadata.continue_.filter(|more| !more.is_empty()) {
+                Some(more) => params = params.continue_token(&more),
+                None => return Ok(names),
+            }
+        }
+        Err(StoreError::Unavailable("there are more Secrets of the shared store than it can have made".into()))
+    }
+
+    fn get(&self, name: &str) -> Result<Option<(Bytes, Revision)>, StoreError> {
+        let found = self.ask(self.api.get_opt(&self.name(name))).map_err(|error| trouble(&error))?;
+        Ok(found.map(|mut secret| {
+            let revision = secret.metadata.resource_version.take().unwrap_or_default().into();
+            (blob(secret), revision)
+        }))
+    }
+
+    fn put(&self, name: &str, bytes: Bytes, expected: &Expected) -> Result<Put, StoreError> {
+        let outcome = match expected {
+            Expected::Absent => self.create(name, &bytes),
+            Expected::At(revision) => self.replace(name, &bytes, Some(revision)),
+            Expected::Anything => self.overwrite(name, &bytes),
+        };
+        outcome.map_err(|error| trouble(&error))
+    }
+
+    fn delete(&self, name: &str) -> Result<(), StoreError> {
+        self.remove(name, None).map_err(|error| trouble(&error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn secret(kind: &str, bytes: usize) -> Secret {
+        let data = BTreeMap::from([(KEY.to_owned(), ByteString(vec![1; bytes]))]);
+        Secret { type_: Some(kind.to_owned()), data: Some(data), ..Secret::default() }
+    }
+
+    #[test]
+    fn what_is_no_blob_is_an_empty_one() {
+        assert_eq!(blob(secret(TYPE, 3)).len(), 3);
+        assert_eq!(blob(secret(TYPE, BLOB_BYTES_MAX)).len(), BLOB_BYTES_MAX);
+        assert!(blob(secret(TYPE, BLOB_BYTES_MAX + 1)).is_empty(), "more than a blob has");
+        assert!(blob(secret("Opaque", 3)).is_empty(), "somebody else's");
+        assert!(blob(Secret { data: None, ..secret(TYPE, 3) }).is_empty());
+    }
+}

@@ -1,0 +1,139 @@
+//! A client of the xDS server that shows a token and asks for whatever it likes.
+
+use std::pin::Pin;
+use std::task::{Context as TaskContext, Poll};
+
+use anyhow::{Context, Result};
+use envoy_types::pb::envoy::config::core::v3::Node;
+use envoy_types::pb::envoy::service::discovery::v3::aggregated_discovery_service_client::AggregatedDiscoveryServiceClient;
+use envoy_types::pb::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DiscoveryRequest};
+use hyper_util::rt::TokioIo;
+use prost::Message;
+use tokio::net::TcpStream;
+use tokio_rustls::client::TlsStream;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::Request;
+use tonic::codegen::Service;
+use tonic::transport::{Channel, Endpoint, Uri};
+
+use crate::connect::{self, Protocol, Trust};
+
+/// Messages that wait to be sent.
+const WAITING_MAX: usize = 64;
+/// The type whose answer ends a conversation: everything that was asked before is answered, or never will be.
+pub const LISTENER: &str = "type.googleapis.com/envoy.config.listener.v3.Listener";
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Stranger {
+    /// Where the server is, on loopback.
+    pub port: u16,
+    /// Whom it takes for the server.
+    pub trust: Trust,
+    /// What it shows; nothing where it is empty.
+    pub token: String,
+    /// `node.cluster`.
+    pub says: String,
+}
+
+impl Stranger {
+    async fn client(&self) -> Result<AggregatedDiscoveryServiceClient<Channel>> {
+        let connector = Connector { port: self.port, trust: self.trust.clone() };
+        let endpoint = Endpoint::from_static("http://xds");
+        Ok(AggregatedDiscoveryServiceClient::new(endpoint.connect_with_connector(connector).await?))
+    }
+
+    fn request<T>(&self, messages: T) -> Result<Request<T>> {
+        let mut request = Request::new(messages);
+        if !self.token.is_empty() {
+            request.metadata_mut().insert("authorization", format!("Bearer {}", self.token).parse()?);
+        }
+        Ok(request)
+    }
+
+    fn node(&self) -> Option<Node> {
+        Some(Node { id: "stranger".into(), cluster: self.says.clone(), ..Node::default() })
+    }
+
+    /// All that it is sent, as bytes, where it asks for resources of a type by these names and for all, and then for
+    /// listeners; with delta.
+    ///
+    /// # Errors
+    /// The status with which the stream ended before.
+    pub async fn asks_in_delta(&self, type_url: &str, names: &[String]) -> Result<Vec<Vec<u8>>> {
+        let (send, messages) = tokio::sync::mpsc::channel(WAITING_MAX);
+        let all = names.iter().cloned().chain(["*".to_owned()]).collect();
+        let first =
+            DeltaDiscoveryRequest { node: self.node(), type_url: type_url.into(), ..DeltaDiscoveryRequest::default() };
+        send.send(DeltaDiscoveryRequest { resource_names_subscribe: all, ..first.clone() }).await?;
+        if type_url != LISTENER {
+            send.send(DeltaDiscoveryRequest { type_url: LISTENER.into(), ..first }).await?;
+        }
+        let answered = self.client().await?.delta_aggregated_resources(self.request(ReceiverStream::new(messages))?);
+        let mut answers = answered.await?.into_inner();
+        let mut got = Vec::new();
+        loop {
+            let answer = answers.message().await?.context("the stream ended")?;
+            got.extend(answer.resources.iter().map(Message::encode_to_vec));
+            if answer.type_url == LISTENER && !answer.resources.is_empty() {
+                return Ok(got);
+            }
+            let ack =
+                DeltaDiscoveryRequest { type_url: answer.type_url, response_nonce: answer.nonce, ..Default::default() };
+            send.send(ack).await?;
+        }
+    }
+
+    /// The same in the state of the world: by these names, or for all where there are none.
+    ///
+    /// # Errors
+    /// The status with which the stream ended before.
+    pub async fn asks_in_sotw(&self, type_url: &str, names: &[String]) -> Result<Vec<Vec<u8>>> {
+        let (send, messages) = tokio::sync::mpsc::channel(WAITING_MAX);
+        let first = DiscoveryRequest { node: self.node(), type_url: type_url.into(), ..DiscoveryRequest::default() };
+        // Listeners are asked for by name only where there are no others to end with.
+        let asked = if type_url == LISTENER { Vec::new() } else { names.to_vec() };
+        send.send(DiscoveryRequest { resource_names: asked, ..first.clone() }).await?;
+        if type_url != LISTENER {
+            send.send(DiscoveryRequest { type_url: LISTENER.into(), ..first }).await?;
+        }
+        let answered = self.client().await?.stream_aggregated_resources(self.request(ReceiverStream::new(messages))?);
+        let mut answers = answered.await?.into_inner();
+        let mut got = Vec::new();
+        loop {
+            let answer = answers.message().await?.context("the stream ended")?;
+            got.extend(answer.resources.iter().map(Message::encode_to_vec));
+            if answer.type_url == LISTENER && !answer.resources.is_empty() {
+                return Ok(got);
+            }
+            let (version_info, response_nonce) = (answer.version_info, answer.nonce);
+            let ack =
+                DiscoveryRequest { type_url: answer.type_url, version_info, response_nonce, ..Default::default() };
+            send.send(ack).await?;
+        }
+    }
+}
+
+/// Opens connections over TLS.
+struct Connector {
+    port: u16,
+    trust: Trust,
+}
+
+impl Service<Uri> for Connector {
+    type Response = TokioIo<TlsStream<TcpStream>>;
+    type Error = std::io::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut TaskContext<'_>) -> Poll<Result<(), Self::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: Uri) -> Self::Future {
+        let (port, trust) = (self.port, self.trust.clone());
+        Box::pin(async move {
+            let stream = connect::secured(port, Protocol::Http2, &trust).await;
+            stream.map(TokioIo::new).map_err(|error| std::io::Error::other(format!("{error:#}")))
+        })
+    }
+}

@@ -1,0 +1,330 @@
+//! What replicas share through Secrets: one is killed while something is refused, the other serves the same, and one that
+//! comes without anything begins with it. What stands in the Secrets and is not what was written is not believed.
+//!
+//! Envoys share the Gateway's port: the kernel chooses one of them for each connection.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use anyhow::{Context, Result, ensure};
+use holdfast_engine::run::kubernetes::rights::{Place, rights};
+use holdfast_scenario_tests::fleet::{FleetEnvoy, Running};
+use holdfast_scenario_tests::kubernetes::Cluster;
+use holdfast_scenario_tests::process;
+use holdfast_scenario_tests::{Holdfast, HoldfastOptions, Story, World, ask::get, manifests, stories, until};
+use serde_json::Value;
+
+use super::serving::{backend, gateway};
+
+pub(crate) fn stories() -> Vec<Story> {
+    stories!("sharing", true, [the_leader_is_killed_and_nothing_changes, what_others_put_there_is_not_believed])
+}
+
+/// Connections after which each of three Envoys has had one, but for one time in a million.
+const CONNECTIONS: usize = 40;
+/// An expression that Envoy's own limit refuses, and what it matches.
+const LARGE: &str = "[a-z]{100}[0-9]{100}";
+const SECRETS: [&str; 4] = ["secrets", "-n", "infra", "--selector=holdfast.dev/shared-store=holdfast"];
+
+fn sample() -> String {
+    format!("{}{}", "a".repeat(100), "1".repeat(100))
+}
+
+fn version(kind: &str, path: &str, version: &str) -> String {
+    format!(
+        "rules:\n- matches: [{{path: {{type: {kind}, value: '{path}'}}}}]\n  filters:\n  - type: ResponseHeaderModifier\n    \
+         responseHeaderModifier: {{set: [{{name: x-version, value: '{version}'}}]}}\n  backendRefs: [{{name: echo, port: 8080}}]\n"
+    )
+}
+
+fn good(name: &str, number: &str) -> String {
+    manifests::http_route(name, &version("PathPrefix", &format!("/{name}"), number))
+}
+
+fn refused(name: &str, number: &str) -> String {
+    manifests::http_route(name, &version("RegularExpression", &format!("/{name}/{LARGE}"), number))
+}
+
+async fn everywhere(port: u16, name: &str, number: &str) -> Result<()> {
+    until(&format!("{name} is served in version {number} by every Envoy"), || async {
+        for _ in 0..CONNECTIONS {
+            let reply = get(port, &format!("/{name}/{}", sample())).host("a.example.com").answers(200).await?;
+            ensure!(reply.header("x-version") == number, "it is version {}", reply.header("x-version"));
+        }
+        Ok(())
+    })
+    .await
+}
+
+/// What an Envoy has: the versions and contents of everything that is configured.
+async fn all(envoy: &Running) -> Result<Vec<Value>> {
+    let mut all = Vec::new();
+    for (resource, field) in [
+        ("dynamic_route_configs", "route_config"),
+        ("dynamic_active_clusters", "cluster"),
+        ("dynamic_listeners", "active_state"),
+    ] {
+        let dump = envoy.dump(resource).await?;
+        let configs = dump["configs"].as_array().with_context(|| format!("no {resource}"))?;
+        let of = |config: &Value| {
+            let mut config = if field == "active_state" { config[field].clone() } else { config.clone() };
+            // When each Envoy took it is its own.
+            config.as_object_mut().map(|fields| fields.remove("last_updated"));
+            config
+        };
+        all.extend(configs.iter().map(of));
+    }
+    Ok(all)
+}
+
+async fn the_same(one: &Running, other: &Running) -> Result<Vec<Value>> {
+    until(&format!("{} and {} have the same", one.node, other.node), || async {
+        let (one, other) = (all(one).await?, all(other).await?);
+        ensure!(one.len() > 2 && one == other, "{one:?}\n{other:?}");
+        Ok(one)
+    })
+    .await
+}
+
+/// A ServiceAccount that may do everything, so that what it asks for is written down; and the store's key.
+async fn setting(world: &World, cluster: &Cluster) -> Result<HoldfastOptions> {
+    cluster.ask(&["create", "namespace", "infra"]).await?;
+    cluster.ask(&["-n", "infra", "create", "serviceaccount", "holdfast"]).await?;
+    let bound = ["create", "clusterrolebinding", "holdfast", "--clusterrole=cluster-admin"];
+    cluster.ask(&[&bound[..], &["--serviceaccount=infra:holdfast"]].concat()).await?;
+    let token = cluster.ask(&["-n", "infra", "create", "token", "holdfast"]).await?;
+    let kubeconfig = cluster.kubeconfig_of(token.trim())?.display().to_string();
+    let key = world.folder().join("store.key");
+    fs::write(&key, "ab".repeat(32))?;
+    let options = HoldfastOptions { manifests: Vec::new(), ..HoldfastOptions::new(world)? }.without_envoy();
+    Ok(options.args(&["--kubeconfig", &kubeconfig, "--lease-namespace", "infra", "--probe", "off"]).args(&[
+        "--shared-secrets=on",
+        "--provision=false",
+        "--feature-gates=FallbackConfiguration=true",
+        "--use-last-valid-config-for-fallback",
+        "--store-key-file",
+        &key.display().to_string(),
+    ]))
+}
+
+/// One replica, with a data folder of its own.
+fn replica(world: &World, setting: &HoldfastOptions, name: &str) -> Result<HoldfastOptions> {
+    let fresh = HoldfastOptions::new(world)?;
+    let data = world.folder().join(name);
+    fs::create_dir_all(&data)?;
+    let options = HoldfastOptions { manifests: Vec::new(), data, args: setting.args.clone(), ..fresh };
+    Ok(options.without_envoy().env("POD_NAME", name))
+}
+
+async fn comes_to_lead(holdfast: &Holdfast) -> Result<()> {
+    until("it leads", || async {
+        ensure!(holdfast.metric("holdfast_leader", &[]).await? > 0.5, "it does not");
+        Ok(())
+    })
+    .await?;
+    holdfast.comes_to_say(&["Leader"]).await
+}
+
+async fn comes_to_blame(holdfast: &Holdfast, name: &str) -> Result<()> {
+    until(&format!("{name} is blamed"), || async {
+        let report = holdfast.diagnostics("/debug/config/fallback").await?;
+        let broken = report["brokenObjects"].as_array().context("no list")?;
+        let told: Vec<_> = broken.iter().map(|one| (one["name"].as_str(), one["detectedBy"].as_str())).collect();
+        ensure!(told == [(Some(name), Some("nack"))], "{told:?}");
+        Ok(())
+    })
+    .await
+}
+
+/// Waits until the status of a route is of its newest generation, and says this of a fallback.
+async fn status_says(cluster: &Cluster, route: &str, fallback: &str) -> Result<()> {
+    let of = |kind: &str, field: &str| format!("{{.status.parents[0].conditions[?(@.type==\"{kind}\")].{field}}}");
+    let (observed, status) = (of("Accepted", "observedGeneration"), of("holdfast.dev/Fallback", "status"));
+    let path = format!("jsonpath={{.metadata.generation}}/{observed}/{status}");
+    until(&format!("the status of {route} says {fallback:?}"), || async {
+        let said = cluster.ask(&["get", "httproute", route, "-o", &path]).await?;
+        let words: Vec<&str> = said.split('/').collect();
+        ensure!(words.first() == words.get(1) && words.get(2) == Some(&fallback), "{said}");
+        Ok(())
+    })
+    .await
+}
+
+/// Nobody has refused anything, neither as it tells nor as Holdfast has heard.
+async fn never_refused(holdfast: &Holdfast, envoy: &Running) -> Result<()> {
+    envoy.never_refused().await?;
+    let nacks = holdfast.metric("holdfast_nacks_total", &[]).await?;
+    ensure!(nacks == 0.0, "{nacks} refusals");
+    Ok(())
+}
+
+/// What was done with Secrets, by the account of Holdfast: verbs, and in which namespaces where only one is named.
+fn used(audit: &str) -> BTreeSet<String> {
+    let entries = audit.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let of_secrets = entries.filter(|entry| entry["objectRef"]["resource"] == "secrets");
+    let of_infra = of_secrets.filter(|entry| entry["objectRef"]["namespace"] == "infra");
+    of_infra.filter_map(|entry| entry["verb"].as_str().map(str::to_owned)).collect()
+}
+
+async fn the_leader_is_killed_and_nothing_changes(world: World) -> Result<()> {
+    let cluster = Cluster::start(&world).await?;
+    let _echo = backend(&cluster, "echo", [10, 244, 0, 1]).await?;
+    let port = gateway(&world, &cluster).await?;
+    cluster.apply(good("cart", "1")).await?;
+    cluster.apply(good("other", "1")).await?;
+    let setting = setting(&world, &cluster).await?;
+    let (leads, follows) = (replica(&world, &setting, "one")?, replica(&world, &setting, "two")?);
+    let one = world.run_with(leads.clone()).await?;
+    comes_to_lead(&one).await?;
+    let two = world.run_with(follows.clone()).await?;
+    let first = FleetEnvoy::small("first").start(&world, &leads).await?;
+    let second = FleetEnvoy::small("second").start(&world, &follows).await?;
+    everywhere(port, "cart", "1").await?;
+
+    cluster.apply(refused("cart", "2")).await?;
+    comes_to_blame(&one, "cart").await?;
+    comes_to_blame(&two, "cart").await?;
+    cluster.apply(good("other", "2")).await?;
+    everywhere(port, "other", "2").await?;
+    everywhere(port, "cart", "1").await?;
+    ensure!(first.refusals().await? > 0, "nobody has refused anything");
+    never_refused(&two, &second).await?;
+    let before = the_same(&first, &second).await?;
+    status_says(&cluster, "cart", "True").await?;
+
+    one.kill()?;
+    first.kill()?;
+    comes_to_lead(&two).await?;
+    cluster.apply(good("third", "1")).await?;
+    everywhere(port, "third", "1").await?;
+    cluster.ask(&["delete", "httproute", "third"]).await?;
+    until("all is as it was", || async {
+        let now = all(&second).await?;
+        ensure!(now == before, "{now:?}\n{before:?}");
+        Ok(())
+    })
+    .await?;
+    everywhere(port, "cart", "1").await?;
+    never_refused(&two, &second).await?;
+
+    // One that has nothing begins in the fallback.
+    let third = replica(&world, &setting, "three")?;
+    let three = world.run_with(third.clone()).await?;
+    let fresh = FleetEnvoy::small("third").start(&world, &third).await?;
+    comes_to_blame(&three, "cart").await?;
+    ensure!(the_same(&fresh, &second).await? == before, "it is not what was served before");
+    everywhere(port, "cart", "1").await?;
+    never_refused(&three, &fresh).await?;
+    for metric in ["last_read_timestamp_seconds", "size_bytes", "generation"] {
+        ensure!(three.metric(&format!("holdfast_shared_store_{metric}"), &[]).await? > 0.0, "{metric}");
+    }
+    ensure!(two.metric("holdfast_shared_store_last_write_timestamp_seconds", &[]).await? > 0.0);
+    ensure!(three.metric("holdfast_shared_store_last_write_timestamp_seconds", &[]).await? == 0.0, "it follows");
+
+    status_says(&cluster, "cart", "True").await?;
+    cluster.apply(good("cart", "3")).await?;
+    everywhere(port, "cart", "3").await?;
+    status_says(&cluster, "cart", "").await?;
+    never_refused(&two, &second).await?;
+    never_refused(&three, &fresh).await?;
+    let asked = rights().into_iter().find(|right| right.place == Place::Shared).context("no right")?;
+    let asked: BTreeSet<String> = asked.verbs.iter().map(|verb| (*verb).to_owned()).collect();
+    let used = used(&cluster.audited()?);
+    ensure!(used == asked, "{used:?} is done, and {asked:?} may be");
+    Ok(())
+}
+
+/// Puts something else under the name of a blob.
+async fn put(cluster: &Cluster, name: &str, kind: &str, bytes: usize) -> Result<()> {
+    cluster.ask(&["-n", "infra", "delete", "secret", name]).await?;
+    let blob = "QUFB".repeat(bytes / 3);
+    cluster
+        .apply(format!(
+            "apiVersion: v1\nkind: Secret\nmetadata: {{name: {name}, namespace: infra, labels: {{holdfast.dev/shared-store: \
+             holdfast}}}}\ntype: {kind}\ndata: {{blob: {blob}}}\n"
+        ))
+        .await
+}
+
+/// The Secrets of leaves.
+async fn leaves(cluster: &Cluster) -> Result<BTreeSet<String>> {
+    until("there is something that is shared", || async {
+        let names = cluster.ask(&[&["get"][..], &SECRETS, &["-o", "name"]].concat()).await?;
+        let names = names.lines().filter_map(|name| name.strip_prefix("secret/"));
+        let found: BTreeSet<String> = names.filter(|name| name.contains("-shared-s-")).map(str::to_owned).collect();
+        ensure!(!found.is_empty(), "nothing");
+        Ok(found)
+    })
+    .await
+}
+
+async fn what_others_put_there_is_not_believed(world: World) -> Result<()> {
+    let cluster = Cluster::start(&world).await?;
+    let _echo = backend(&cluster, "echo", [10, 244, 0, 1]).await?;
+    let port = gateway(&world, &cluster).await?;
+    cluster.apply(good("cart", "1")).await?;
+    let setting = setting(&world, &cluster).await?;
+    let options = replica(&world, &setting, "one")?;
+    let one = world.run_with(options.clone()).await?;
+    comes_to_lead(&one).await?;
+    let envoy = FleetEnvoy::small("first").start(&world, &options).await?;
+    everywhere(port, "cart", "1").await?;
+    cluster.apply(refused("cart", "2")).await?;
+    comes_to_blame(&one, "cart").await?;
+
+    // What is removed is written anew by who leads.
+    let removed = leaves(&cluster).await?;
+    cluster.ask(&[&["delete"][..], &SECRETS].concat()).await?;
+    one.comes_to_say(&["somebody removed a part of what is shared"]).await?;
+    ensure!(leaves(&cluster).await?.is_disjoint(&removed), "it is the old one");
+
+    // What is damaged, of another kind, or too large, is told and not believed, and the rest is served.
+    for (number, (kind, bytes)) in
+        [("holdfast.dev/shared-store", 300), ("Opaque", 300), ("holdfast.dev/shared-store", 600 * 1024)]
+            .iter()
+            .enumerate()
+    {
+        let name = format!("two-{number}");
+        // Who leads would put it right at once: it has to look away.
+        process::signal(one.id(), "STOP");
+        for leaf in leaves(&cluster).await? {
+            put(&cluster, &leaf, kind, *bytes).await?;
+        }
+        let two = replica(&world, &setting, &name)?;
+        let holdfast = Holdfast::start(&world, two.clone())?;
+        let told = holdfast.comes_to_say(&["cannot be read in part"]).await;
+        process::signal(one.id(), "CONT");
+        told?;
+        let follower = FleetEnvoy::small(&name).start(&world, &two).await?;
+        until("it is connected", || async {
+            ensure!(holdfast.metric("holdfast_xds_connected_envoys", &[]).await? > 0.5, "it is not");
+            Ok(())
+        })
+        .await?;
+        follower.never_refused().await?;
+        follower.kill()?;
+        holdfast.kill()?;
+        // Then it goes with the next generation.
+        cluster.apply(good("other", &number.to_string())).await?;
+        everywhere(port, "other", &number.to_string()).await?;
+        everywhere(port, "cart", "1").await?;
+    }
+
+    // A list that cannot be read is made anew, from what is known to who leads.
+    put(&cluster, "holdfast-shared-manifest", "Opaque", 300).await?;
+    cluster.apply(good("other", "last")).await?;
+    everywhere(port, "other", "last").await?;
+    until("the list is made anew", || async {
+        let kind = cluster.ask(&["-n", "infra", "get", "secret", "holdfast-shared-manifest", "-o", "jsonpath={.type}"]);
+        let kind = kind.await?;
+        ensure!(kind == "holdfast.dev/shared-store", "it is {kind}");
+        Ok(())
+    })
+    .await?;
+    let two = replica(&world, &setting, "two")?;
+    let holdfast = world.run_with(two.clone()).await?;
+    comes_to_blame(&holdfast, "cart").await?;
+    let follower = FleetEnvoy::small("second").start(&world, &two).await?;
+    the_same(&envoy, &follower).await?;
+    never_refused(&holdfast, &follower).await
+}
