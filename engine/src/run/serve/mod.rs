@@ -113,7 +113,7 @@ async fn serve(args: RunArgs) -> Result<(), Failure> {
     let binary = keeper.as_ref().map(|keeper| keeper.binary().clone());
     let outputs = Outputs::new(fleets, keeper, persist.clone());
     let mut core = Core::new(Engine::new(settings), outputs, metrics, health.clone());
-    let (leader, leadership) = told.map_or((None, None), |Told { statuses, recorder, leader, leadership }| {
+    let (leader, leadership) = told.map_or((None, None), |Told { statuses, recorder, leader, leadership, .. }| {
         core.tell_kubernetes(statuses, recorder);
         (Some(leader), Some(leadership))
     });
