@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
 use holdfast_engine::run::envoy::find;
-use holdfast_engine::run::probe::{ProbeState, ProbeView, Prober, ProberOptions};
+use holdfast_engine::run::probe::{Origin, ProbeState, ProbeView, Prober, ProberOptions};
 use holdfast_engine::trial::{Outcome, Trial, Tried};
 use holdfast_xds::ResourceType;
 use tokio::sync::mpsc;
@@ -29,13 +29,14 @@ impl Probe {
     pub async fn start(world: &World, timeout: Duration) -> Result<Self> {
         let probe = Self::start_with(world, find::find()?, timeout)?;
         let mut available = probe.prober.available();
-        tokio::time::timeout(PATIENCE, available.wait_for(|is| *is)).await.context("no probe can be had")??;
+        tokio::time::timeout(PATIENCE, available.wait_for(Option::is_some)).await.context("no probe can be had")??;
         Ok(probe)
     }
 
     /// Starts one of this binary.
     pub fn start_with(world: &World, binary: find::EnvoyBinary, timeout: Duration) -> Result<Self> {
-        let (prober, answers) = Prober::start(ProberOptions { binary, data: world.data(), timeout })?;
+        let origin = Origin::Here(binary);
+        let (prober, answers) = Prober::start(ProberOptions { origin, data: world.data(), timeout })?;
         Ok(Self { prober, answers })
     }
 

@@ -34,6 +34,7 @@ struct Seen {
     names: Mutex<BTreeSet<String>>,
     plain: AtomicUsize,
     shown: AtomicUsize,
+    broken_off: AtomicUsize,
     careless: bool,
 }
 
@@ -87,6 +88,11 @@ impl Secured {
         self.seen.plain.load(Ordering::Relaxed)
     }
 
+    /// How many clients broke off while they were shown the certificate.
+    pub fn broken_off(&self) -> usize {
+        self.seen.broken_off.load(Ordering::Relaxed)
+    }
+
     /// How many connections came with a certificate.
     pub fn shown(&self) -> usize {
         self.seen.shown.load(Ordering::Relaxed)
@@ -103,7 +109,11 @@ async fn answer(mut stream: TcpStream, acceptor: TlsAcceptor, seen: Arc<Seen>, t
         }
         return Ok(());
     }
-    let mut stream = acceptor.accept(stream).await?;
+    let accepted = acceptor.accept(stream).await;
+    if accepted.is_err() {
+        seen.broken_off.fetch_add(1, Ordering::Relaxed);
+    }
+    let mut stream = accepted?;
     let (_, connection) = stream.get_ref();
     let name = connection.server_name().unwrap_or_default().to_owned();
     if connection.peer_certificates().is_some() {

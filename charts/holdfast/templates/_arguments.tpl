@@ -56,6 +56,9 @@
 - --allow-loopback-backends={{ $v.allowLoopbackBackends }}
 - --ack-timeout={{ $v.ackTimeout }}
 - --probe={{ $v.probe.mode }}
+{{- if include "holdfast.sidecar" . }}
+- --probe-folder=/run/holdfast-probe
+{{- end }}
 - --probe-timeout={{ $v.probe.timeout }}
 {{- $gates := list }}
 {{- range $gate, $on := $v.featureGates }}

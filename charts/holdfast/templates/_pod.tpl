@@ -1,3 +1,8 @@
+{{/* Something where the probe has a container of its own. */}}
+{{- define "holdfast.sidecar" -}}
+{{- if and .Values.probe.sidecar (ne .Values.probe.mode "off") }}true{{ end -}}
+{{- end -}}
+
 {{/* The Pod; the same in a StatefulSet and in a Deployment, but for where the data folder is. */}}
 {{- define "holdfast.pod" -}}
 metadata:
@@ -69,6 +74,9 @@ spec:
       volumeMounts:
         - {name: data, mountPath: /var/lib/holdfast}
         - {name: tmp, mountPath: /tmp}
+        {{- if include "holdfast.sidecar" . }}
+        - {name: probe, mountPath: /run/holdfast-probe}
+        {{- end }}
         {{- if .Values.xds.tls.enabled }}
         - {name: xds, mountPath: /etc/holdfast/xds, readOnly: true}
         {{- if and .Values.xds.tokens.enabled .Values.xds.tokens.jwks }}
@@ -81,9 +89,35 @@ spec:
         {{- if .Values.storeKey.enabled }}
         - {name: store-key, mountPath: /etc/holdfast/store-key, readOnly: true}
         {{- end }}
+    {{- if include "holdfast.sidecar" . }}
+    - name: probe
+      image: {{ include "holdfast.image" . }}
+      imagePullPolicy: {{ .Values.image.pullPolicy }}
+      args:
+        - probe
+        - --probe-folder=/run/holdfast-probe
+        - --log-level={{ .Values.log.level }}
+        - --log-format={{ .Values.log.format }}
+      securityContext:
+        allowPrivilegeEscalation: false
+        readOnlyRootFilesystem: true
+        runAsNonRoot: true
+        capabilities:
+          drop: [ALL]
+      {{- with .Values.probe.resources }}
+      resources:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      volumeMounts:
+        - {name: probe, mountPath: /run/holdfast-probe}
+    {{- end }}
   volumes:
     - name: tmp
       emptyDir: {sizeLimit: 64Mi}
+    {{- if include "holdfast.sidecar" . }}
+    - name: probe
+      emptyDir: {sizeLimit: 16Mi}
+    {{- end }}
     {{- if not .Values.persistence.enabled }}
     - name: data
       emptyDir: {sizeLimit: {{ .Values.persistence.emptyDirSizeLimit }}}

@@ -80,6 +80,8 @@ pub enum Command {
     Demo(super::demo::DemoArgs),
     /// Wait until this Pod is to end, then let the Envoy beside it end its connections
     Drain(super::drain::DrainArgs),
+    /// Keep the probe for the Holdfast of another container
+    Probe(super::probe::keeping::ProbeArgs),
     /// Look into the store of what last worked
     #[command(subcommand)]
     Store(super::store::StoreCommand),
@@ -112,6 +114,10 @@ pub struct RunArgs {
     /// found), on (it is an error where none is), or off
     #[arg(long, env = "CONTROLLER_PROBE", value_enum, default_value_t = ProbeMode::Auto)]
     pub probe: ProbeMode,
+    /// Have the probe started by a `holdfast probe` of another container, which shares this folder; nobody else may reach
+    /// it
+    #[arg(long, env = "CONTROLLER_PROBE_FOLDER", value_name = "DIR")]
+    pub probe_folder: Option<PathBuf>,
     /// How long the probe may answer nothing to what it is given before it counts as hung
     #[arg(long, env = "CONTROLLER_PROBE_TIMEOUT", value_name = "DURATION", default_value = "10s")]
     #[arg(value_parser = arguments::probe_timeout)]

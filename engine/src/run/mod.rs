@@ -55,6 +55,7 @@ pub fn run() -> ExitCode {
         Command::Bootstrap(args) => bootstrap(args),
         Command::Certgen(args) => certgen::run(args),
         Command::Drain(args) => drain::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Probe(args) => probe::keeping::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Demo(args) => demo::run(&args),
         Command::Version => output::print(concat!("holdfast ", env!("CARGO_PKG_VERSION"), "\n")),
         Command::Check(args) => check::run(args),

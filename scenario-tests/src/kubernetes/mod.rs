@@ -2,9 +2,9 @@
 
 pub mod assets;
 pub mod cluster;
-pub mod container;
 pub mod namespace;
+pub mod pod;
 pub mod tools;
 
 pub use cluster::Cluster;
-pub use container::{Container, Made};
+pub use pod::{Made, Pod};

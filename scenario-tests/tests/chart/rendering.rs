@@ -17,6 +17,7 @@ pub(crate) fn stories() -> Vec<Story> {
             every_value_is_set_by_the_full_ones,
             pods_are_restricted,
             the_store_has_a_volume_or_a_folder,
+            the_probe_has_a_container_where_it_is_wanted,
             a_key_that_is_named_is_not_made,
             crds_come_where_they_are_asked_for,
         ]
@@ -170,6 +171,18 @@ async fn the_store_has_a_volume_or_a_folder(world: World) -> Result<()> {
     let all = objects(&render(&world, &["--set", "persistence.enabled=false"]).await?)?;
     let deployment = only(&all, "Deployment")?;
     ensure!(deployment["spec"]["template"]["spec"]["volumes"].to_string().contains("512Mi"), "{deployment}");
+    Ok(())
+}
+
+async fn the_probe_has_a_container_where_it_is_wanted(world: World) -> Result<()> {
+    for (set, has_one) in [("probe.mode=on", true), ("probe.mode=off", false), ("probe.sidecar=false", false)] {
+        let all = objects(&render(&world, &["--set", set]).await?)?;
+        let pod = &only(&all, "StatefulSet")?["spec"]["template"]["spec"];
+        let named: Vec<_> = pod["containers"].as_array().into_iter().flatten().map(|one| &one["name"]).collect();
+        ensure!(named.iter().any(|name| **name == "probe") == has_one, "{set}: {named:?}");
+        let told = pod["containers"][0]["args"].to_string().contains("--probe-folder=/run/holdfast-probe");
+        ensure!(told == has_one, "{set}: {}", pod["containers"][0]["args"]);
+    }
     Ok(())
 }
 

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use holdfast_engine::run::echo::{Echo, EchoOptions};
-use holdfast_scenario_tests::kubernetes::container::Image;
-use holdfast_scenario_tests::kubernetes::{Cluster, Container, Made};
+use holdfast_scenario_tests::kubernetes::pod::Image;
+use holdfast_scenario_tests::kubernetes::{Cluster, Made, Pod};
 use holdfast_scenario_tests::{World, ask::get, binary, envoy, manifests};
 use serde_json::{Value, json};
 
@@ -24,24 +24,24 @@ const BALANCED: &str = "10.244.200.1";
 /// What runs of a Pod.
 #[derive(Debug)]
 enum Running {
-    Container(Container),
+    Containers(Pod),
     Echo(Echo),
 }
 
-/// A Pod.
+/// A Pod of a workload.
 #[derive(Debug)]
-struct Pod {
+struct Kept {
     uid: String,
     /// What it was made from.
     template: Value,
     running: Running,
 }
 
-impl Pod {
+impl Kept {
     /// Fails if it has ended by itself.
     fn goes_on(&mut self) -> Result<()> {
-        let Running::Container(container) = &mut self.running else { return Ok(()) };
-        match container.ended()? {
+        let Running::Containers(pod) = &mut self.running else { return Ok(()) };
+        match pod.ended()? {
             None => Ok(()),
             Some(end) => bail!("it ended: {end}"),
         }
@@ -54,7 +54,7 @@ pub(crate) struct Nodes<'w> {
     world: &'w World,
     cluster: &'w Cluster,
     /// By namespace and name.
-    pods: BTreeMap<(String, String), Pod>,
+    pods: BTreeMap<(String, String), Kept>,
     /// Jobs that have run.
     done: BTreeSet<String>,
     /// Pods of the applications so far.
@@ -124,7 +124,7 @@ impl<'w> Nodes<'w> {
         }
         let made = self.create(&pod).await?;
         let running = self.start(&made).await.with_context(|| format!("Pod {namespace}/{name}"))?;
-        let pod = Pod { uid: word(&made["metadata"]["uid"]), template: template.clone(), running };
+        let pod = Kept { uid: word(&made["metadata"]["uid"]), template: template.clone(), running };
         self.pods.insert(key.clone(), pod);
         Ok(())
     }
@@ -144,7 +144,7 @@ impl<'w> Nodes<'w> {
         let key = (word(&job["metadata"]["namespace"]), pod_name(job));
         let made = self.create(&pod(&key, &job["spec"]["template"])).await?;
         let running = self.start(&made).await.with_context(|| format!("Job {key:?}"))?;
-        if let Running::Container(mut container) = running {
+        if let Running::Containers(mut container) = running {
             let end = loop {
                 match container.ended()? {
                     Some(end) => break end,
@@ -157,16 +157,11 @@ impl<'w> Nodes<'w> {
     }
 
     async fn start(&mut self, pod: &Value) -> Result<Running> {
-        let named = word(&pod["spec"]["containers"][0]["image"]);
-        let envoy = envoy::find().map_err(anyhow::Error::msg)?;
-        let image: Box<Image<'_>> = match named.split_once(':').map(|(name, _)| name) {
-            Some("holdfast/holdfast") => Box::new([("holdfast", binary::holdfast()?), ("envoy", envoy)]),
-            Some("envoyproxy/envoy") => Box::new([("envoy", envoy)]),
-            Some("traefik/whoami") => return self.echo(pod).await,
-            _ => bail!("nobody has the image {named}"),
-        };
+        if word(&pod["spec"]["containers"][0]["image"]).starts_with("traefik/whoami:") {
+            return self.echo(pod).await;
+        }
         let made = Made { world: self.world, cluster: self.cluster, pod, hosts: &HOSTS };
-        Ok(Running::Container(Container::start(&made, &image).await?))
+        Ok(Running::Containers(Pod::start(&made, image).await?))
     }
 
     async fn echo(&mut self, pod: &Value) -> Result<Running> {
@@ -191,7 +186,7 @@ impl<'w> Nodes<'w> {
     async fn tell(&self, key: &(String, String), workload: &Value) -> Result<()> {
         let ready = match self.pods.get(key).map(|pod| &pod.running) {
             Some(Running::Echo(_)) => true,
-            Some(Running::Container(_)) => is_ready(&workload["spec"]["template"]["spec"]["containers"][0]).await,
+            Some(Running::Containers(_)) => is_ready(&workload["spec"]["template"]["spec"]["containers"][0]).await,
             None => false,
         };
         let (count, one) = (u8::from(ready), "1");
@@ -236,7 +231,7 @@ impl<'w> Nodes<'w> {
     async fn endpoints(&mut self, service: &Value) -> Result<()> {
         let (namespace, name) = (word(&service["metadata"]["namespace"]), word(&service["metadata"]["name"]));
         let selector = service["spec"]["selector"].as_object().into_iter().flatten();
-        let selected = |pod: &Pod| {
+        let selected = |pod: &Kept| {
             let labels = &pod.template["metadata"]["labels"];
             selector.clone().count() > 0 && selector.clone().all(|(label, value)| labels.get(label) == Some(value))
         };
@@ -251,6 +246,16 @@ impl<'w> Nodes<'w> {
         self.cluster.apply(manifests::slices(&key.0, &key.1, &addresses)).await?;
         self.endpoints.insert(key, addresses);
         Ok(())
+    }
+}
+
+/// The programs of an image.
+fn image(named: &str) -> Result<Box<Image<'static>>> {
+    let envoy = envoy::find().map_err(anyhow::Error::msg)?;
+    match named.split_once(':').map(|(name, _)| name) {
+        Some("holdfast/holdfast") => Ok(Box::new([("holdfast", binary::holdfast()?), ("envoy", envoy)])),
+        Some("envoyproxy/envoy") => Ok(Box::new([("envoy", envoy)])),
+        _ => bail!("nobody has the image {named}"),
     }
 }
 

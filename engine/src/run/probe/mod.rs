@@ -7,7 +7,10 @@
 //! This room decides nothing about what is served; it answers [`Trial`](crate::trial::Trial)s.
 
 mod batch;
+mod beside;
 mod course;
+pub mod keeping;
+mod origin;
 mod prober;
 mod process;
 mod push;
@@ -16,6 +19,8 @@ mod server;
 mod session;
 mod setup;
 mod view;
+mod words;
 
+pub use origin::Origin;
 pub use prober::{NotTaken, Prober, ProberOptions};
 pub use view::{ProbeState, ProbeView};

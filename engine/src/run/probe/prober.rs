@@ -1,9 +1,10 @@
 //! Keeps the probe alive and gives it the orders that come, one after the other.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
@@ -12,10 +13,8 @@ use super::course::Course;
 use super::server::Link;
 use super::session::{Lost, Session};
 use super::view::{ProbeState, ProbeView};
-use super::{process, server};
-use crate::run::arguments::socket_path;
-use crate::run::data;
-use crate::run::envoy::EnvoyBinary;
+use super::words::xds_socket;
+use super::{Origin, server};
 use crate::trial::{Outcome, Trial, Tried};
 
 /// Orders that may wait.
@@ -34,9 +33,9 @@ const RESTART_AFTER_MAX: Duration = Duration::from_secs(10);
 /// With what the probe is started.
 #[derive(Clone, Debug)]
 pub struct ProberOptions {
-    /// The binary: production's.
-    pub binary: EnvoyBinary,
-    /// The data folder, held by this process; the probe gets a folder in it.
+    /// Who starts it.
+    pub origin: Origin,
+    /// The data folder, held by this process; a probe that is started here gets a folder in it.
     pub data: PathBuf,
     /// How long the probe may answer nothing while it has something to answer.
     pub timeout: Duration,
@@ -51,11 +50,10 @@ pub struct NotTaken(pub Vec<Trial>);
 #[derive(Debug)]
 pub struct Prober {
     orders: mpsc::Sender<Vec<Trial>>,
-    available: watch::Receiver<bool>,
+    available: watch::Receiver<Option<Arc<str>>>,
     view: watch::Receiver<ProbeView>,
     end: watch::Sender<bool>,
     task: JoinHandle<()>,
-    build: String,
 }
 
 impl Prober {
@@ -66,16 +64,13 @@ impl Prober {
     /// Where the data folder cannot be written to, or its path is too long for sockets. That no probe can be started is
     /// no error: see [`Prober::available`].
     pub fn start(options: ProberOptions) -> Result<(Self, mpsc::Receiver<Vec<Tried>>)> {
-        let folder = options.data.join("probe");
-        data::create_private(&folder).with_context(|| format!("cannot write to {}", folder.display()))?;
-        let socket = socket_path(&folder.join("xds.sock").to_string_lossy())
-            .map_err(|why| anyhow::anyhow!("--data-dir {}: too long for the sockets in it: {why}", folder.display()))?;
+        let folder = options.origin.folder(&options.data)?;
+        let socket = xds_socket(&folder)?;
         let (server, links) = server::start(&socket)?;
         let (orders_in, orders) = mpsc::channel(ORDERS_MAX);
         let (answers, answers_out) = mpsc::channel(ANSWERS_MAX);
-        let (available_in, available) = watch::channel(false);
-        let build = options.binary.version.clone();
-        let (view_in, view) = watch::channel(ProbeView { build: build.clone(), ..ProbeView::default() });
+        let (available_in, available) = watch::channel(None);
+        let (view_in, view) = watch::channel(ProbeView::default());
         let (end, ending) = watch::channel(false);
         let keeper = Keeper {
             options,
@@ -93,7 +88,7 @@ impl Prober {
             keeper.keep(ending).await;
             drop(server);
         });
-        Ok((Self { orders: orders_in, available, view, end, task, build }, answers_out))
+        Ok((Self { orders: orders_in, available, view, end, task }, answers_out))
     }
 
     /// Hands an order over, to be tried after those before it. Never waits.
@@ -112,19 +107,15 @@ impl Prober {
         self.orders.max_capacity() - self.orders.capacity()
     }
 
-    /// Is there a probe? While there is none, trials come back as [`Outcome::Unavailable`].
-    pub fn available(&self) -> watch::Receiver<bool> {
+    /// Is there a probe? Its version, as in `1.40.0`: verdicts are those of that Envoy. While there is none, trials come
+    /// back as [`Outcome::Unavailable`].
+    pub fn available(&self) -> watch::Receiver<Option<Arc<str>>> {
         self.available.clone()
     }
 
     /// Where the probe stands.
     pub fn view(&self) -> watch::Receiver<ProbeView> {
         self.view.clone()
-    }
-
-    /// The version of the Envoy whose verdicts these are, as in `1.40.0`.
-    pub fn build(&self) -> &str {
-        &self.build
     }
 
     /// Ends the probe, and returns when it has ended. Trials that are not answered yet are not.
@@ -149,7 +140,7 @@ struct Keeper {
     links: mpsc::Receiver<Link>,
     orders: mpsc::Receiver<Vec<Trial>>,
     answers: mpsc::Sender<Vec<Tried>>,
-    available: watch::Sender<bool>,
+    available: watch::Sender<Option<Arc<str>>>,
     view: watch::Sender<ProbeView>,
     session: Option<Session>,
     /// How many probes were started.
@@ -158,13 +149,13 @@ struct Keeper {
 
 impl Keeper {
     async fn keep(mut self, mut ending: watch::Receiver<bool>) {
-        process::end_left_behind(&self.folder).await;
+        self.options.origin.end_left_behind(&self.folder).await;
         tokio::select! {
             // Who could say so may be gone, too.
             _ = ending.wait_for(|ending| *ending) => {}
             () = self.work() => {}
         }
-        self.available.send_replace(false);
+        self.available.send_replace(None);
         if let Some(session) = self.session.take() {
             session.end(&self.folder).await;
         }
@@ -189,7 +180,7 @@ impl Keeper {
                         "a probe cannot be started; nothing is tried for now"
                     );
                     self.show(ProbeState::Unavailable, None);
-                    self.available.send_replace(false);
+                    self.available.send_replace(None);
                     batch.give_up();
                     self.hand_over(&mut batch).await;
                     if !self.decline_for(pause).await {
@@ -202,18 +193,19 @@ impl Keeper {
     }
 
     async fn open(&mut self) -> Result<()> {
-        if *self.available.borrow() || self.started == 0 {
+        if self.available.borrow().is_some() || self.started == 0 {
             self.show(ProbeState::Starting, None);
         }
         self.started += 1;
         let node = format!("holdfast-probe-{}", self.started);
         let paths = (&*self.folder, &*self.socket);
         let session = Session::open(&self.options, paths, &node, &mut self.links).await?;
-        let pid = session.pid();
+        let (pid, version) = (session.pid(), session.version());
         self.session = Some(session);
-        tracing::info!(pid, version = self.options.binary.version, "a probe is ready");
+        tracing::info!(pid, %version, "a probe is ready");
+        self.view.send_modify(|view| view.build = version.to_string());
         self.show(ProbeState::Ready, Some(pid));
-        self.available.send_replace(true);
+        self.available.send_replace(Some(version));
         Ok(())
     }
 

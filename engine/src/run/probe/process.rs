@@ -9,10 +9,10 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use tokio::process::{Child, Command};
 
-use super::prober::ProberOptions;
 use crate::run::arguments::Target;
 use crate::run::bootstrap::{Bootstrap, MAX_CONNECTIONS, MAX_HEAP_BYTES};
 use crate::run::cli::{DataFormat, XdsMode};
+use crate::run::envoy::EnvoyBinary;
 use crate::run::envoy::log_lines::{self, Teller};
 use crate::run::envoy::process::Identity;
 use crate::run::envoy::record::{Record, Start};
@@ -28,19 +28,20 @@ const NAME: &str = "holdfast/probe";
 pub(super) struct Process {
     child: Child,
     identity: Identity,
+    version: Arc<str>,
 }
 
 impl Process {
     /// Starts one. `node` is its `node.id`.
-    pub(super) fn start(options: &ProberOptions, folder: &Path, socket: &Path, node: &str) -> Result<Self> {
+    pub(super) fn start(binary: &EnvoyBinary, folder: &Path, socket: &Path, node: &str) -> Result<Self> {
         data::create_private(folder).with_context(|| format!("cannot write to {}", folder.display()))?;
         let path = folder.join("bootstrap.yaml");
         let text = output::format(&bootstrap(socket, node).to_json(), DataFormat::Yaml)?;
         let mut file = tempfile::NamedTempFile::new_in(folder).context("cannot write the bootstrap")?;
         file.write_all(text.as_bytes()).context("cannot write the bootstrap")?;
         file.persist(&path).context("cannot write the bootstrap")?;
-        let start = Start::new(&options.binary.path, arguments(&path), &text)
-            .with_context(|| format!("{} cannot be run", options.binary.path.display()))?;
+        let start = Start::new(&binary.path, arguments(&path), &text)
+            .with_context(|| format!("{} cannot be run", binary.path.display()))?;
         let mut command = Command::new(&start.binary);
         command.args(&start.arguments).current_dir(folder).kill_on_drop(true);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -61,12 +62,17 @@ impl Process {
             tracing::warn!(%error, "cannot write down that a probe runs; after a crash it would be left");
         }
         tracing::debug!(pid = identity.pid, "started a probe");
-        Ok(Self { child, identity })
+        Ok(Self { child, identity, version: binary.version.as_str().into() })
     }
 
     /// Its process id.
     pub(super) fn pid(&self) -> u32 {
         self.identity.pid
+    }
+
+    /// The version of its Envoy.
+    pub(super) fn version(&self) -> Arc<str> {
+        self.version.clone()
     }
 
     /// Waits until it has ended; says how.
@@ -136,7 +142,6 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
-    use crate::run::envoy::EnvoyBinary;
 
     /// A probe whose binary is a script.
     fn start(folder: &Path, script: &str) -> Process {
@@ -146,8 +151,7 @@ mod tests {
         // Moved into place: a file that is open for writing cannot be run.
         fs::rename(folder.join("new"), &path).unwrap();
         let binary = EnvoyBinary { path, version: "0.0.0".into() };
-        let options = ProberOptions { binary, data: folder.to_owned(), timeout: Duration::from_secs(1) };
-        Process::start(&options, &folder.join("probe"), &folder.join("xds.sock"), "node").unwrap()
+        Process::start(&binary, &folder.join("probe"), &folder.join("xds.sock"), "node").unwrap()
     }
 
     #[tokio::test]

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -11,8 +12,8 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::course::Course;
+use super::origin::Running;
 use super::prober::ProberOptions;
-use super::process::Process;
 use super::push::{Nonces, Push};
 use super::server::Link;
 use super::setup::Setup;
@@ -27,7 +28,7 @@ const SET_UP_MAX: Duration = Duration::from_secs(20);
 /// A probe with its stream.
 #[derive(Debug)]
 pub(super) struct Session {
-    process: Process,
+    process: Running,
     link: Link,
     setup: Setup,
     nonces: Nonces,
@@ -51,7 +52,7 @@ impl Session {
         node: &str,
         links: &mut mpsc::Receiver<Link>,
     ) -> Result<Self> {
-        let mut process = Process::start(options, folder, socket, node)?;
+        let mut process = options.origin.start(folder, socket, node).await?;
         match Self::connect(&mut process, node, links).await {
             Ok((link, first)) => {
                 let (setup, nonces, outbox) = (Setup::new(), Nonces::default(), VecDeque::new());
@@ -72,7 +73,7 @@ impl Session {
     }
 
     async fn connect(
-        process: &mut Process,
+        process: &mut Running,
         node: &str,
         links: &mut mpsc::Receiver<Link>,
     ) -> Result<(Link, DeltaDiscoveryRequest)> {
@@ -106,6 +107,11 @@ impl Session {
     /// Its process id.
     pub(super) fn pid(&self) -> u32 {
         self.process.pid()
+    }
+
+    /// The version of its Envoy.
+    pub(super) fn version(&self) -> Arc<str> {
+        self.process.version()
     }
 
     /// Lets a course run until all its trials are answered. `patience` is how long no answer at all may come.

@@ -14,7 +14,7 @@ use crate::run::cli::{ProbeMode, RunArgs};
 use crate::run::data::DataDir;
 use crate::run::envoy::{self, EnvoyBinary};
 use crate::run::failure::Failure;
-use crate::run::probe::{Prober, ProberOptions};
+use crate::run::probe::{Origin, Prober, ProberOptions};
 use crate::run::shared::Begun;
 use crate::run::shared::task::Shared;
 use crate::run::store::persist::Persist;
@@ -82,32 +82,33 @@ pub struct Probe {
 /// # Errors
 /// Where there must be one, and cannot.
 pub async fn start_probe(args: &RunArgs, data: &DataDir, binary: Option<EnvoyBinary>) -> Result<Probe, Failure> {
-    let found = match (args.probe, binary) {
-        (ProbeMode::Off, _) => None,
-        (_, Some(binary)) => Some(binary),
+    let found = match (args.probe, &args.probe_folder, binary) {
+        (ProbeMode::Off, ..) => None,
+        (_, Some(folder), _) => Some(Origin::Beside(folder.clone())),
+        (_, None, Some(binary)) => Some(Origin::Here(binary)),
         // Others start the Envoys: one is not fetched for the probe alone, unless it is asked for.
-        (ProbeMode::Auto, None) => envoy::find::find_installed(),
-        (ProbeMode::On, None) => {
-            Some(tokio::task::spawn_blocking(envoy::find::find).await.context("cannot look for an Envoy")??)
+        (ProbeMode::Auto, None, None) => envoy::find::find_installed().map(Origin::Here),
+        (ProbeMode::On, None, None) => {
+            let found = tokio::task::spawn_blocking(envoy::find::find).await.context("cannot look for an Envoy")??;
+            Some(Origin::Here(found))
         }
     };
     let (build_in, available) = watch::channel(None);
-    let Some(binary) = found else {
+    let Some(origin) = found else {
         let (_, tried) = mpsc::channel(1);
         return Ok(Probe { prober: None, tried, available });
     };
-    // As the generated bootstrap, which the probe has too, says of itself.
-    let build: Arc<str> = format!("{}+re2={RE2_PROGRAM_SIZE_MAX}", binary.version).into();
-    let options = ProberOptions { binary, data: data.path().to_owned(), timeout: args.probe_timeout };
+    let options = ProberOptions { origin, data: data.path().to_owned(), timeout: args.probe_timeout };
     let (prober, tried) = Prober::start(options)?;
     let mut is_there = prober.available();
-    if tokio::time::timeout(PROBE_START_MAX, is_there.wait_for(|there| *there)).await.is_err() {
+    if tokio::time::timeout(PROBE_START_MAX, is_there.wait_for(Option::is_some)).await.is_err() {
         tracing::warn!("the probe is not ready yet; until it is, one Envoy of a fleet tries what is new");
     }
     tokio::spawn(async move {
         loop {
-            let there = *is_there.borrow_and_update();
-            build_in.send_replace(there.then(|| build.clone()));
+            let there = is_there.borrow_and_update().clone();
+            // As the generated bootstrap, which the probe has too, says of itself.
+            build_in.send_replace(there.map(|version| format!("{version}+re2={RE2_PROGRAM_SIZE_MAX}").into()));
             if is_there.changed().await.is_err() {
                 return;
             }

@@ -3,6 +3,7 @@
 //! Envoys are started with Envoy's own limit of expressions, 100, where Holdfast expects 10,000: an everyday expression is
 //! then accepted by translation and refused by Envoy. Every route says in its answers which version of it is served.
 
+mod beside;
 mod claims;
 mod estate;
 mod figures;
@@ -26,6 +27,7 @@ use serde_json::Value;
 
 pub(crate) fn stories() -> Vec<Story> {
     [
+        beside::stories(),
         claims::stories(),
         figures::stories(),
         fleet::stories(),

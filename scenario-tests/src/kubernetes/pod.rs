@@ -1,6 +1,6 @@
-//! A container of a Pod as a node runs it: a process with a root folder of its own, where volumes stand at their paths.
+//! A Pod as a node runs it: each container is a process with a root folder of its own, where volumes stand at their paths.
 //!
-//! What a node does besides is not here: users, limits, probes, hooks. All containers share the story's network.
+//! What a node does besides is not here: users, limits, probes, hooks. All Pods share the story's network.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -39,13 +39,13 @@ exec chroot "$root" "$@"
 /// Programs by their names in an image; the first is what it begins with.
 pub type Image<'p> = [(&'p str, PathBuf)];
 
-/// A container that runs. Dropping it ends it.
+/// A Pod that runs. Dropping it ends its containers.
 #[derive(Debug)]
-pub struct Container {
-    process: Process,
+pub struct Pod {
+    containers: Vec<Process>,
 }
 
-/// What a container is made from.
+/// What a Pod is made from.
 #[derive(Debug)]
 pub struct Made<'c> {
     /// Its story.
@@ -58,24 +58,46 @@ pub struct Made<'c> {
     pub hosts: &'c [(&'c str, &'c str)],
 }
 
-impl Container {
-    /// Starts the first container of a Pod with the programs of its image.
-    pub async fn start(made: &Made<'_>, image: &Image<'_>) -> Result<Self> {
-        let container = &made.pod["spec"]["containers"][0];
-        let log = made.world.log(text(&container["name"])?);
-        let folder = log.with_extension("container");
+impl Pod {
+    /// Starts the containers of a Pod, with the programs that their images have.
+    pub async fn start(made: &Made<'_>, image: impl Fn(&str) -> Result<Box<Image<'static>>>) -> Result<Self> {
+        let folder = made.world.log(text(&made.pod["metadata"]["name"])?).with_extension("pod");
+        let mut containers = Vec::new();
+        for container in list_of(&made.pod["spec"]["containers"]) {
+            let image = image(text(&container["image"])?)?;
+            containers.push(made.start(container, &image, &folder).await?);
+        }
+        Ok(Self { containers })
+    }
+
+    /// How a container of it ended, if one has, and what it said.
+    pub fn ended(&mut self) -> Result<Option<String>> {
+        for container in &mut self.containers {
+            if let Some(status) = container.ended()? {
+                return Ok(Some(format!("{status}; it said:\n{}", container.said())));
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Made<'_> {
+    /// Starts a container; `pod` is the folder of the Pod.
+    async fn start(&self, container: &Value, image: &Image<'_>, pod: &Path) -> Result<Process> {
+        let name = text(&container["name"])?;
+        let (log, folder) = (self.world.log(name), pod.join(name));
         let root = folder.join("root");
         fs::create_dir_all(&root)?;
-        let mut mounts = made.volumes(container, &folder).await?;
-        mounts.extend(made.account(&folder).await?);
-        mounts.push((made.etc(&folder)?, "/etc".into()));
+        let mut mounts = self.volumes(container, pod).await?;
+        mounts.extend(self.account(&folder).await?);
+        mounts.push((self.etc(&folder)?, "/etc".into()));
         mounts.extend(image.iter().map(|(name, program)| (program.clone(), format!("{PROGRAMS}/{name}"))));
         // What holds others is made first.
         mounts.sort_by(|one, other| one.1.cmp(&other.1));
         let listed: String = mounts.iter().map(|(from, to)| format!("{} {to}\n", from.display())).collect();
         let list = folder.join("mounts");
         fs::write(&list, listed)?;
-        let environment = made.environment(container)?;
+        let environment = self.environment(container)?;
         let filled = |word: &str| {
             environment.iter().fold(word.to_owned(), |word, (name, value)| word.replace(&format!("$({name})"), value))
         };
@@ -87,17 +109,9 @@ impl Container {
         for word in list_of(&container["args"]) {
             line.push(filled(text(word)?));
         }
-        let process = Process::start(Path::new("unshare"), line, &environment, &log)?;
-        Ok(Self { process })
+        Process::start(Path::new("unshare"), line, &environment, &log)
     }
 
-    /// How it ended, if it has, and what it said.
-    pub fn ended(&mut self) -> Result<Option<String>> {
-        Ok(self.process.ended()?.map(|status| format!("{status}; it said:\n{}", self.process.said())))
-    }
-}
-
-impl Made<'_> {
     fn namespace(&self) -> Result<&str> {
         text(&self.pod["metadata"]["namespace"])
     }

@@ -1,0 +1,95 @@
+//! `holdfast probe`: starts and kills probes for the Holdfast of another container, with which it shares a folder.
+//!
+//! It knows nothing of what is tried: the Envoys that it starts ask Holdfast themselves.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use clap::Args;
+use tokio::net::{UnixListener, UnixStream};
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::process::Process;
+use super::words::{Word, Words, keeper_socket, xds_socket};
+use crate::run::arguments;
+use crate::run::cli::LogFormat;
+use crate::run::envoy::{EnvoyBinary, find};
+use crate::run::failure::Failure;
+use crate::run::log;
+
+/// Where probes are wanted.
+#[derive(Debug, Args)]
+pub struct ProbeArgs {
+    /// The folder that is shared with `holdfast run --probe-folder`; nobody else may reach it
+    #[arg(long, env = "CONTROLLER_PROBE_FOLDER", value_name = "DIR")]
+    pub probe_folder: PathBuf,
+    /// off, error, warn, info, debug, trace, or directives such as info,holdfast_xds=debug
+    #[arg(long, env = "CONTROLLER_LOG_LEVEL", value_name = "LEVEL", default_value = "info")]
+    #[arg(value_parser = arguments::log_level)]
+    pub log_level: String,
+    /// Form of the log, on standard error
+    #[arg(long, env = "CONTROLLER_LOG_FORMAT", value_enum, default_value_t = LogFormat::Text)]
+    pub log_format: LogFormat,
+}
+
+/// Keeps probes until it is asked to end.
+///
+/// # Errors
+/// Where there is no Envoy, or the folder cannot be written to.
+pub fn run(args: &ProbeArgs) -> Result<(), Failure> {
+    log::start(args.log_format, &args.log_level)?;
+    let binary = find::find()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
+    runtime.block_on(async {
+        let socket = keeper_socket(&args.probe_folder)?;
+        // What is there was left behind: only one keeper has the folder.
+        let _ = std::fs::remove_file(&socket);
+        let listener = UnixListener::bind(&socket).with_context(|| format!("cannot listen on {}", socket.display()))?;
+        let mut asked = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
+        tracing::info!(version = binary.version, "keeps probes");
+        tokio::select! {
+            _ = asked.recv() => Ok(()),
+            // A probe whose keeping is given up is killed with its child.
+            failed = keep(&listener, &args.probe_folder, &binary) => failed,
+        }
+    })
+}
+
+/// One probe after the other: each connection is one.
+async fn keep(listener: &UnixListener, folder: &Path, binary: &EnvoyBinary) -> Result<(), Failure> {
+    loop {
+        let (stream, _) = listener.accept().await.context("cannot listen any longer")?;
+        keep_one(stream, folder, binary).await;
+    }
+}
+
+async fn keep_one(stream: UnixStream, folder: &Path, binary: &EnvoyBinary) {
+    let mut words = Words::new(stream);
+    let Some(node) = words.hear().await else { return };
+    let own = folder.join("envoy");
+    let started = xds_socket(folder).and_then(|socket| Process::start(binary, &own, &socket, &node));
+    let mut process = match started {
+        Ok(process) => process,
+        Err(error) => {
+            tracing::error!(error = format!("{error:#}"), "a probe cannot be started");
+            tell(&mut words, &Word::Failed(format!("{error:#}"))).await;
+            return;
+        }
+    };
+    tell(&mut words, &Word::Started { pid: process.pid(), version: binary.version.clone() }).await;
+    let how = tokio::select! {
+        how = process.ended() => how,
+        // It is not wanted any longer. Nothing more is said on that side.
+        _ = words.hear() => "it was killed".into(),
+    };
+    tracing::info!(how, "a probe has ended");
+    process.kill(&own).await;
+    tell(&mut words, &Word::Ended(how)).await;
+}
+
+async fn tell(words: &mut Words, word: &Word) {
+    let Ok(line) = serde_json::to_string(word) else { return };
+    if let Err(error) = words.say(&line).await {
+        tracing::debug!(%error, "the Holdfast that wanted a probe is gone");
+    }
+}
