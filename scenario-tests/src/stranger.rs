@@ -69,8 +69,9 @@ impl Stranger {
         if type_url != LISTENER {
             send.send(DeltaDiscoveryRequest { type_url: LISTENER.into(), ..first }).await?;
         }
-        let answered = self.client().await?.delta_aggregated_resources(self.request(ReceiverStream::new(messages))?);
-        let mut answers = answered.await?.into_inner();
+        let mut client = self.client().await?;
+        let answered = client.delta_aggregated_resources(self.request(ReceiverStream::new(messages))?).await?;
+        let mut answers = answered.into_inner();
         let mut got = Vec::new();
         loop {
             let answer = answers.message().await?.context("the stream ended")?;
@@ -97,8 +98,9 @@ impl Stranger {
         if type_url != LISTENER {
             send.send(DiscoveryRequest { type_url: LISTENER.into(), ..first }).await?;
         }
-        let answered = self.client().await?.stream_aggregated_resources(self.request(ReceiverStream::new(messages))?);
-        let mut answers = answered.await?.into_inner();
+        let mut client = self.client().await?;
+        let answered = client.stream_aggregated_resources(self.request(ReceiverStream::new(messages))?).await?;
+        let mut answers = answered.into_inner();
         let mut got = Vec::new();
         loop {
             let answer = answers.message().await?.context("the stream ended")?;

@@ -78,7 +78,7 @@ async fn values_without_effect_are_refused(world: World) -> Result<()> {
         ("httpProxy.httpsPort=8080", "two ports"),
         ("diagnostics.port=10255", "three ports"),
         ("xds.tokens.enabled=false", "xds.clientCertificates"),
-        ("xds.clientCertificates.gateways=[\"shop/web\"],xds.tls.source=\"helm\"", "xds.tls.source=certgen"),
+        (r#"xds={"tls":{"source":"helm"},"clientCertificates":{"gateways":["shop/web"]}}"#, "xds.tls.source=certgen"),
         ("provision.gatewayAddresses=[\"203.0.113.1\"]", "provision.enabled"),
         ("serviceAccount.create=false", "serviceAccount.name"),
     ] {

@@ -81,11 +81,9 @@ async fn two_gateways(world: &World, cluster: &Cluster, certificate: &Certificat
 /// A token of an account, which is made for Envoys.
 async fn token(cluster: &Cluster, account: &str, audience: &str) -> Result<String> {
     let audience = format!("--audience={audience}");
-    let token = until(&format!("there is an account {account}"), || {
-        let args = ["create", "token", account, &audience];
-        async move { cluster.ask(&args).await }
-    });
-    Ok(token.await?.trim().to_owned())
+    let args = ["create", "token", account, &audience];
+    let token = until(&format!("there is an account {account}"), || cluster.ask(&args)).await?;
+    Ok(token.trim().to_owned())
 }
 
 /// The same token, but for when it was good.
@@ -296,7 +294,15 @@ async fn made(world: &World, cluster: &Cluster, token: &str) -> Result<PathBuf> 
         fs::write(at(FOLDERS[0]).join(name), text)?;
     }
     fs::write(at(FOLDERS[2]).join("token"), token)?;
-    Ok(at(FOLDERS[0]).join("bootstrap.json"))
+    let file = at(FOLDERS[0]).join("bootstrap.json");
+    // There is nobody who knows names; the certificate's stays as it is.
+    let mut bootstrap: Value = serde_json::from_str(&fs::read_to_string(&file)?)?;
+    let endpoint = "/static_resources/clusters/0/load_assignment/endpoints/0/lb_endpoints/0/endpoint";
+    let host = bootstrap.pointer_mut(&format!("{endpoint}/address/socket_address/address")).context("no address")?;
+    ensure!(*host == "localhost", "it is {host}");
+    *host = "127.0.0.1".into();
+    fs::write(&file, bootstrap.to_string())?;
+    Ok(file)
 }
 
 async fn an_envoy_serves_as_it_was_made(world: World) -> Result<()> {
