@@ -21,6 +21,7 @@ use crate::settings::Settings;
 use crate::snapshot::ObjectSnapshot;
 use crate::translate::Translator;
 use crate::trial::{Trial, Tried};
+use crate::watching::Trouble;
 
 /// Of several replicas one leads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,6 +56,8 @@ pub enum Event {
     Tried(Vec<Tried>),
     /// How the data plane of a Gateway stands; `None` where there is none any more.
     Provisioned(ObjectKey, Option<Provisioned>),
+    /// What is wrong with watches of an API server now, all of it.
+    Troubles(Vec<Trouble>),
     /// What an earlier run stored. Comes first, or not at all.
     Restored(Box<Restored>),
     /// Whether this replica leads. Of one that is told nothing it is so.
@@ -109,6 +112,8 @@ pub struct Engine {
     leaving: BTreeMap<ObjectKey, u64>,
     /// How data planes stand.
     pub(crate) provisioned: BTreeMap<ObjectKey, Provisioned>,
+    /// What is wrong with watches; `None` where there are none.
+    pub(crate) troubles: Option<Vec<Trouble>>,
 }
 
 /// How long a policy that protects something stays after it was deleted, in milliseconds: tools that deploy delete and
@@ -134,6 +139,7 @@ impl Engine {
             now_ms: 0,
             leaving: BTreeMap::new(),
             provisioned: BTreeMap::new(),
+            troubles: None,
         }
     }
 
@@ -168,6 +174,10 @@ impl Engine {
                 }
                 Event::Restored(restored) => {
                     actions.extend(self.lines.restore(*restored));
+                    continue;
+                }
+                Event::Troubles(troubles) => {
+                    self.troubles = Some(troubles);
                     continue;
                 }
                 Event::Provisioned(gateway, standing) => {

@@ -7,6 +7,7 @@ mod data_planes;
 mod extensions;
 mod policies;
 mod sets;
+mod troubles;
 mod unreadable;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -166,7 +167,12 @@ impl Engine {
                         None => Condition::new("Accepted", true, "Accepted", "the class is served by Holdfast"),
                     };
                     let features = SUPPORTED.map(|name| json!({ "name": name }));
-                    json!({ "conditions": [accepted.of_generation(generation)], "supportedFeatures": features })
+                    let conditions: Vec<Condition> = [Some(accepted), self.objects_read()]
+                        .into_iter()
+                        .flatten()
+                        .map(|condition| condition.of_generation(generation))
+                        .collect();
+                    json!({ "conditions": conditions, "supportedFeatures": features })
                 }
                 Body::Gateway(_) => {
                     let plan = plans.get(&object.key)?;

@@ -29,7 +29,6 @@ use super::gateway::listener_set::{ListenerSet, SetParent};
 use super::gateway::references::ParentRef;
 use super::gateway::route::{Route, RuleEntry};
 use super::kgateway::policy::{Policy, TargetRef, TargetSelector};
-use super::kgateway::traffic_policy::TrafficSpec;
 use super::{Body, Decoded, decode, scheme};
 use crate::object::{Metadata, Object};
 
@@ -46,6 +45,7 @@ pub fn document(object: &Object) -> Option<Value> {
         Body::Service(service) => vec![("spec", service_spec(service)?)],
         Body::Secret(secret) => vec![("type", value(&secret.kind)?), ("data", secret_data(secret)?)],
         Body::TrafficPolicy(policy) => vec![("spec", policy_spec(policy)?)],
+        Body::ListenerPolicy(policy) => vec![("spec", policy_spec(policy)?)],
         Body::GatewayClass(class) => vec![("spec", class_spec(class)?)],
         // Who may refer, whom to trust and where endpoints are is always asked of today's objects.
         Body::ReferenceGrant(_)
@@ -54,7 +54,6 @@ pub fn document(object: &Object) -> Option<Value> {
         | Body::GatewayExtension(_)
         | Body::Backend(_)
         | Body::DirectResponse(_)
-        | Body::ListenerPolicy(_)
         | Body::BackendConfigPolicy(_)
         | Body::BackendTlsPolicy(_)
         | Body::EndpointSlice(_)
@@ -229,14 +228,14 @@ fn proxy_spec(proxy: &HttpProxy) -> Option<Value> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct PolicySpec<'a> {
+struct PolicySpec<'a, T> {
     target_refs: Vec<&'a TargetRef>,
     target_selectors: Vec<&'a TargetSelector>,
     #[serde(flatten)]
-    says: &'a TrafficSpec,
+    says: &'a T,
 }
 
-fn policy_spec(policy: &Policy<TrafficSpec>) -> Option<Value> {
+fn policy_spec(policy: &Policy<impl Serialize>) -> Option<Value> {
     let Policy { targets, spec, unread } = policy;
     // A place in the list that is left out would be another's.
     let whole = |places: &mut dyn Iterator<Item = usize>| places.enumerate().all(|(index, place)| index == place);

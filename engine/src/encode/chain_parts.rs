@@ -3,6 +3,8 @@
 //! A connection manager is read as the sequence of its fields and never written anew from a message: of what has no
 //! order in Envoy's messages the order would be lost.
 
+use std::collections::BTreeSet;
+
 use bytes::Bytes;
 use envoy_types::pb::envoy::config::listener::v3::filter::ConfigType as FilterConfig;
 use envoy_types::pb::envoy::config::listener::v3::{FilterChain, Listener};
@@ -51,13 +53,10 @@ pub(crate) fn parts(body: &[u8]) -> Vec<ChainParts> {
     chains.into_iter().map(part).collect()
 }
 
-/// A listener without some of its chains, by what is their own at this address, and without some of their filters and
-/// texts.
-pub(crate) fn without(body: &Bytes, left_out: impl Fn(&Content) -> bool) -> Bytes {
-    let placed: Vec<Content> = parts(body).into_iter().map(|parts| parts.placed).collect();
+/// A listener without some of its chains, by their names, and without some of the filters and texts of the others.
+pub(crate) fn without(body: &Bytes, chains: &BTreeSet<String>, left_out: impl Fn(&Content) -> bool) -> Bytes {
     let Ok(mut listener) = Listener::decode(body.clone()) else { return body.clone() };
-    let mut placed = placed.iter();
-    listener.filter_chains.retain(|_| placed.next().is_some_and(|content| !left_out(content)));
+    listener.filter_chains.retain(|chain| !chains.contains(&chain.name));
     for chain in &mut listener.filter_chains {
         take(chain, |content| !left_out(content));
     }

@@ -41,7 +41,7 @@ pub(super) fn plan<'a>(key: &ObjectKey, over: &'a Overlay, around: &'a Around<'_
 pub(super) fn is_said(subject: &Subject, over: &Overlay, around: &Around<'_>) -> bool {
     let key = &subject.node.key;
     let plans = over.policies.get(key).into_iter().chain(around.translator.policy(key));
-    plans.into_iter().flat_map(|plan| plan.contents.values()).any(|content| subject.contents.contains_key(content))
+    plans.flat_map(|plan| plan.contents()).any(|(_, content)| subject.contents.contains_key(&content))
 }
 
 impl Line {
@@ -50,7 +50,7 @@ impl Line {
         let (parts, context) = self.suspects(name, version)?;
         let mut policies: BTreeMap<ObjectKey, BTreeSet<Content>> = BTreeMap::new();
         let mut note = |said: &Said| {
-            policies.entry(said.policy.clone()).or_default().insert(said.content);
+            policies.entry(said.policy().clone()).or_default().insert(said.content());
         };
         let form = self.form(name, version)?;
         form.said.iter().filter(|said| self.is_unproven(said)).for_each(&mut note);
@@ -96,7 +96,7 @@ impl Line {
     }
 
     fn is_unproven(&self, said: &Said) -> bool {
-        !self.proof.is_known_good(&said.content)
+        !self.proof.is_known_good(&said.content())
     }
 
     /// Do policies say something to a route that nobody has taken?
@@ -117,7 +117,7 @@ impl Line {
         if rendered.said().is_empty() {
             return Vec::new();
         }
-        let said = rendered.said().iter().map(|said| said.content);
+        let said = rendered.said().iter().map(|said| said.content());
         said.chain([rendered.bare_content(context)]).collect()
     }
 
@@ -126,7 +126,7 @@ impl Line {
         let (parts, _) = self.suspects(name, version)?;
         let told = parts.values().flat_map(|parts| parts.values()).flat_map(|part| part.rendered.said().iter());
         let policies: BTreeSet<String> =
-            told.filter(|said| self.is_unproven(said)).map(|said| said.policy.to_string()).collect();
+            told.filter(|said| self.is_unproven(said)).map(|said| said.policy().to_string()).collect();
         let names = policies.into_iter().collect::<Vec<_>>().join(", ");
         (!names.is_empty()).then_some(names)
     }

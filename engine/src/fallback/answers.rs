@@ -8,7 +8,6 @@ use holdfast_graph::{Content, Detected};
 use holdfast_xds::{Answer, Outcome, ResourceType, Version};
 
 use super::around::Around;
-use super::chains;
 use super::line::Line;
 use super::rollout::{Stage, Waiting};
 use super::shapes::shape;
@@ -82,8 +81,8 @@ impl Line {
             }
             ResourceType::Listener => {
                 self.note_acknowledged();
-                if let Some(resource) = self.hold.acknowledged(kind, name) {
-                    for content in chains::proven(&resource.body) {
+                if let Some(body) = self.hold.acknowledged(kind, name).map(|resource| resource.body.clone()) {
+                    for content in self.proven_by_listener(name, version, &body) {
                         self.proof.prove(content);
                     }
                 }

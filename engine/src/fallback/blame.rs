@@ -57,6 +57,10 @@ impl Line {
         around: &mut Around<'_>,
     ) {
         let subjects = self.subjects(kind, name, version, around);
+        let (subjects, are_others_left) = match kind {
+            ResourceType::Listener => Self::suspected_first(subjects, around),
+            _ => (subjects, false),
+        };
         let routes_answer = kind == ResourceType::Route
             && !subjects.iter().any(|subject| around.translator.policy(&subject.node.key).is_some());
         let unheard = routes_answer.then(|| self.unheard(name, &version)).flatten();
@@ -69,7 +73,7 @@ impl Line {
         } else if self.rounds <= ROUNDS_MAX {
             self.attribution.begin(around.now_ms);
             match &subjects[..] {
-                [only] => self.convict_subject(only, Detected::Nack, message, around),
+                [only] if !are_others_left => self.convict_subject(only, Detected::Nack, message, around),
                 [] => {}
                 _ => {
                     for subject in &subjects {

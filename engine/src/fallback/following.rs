@@ -175,7 +175,7 @@ impl Line {
         }
         let form = self.form(&resource.name, &resource.version).filter(|_| kind == ResourceType::Route);
         form.is_some_and(|form| {
-            form.said.iter().all(|said| self.proof.is_known_good(&said.content))
+            form.said.iter().all(|said| self.proof.is_known_good(&said.content()))
                 && suspects::all_known_good(None, &form.composition, &self.proof)
         })
     }

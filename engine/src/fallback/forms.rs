@@ -35,8 +35,9 @@ pub(crate) struct Form {
 }
 
 impl Line {
-    /// Remembers what the route configurations of a snapshot are made of.
+    /// Remembers what the route configurations and listeners of a snapshot are made of.
     pub(crate) fn note_forms(&mut self, fleet: &FleetId, snapshot: &Snapshot, translator: &Translator) {
+        self.note_listener_forms(fleet, snapshot, translator);
         for (name, resource) in snapshot.of(ResourceType::Route) {
             let known = self.forms.get(name);
             if known.is_some_and(|forms| forms.iter().any(|form| form.version == resource.version)) {
@@ -53,7 +54,7 @@ impl Line {
             }
             let said = translator.said_at(fleet, name);
             if is_acknowledged {
-                said.iter().for_each(|said| self.proof.prove(said.content));
+                said.iter().for_each(|said| self.proof.prove(said.content()));
             }
             let levels = translator.served_levels(fleet).cloned().unwrap_or_default();
             let forms = self.forms.entry(name.clone()).or_default();
@@ -101,12 +102,12 @@ impl Line {
         for (content, rendered) in changed(&before, &form.composition) {
             self.proof.prove(content);
             self.prove_told(content, &rendered, form.context);
-            let behind = rendered.said().iter().map(|said| &said.policy).chain([&rendered.route.key]);
+            let behind = rendered.said().iter().map(|said| said.policy()).chain([&rendered.route.key]);
             keys.extend(behind.filter(|key| self.unpromoted.contains(*key)).cloned());
         }
-        let policies = form.said.iter().map(|said| &said.policy);
+        let policies = form.said.iter().map(|said| said.policy());
         keys.extend(policies.filter(|key| self.unpromoted.contains(*key)).cloned());
-        form.said.iter().for_each(|said| self.proof.prove(said.content));
+        form.said.iter().for_each(|said| self.proof.prove(said.content()));
         if let Some(forms) = self.forms.get_mut(name)
             && let Some(at) = forms.iter().position(|form| form.version == version)
         {

@@ -39,6 +39,9 @@ pub(crate) fn hybrid(desired: Option<&Object>, last: &Arc<Object>) -> Arc<Object
         (Body::TrafficPolicy(desired), Body::TrafficPolicy(last)) => {
             Body::TrafficPolicy(Arc::new(Policy { targets: desired.targets.clone(), ..(**last).clone() }))
         }
+        (Body::ListenerPolicy(desired), Body::ListenerPolicy(last)) => {
+            Body::ListenerPolicy(Arc::new(Policy { targets: desired.targets.clone(), ..(**last).clone() }))
+        }
         (Body::Secret(desired), Body::Secret(last)) => certificate(Some(desired), last),
         _ => last.body.clone(),
     };

@@ -17,6 +17,7 @@ use super::derive::{Derived, derive};
 use super::following::Shared;
 use super::forms::Form;
 use super::last_valid::LastValid;
+use super::listener_forms::ListenerForm;
 use super::proof::Proof;
 use super::readmission::Readmission;
 use super::rollout::Stage;
@@ -52,6 +53,8 @@ pub(crate) struct Line {
     /// By resource: the acknowledged form, then the newer ones.
     pub(super) forms: BTreeMap<Arc<str>, Vec<Form>>,
     pub(super) acknowledged: BTreeMap<Arc<str>, Form>,
+    /// The same of listeners.
+    pub(super) listener_forms: BTreeMap<Arc<str>, Vec<ListenerForm>>,
     /// Connected Envoys, with the number of their streams.
     pub(crate) envoys: BTreeMap<Arc<str>, usize>,
     /// Those of them that are connected to other replicas.
@@ -115,6 +118,7 @@ impl Line {
             counted: BTreeMap::new(),
             forms: BTreeMap::new(),
             acknowledged: BTreeMap::new(),
+            listener_forms: BTreeMap::new(),
             envoys: BTreeMap::new(),
             afar: BTreeSet::new(),
             shared: Shared::default(),

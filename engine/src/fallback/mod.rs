@@ -28,6 +28,8 @@ pub(crate) mod interaction;
 pub(crate) mod last_valid;
 pub(crate) mod line;
 pub(crate) mod lines;
+mod listener_forms;
+mod listener_protection;
 mod policies;
 mod policy_protection;
 mod promotion;

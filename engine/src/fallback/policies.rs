@@ -71,14 +71,15 @@ pub(super) fn refused(world: &World<'_>, retry_at: &mut Option<u64>) -> BTreeMap
         };
         let node = Node::whole(key.clone());
         let waits = world.quarantine.wait_until(key, world.now_ms);
-        for (field, content) in &plan.contents {
-            if world.refuses(content) {
-                let verdict = world.quarantine.get(content);
-                let told = |broken: Broken| Broken { field: format!("spec.{field}").into(), ..broken };
+        for (_, content) in plan.contents() {
+            if world.refuses(&content) {
+                let field = || plan.field_of(&content).map(|field| format!("spec.{field}")).unwrap_or_default();
+                let verdict = world.quarantine.get(&content);
+                let told = |broken: Broken| Broken { field: field().into(), ..broken };
                 broken.extend(verdict.map(|verdict| (node.clone(), told(of(verdict)))));
             } else if let Some(until) = waits
-                && !world.proof.is_known_good(content)
-                && !world.on_trial.contains(content)
+                && !world.proof.is_known_good(&content)
+                && !world.on_trial.contains(&content)
             {
                 *retry_at = Some(retry_at.map_or(until, |other| other.min(until)));
                 broken.entry(node.clone()).or_insert_with(|| suspected(&node, WAITS));
@@ -90,14 +91,15 @@ pub(super) fn refused(world: &World<'_>, retry_at: &mut Option<u64>) -> BTreeMap
 
 /// Where everything is held: does a policy say what nobody has acknowledged?
 pub(super) fn is_new(plan: &PolicyPlan, world: &World<'_>) -> bool {
-    plan.contents.values().any(|content| !world.proof.is_proven(content))
+    plan.contents().any(|(_, content)| !world.proof.is_proven(&content))
 }
 
 /// What policies say that do not say what they are desired to.
 pub(super) fn lay_over(derived: &mut Derived, refused: &BTreeMap<Node, Broken>, world: &World<'_>) {
     let decided = |key: &ObjectKey| derived.plan.decisions.get(&Node::whole(key.clone())).map(|decision| decision.step);
-    let policies = derived.broken.keys().filter(|node| node.section.is_empty());
-    let policies: Vec<ObjectKey> = policies.map(|node| node.key.clone()).collect();
+    // Those on whose account others are closed, too: extensions that they use.
+    let policies = derived.broken.keys().chain(refused.keys()).filter(|node| node.section.is_empty());
+    let policies: BTreeSet<ObjectKey> = policies.map(|node| node.key.clone()).collect();
     let mut said = BTreeMap::new();
     for (key, plan) in policies.iter().filter_map(|key| Some((key, world.translator.policy(key)?))) {
         if decided(key) == Some(Step::Backfilled)

@@ -10,9 +10,6 @@ use crate::apis::kgateway::headers::{HeaderFilter, HeaderModifiers, Transform, T
 use crate::apis::kgateway::policy::Policy;
 use crate::apis::kgateway::traffic_policy::TrafficSpec;
 
-/// The value of the annotation by which a policy's earlier lists of who may enter may stand in.
-pub(super) const LAST_VALID: &str = "last-valid";
-
 /// See the module. `trusted`: has the owner of the policy said that earlier lists may stand in?
 pub(super) fn is_kept(desired: &Policy<TrafficSpec>, last: &Policy<TrafficSpec>, trusted: bool) -> bool {
     let Some(then) = &last.spec else { return false };

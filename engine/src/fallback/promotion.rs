@@ -125,8 +125,12 @@ impl Line {
             && around.is_whole(key)
             && plan.unenforceable.is_none()
             && !plan.faults.iter().any(Fault::is_error)
-            && !plan.contents.is_empty()
-            && plan.contents.values().chain(&plan.filters()).all(|content| self.proof.is_proven(content))
+            && plan.contents().next().is_some()
+            && plan
+                .contents()
+                .map(|(_, content)| content)
+                .chain(plan.filters())
+                .all(|content| self.proof.is_proven(&content))
             && around.translator.governs(key, &self.gateway)
     }
 

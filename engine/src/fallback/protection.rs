@@ -9,24 +9,23 @@ use std::collections::BTreeSet;
 use gateway_api::httproutes::{HttpRouteRulesFilters as Filter, HttpRouteRulesFiltersRequestRedirectScheme as Scheme};
 
 use super::world::FALLBACK_ANNOTATION;
-use super::{policy_protection, proxy_protection};
+use super::{listener_protection, policy_protection, proxy_protection};
 use crate::apis::Body;
 use crate::apis::gateway::grpc_route::GrpcRule;
 use crate::apis::gateway::http_route::HttpRule;
 use crate::apis::gateway::route::{Route, Rule, RuleEntry};
 use crate::object::Object;
 
+/// The value of the annotation by which a policy's earlier lists of who may enter may stand in.
+const LAST_VALID: &str = "last-valid";
+
 /// See the module. `host_is_filtered`: has a host of an HTTPProxy a filter of addresses?
 pub(crate) fn is_kept(desired: &Object, last: &Body, host_is_filtered: bool) -> bool {
+    let annotation = desired.metadata.annotations.get(FALLBACK_ANNOTATION);
+    let trusted = annotation.is_some_and(|value| value == LAST_VALID);
     match (&desired.body, last) {
-        (Body::TrafficPolicy(now), Body::TrafficPolicy(last)) => {
-            let annotation = desired.metadata.annotations.get(FALLBACK_ANNOTATION);
-            policy_protection::is_kept(
-                now,
-                last,
-                annotation.is_some_and(|value| value == policy_protection::LAST_VALID),
-            )
-        }
+        (Body::TrafficPolicy(now), Body::TrafficPolicy(last)) => policy_protection::is_kept(now, last, trusted),
+        (Body::ListenerPolicy(now), Body::ListenerPolicy(last)) => listener_protection::is_kept(now, last, trusted),
         (Body::HttpRoute(desired), Body::HttpRoute(last)) => kept(&http(desired), &http(last)),
         (Body::GrpcRoute(desired), Body::GrpcRoute(last)) => kept(&grpc(desired), &grpc(last)),
         (Body::HttpProxy(desired), Body::HttpProxy(last)) => proxy_protection::is_kept(desired, last, host_is_filtered),

@@ -66,6 +66,11 @@ impl Restored {
 }
 
 impl Restored {
+    /// Every object of which a version is stored.
+    pub(crate) fn objects(&self) -> BTreeSet<ObjectKey> {
+        self.lines.iter().flat_map(|line| &line.versions).map(|version| version.object.key.clone()).collect()
+    }
+
     /// Adds what the leader offers in one scope; what is to be tried, only where that is here.
     pub fn offer(&mut self, scope: &holdfast_store::Scope, offers: ScopeOffers) {
         let known = self.lines.iter_mut().find(|line| line.gateway == scope.gateway && line.build == scope.build);

@@ -160,7 +160,7 @@ impl Line {
             return false;
         };
         let before = self.acknowledged(&resource.name);
-        form.said.iter().all(|said| self.proof.is_known_good(&said.content))
+        form.said.iter().all(|said| self.proof.is_known_good(&said.content()))
             && before.is_some_and(|before| {
                 suspects::all_known_good(Some(&before.composition), &form.composition, &self.proof)
             })

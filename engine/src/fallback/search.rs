@@ -30,6 +30,8 @@ pub(crate) struct Search {
     expected: BTreeMap<u64, Expected>,
     refused: Vec<(ResourceType, Arc<str>, Version, String)>,
     culprits: usize,
+    /// Policies that were refused with parts, each with the message: theirs is the fault where no part is refused alone.
+    doubtful: Vec<(Subject, String)>,
     together: Option<Together>,
     rounds: u32,
 }
@@ -39,6 +41,8 @@ pub(crate) struct Search {
 enum Expected {
     Whole(ResourceType, Arc<str>, Version),
     Part(Subject),
+    /// A policy, with parts that may be at fault themselves.
+    Policy(Subject),
     Together,
 }
 
@@ -62,6 +66,13 @@ impl Search {
         let id = next(around);
         around.trials.push(Trial { id, kind, name, body });
         self.expected.insert(id, Expected::Part(subject));
+    }
+
+    /// What a policy says is tried; `doubtful`: with parts that may be at fault themselves.
+    fn try_policy(&mut self, subject: Subject, doubtful: bool, name: Arc<str>, body: Bytes, around: &mut Around<'_>) {
+        let id = next(around);
+        around.trials.push(Trial { id, kind: ResourceType::Listener, name, body });
+        self.expected.insert(id, if doubtful { Expected::Policy(subject) } else { Expected::Part(subject) });
     }
 
     /// Parts are tried together.
@@ -107,7 +118,8 @@ impl Line {
                 search.culprits += 1;
                 self.convict_subject(&subject, Detected::Probe, &message, around);
             }
-            (Expected::Part(..), None) => {}
+            (Expected::Policy(subject), Some(message)) => search.doubtful.push((subject, message)),
+            (Expected::Part(..) | Expected::Policy(..), None) => {}
             (Expected::Together, refused) => {
                 if let Some(together) = &mut search.together {
                     if refused.is_some() { together.refused() } else { together.accepted() }
@@ -122,6 +134,13 @@ impl Line {
         if !search.expected.is_empty() {
             self.search = Some(search);
             return;
+        }
+        let doubtful = std::mem::take(&mut search.doubtful);
+        if search.culprits == 0 {
+            for (policy, message) in doubtful {
+                search.culprits += 1;
+                self.convict_subject(&policy, Detected::Probe, &message, around);
+            }
         }
         if let Some(together) = search.together.take() {
             if let Some(together) = self.try_on(together, &mut search, around) {
@@ -237,7 +256,8 @@ impl Line {
         }
     }
 
-    /// Each filter chain that changed is tried alone.
+    /// Each filter chain and filter that changed is tried alone, and without what policies say that nobody has taken. A
+    /// policy is tried with all chains: what is refused with it can be the fault of one of these, if that changed too.
     fn look_into_listener(
         &mut self,
         search: &mut Search,
@@ -251,11 +271,20 @@ impl Line {
             search.culprits += 1;
             return self.convict_subject(only, Detected::Probe, message, around);
         }
-        let Some(resource) = self.form_of(ResourceType::Listener, name, version) else { return };
-        let body = resource.body.clone();
-        for subject in suspects.iter().take(SUSPECTS_MAX) {
-            let body = chains::only(&body, std::slice::from_ref(subject), &suspects);
-            search.try_part(subject.clone(), ResourceType::Listener, name.clone(), body, around);
+        let is_policy = |subject: &&Subject| chains::is_policy(subject, around);
+        let policies: Vec<Subject> = suspects.iter().filter(is_policy).cloned().collect();
+        let doubtful = policies.len() < suspects.len();
+        for subject in suspects.into_iter().take(SUSPECTS_MAX) {
+            if policies.contains(&subject) {
+                let these = std::slice::from_ref(&subject);
+                let Some(body) = self.listener_with(name, version, these, &policies, around) else { continue };
+                search.try_policy(subject, doubtful, name.clone(), body, around);
+            } else {
+                let all = self.chain_suspects(name, version, around);
+                let these = std::slice::from_ref(&subject);
+                let Some(body) = self.listener_with(name, version, these, &all, around) else { continue };
+                search.try_part(subject, ResourceType::Listener, name.clone(), body, around);
+            }
         }
     }
 
@@ -278,7 +307,7 @@ impl Line {
                     }
                 }
                 let said = self.form(name, version).map(|form| form.said.clone()).unwrap_or_default();
-                said.iter().for_each(|said| self.proof.note_tried(said.content));
+                said.iter().for_each(|said| self.proof.note_tried(said.content()));
             }
             ResourceType::Cluster => {
                 if let Some(resource) = self.form_of(kind, name, *version) {
@@ -286,8 +315,9 @@ impl Line {
                 }
             }
             ResourceType::Listener => {
-                if let Some(resource) = self.form_of(kind, name, *version) {
-                    chains::proven(&resource.body).into_iter().for_each(|content| self.proof.note_tried(content));
+                if let Some(body) = self.form_of(kind, name, *version).map(|resource| resource.body.clone()) {
+                    let proven = self.proven_by_listener(name, *version, &body);
+                    proven.into_iter().for_each(|content| self.proof.note_tried(content));
                 }
             }
             ResourceType::Endpoints | ResourceType::Secret => {}

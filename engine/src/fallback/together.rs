@@ -84,7 +84,9 @@ impl Line {
     }
 
     fn chains_together(&self, name: Arc<str>, version: Version, around: &Around<'_>) -> Option<Together> {
-        let suspects = self.chain_suspects(&name, version, around);
+        let mut suspects = self.chain_suspects(&name, version, around);
+        // Nothing can be tried without a chain, and of what a policy says the chain can go without.
+        suspects.sort_by_key(|subject| chains::is_policy(subject, around));
         let search = Interaction::new(suspects.clone(), 0)?;
         (suspects.len() > 1).then_some(Together::Chains(name, version, suspects, search))
     }
@@ -134,8 +136,7 @@ impl Line {
             },
             Together::Chains(name, version, all, mut interaction) => match interaction.next()? {
                 Found::Try(these) => {
-                    let resource = self.form_of(ResourceType::Listener, &name, version)?;
-                    let body = chains::only(&resource.body, &these, &all);
+                    let body = self.listener_with(&name, version, &these, &all, around)?;
                     search.try_together(ResourceType::Listener, name.clone(), body, around);
                     return Some(Together::Chains(name, version, all, interaction));
                 }

@@ -20,7 +20,6 @@ use crate::snapshot::ObjectSnapshot;
 use crate::translate::Translator;
 use crate::translate::overlay::{Closing, Manner, Overlay};
 use crate::translate::policy::PolicyPlan;
-use crate::translate::policy::level::is_level;
 use crate::translate::proxy::is_proxy;
 use crate::translate::route::RoutePlan;
 use crate::translate::rule::Replaced;
@@ -198,9 +197,10 @@ impl World<'_> {
                 check::certificate::check_pair(chain, key).is_ok_and(|pair| pair.not_after > self.now())
             }
             Body::Service(_) => true,
-            Body::TrafficPolicy(_) => {
+            Body::TrafficPolicy(_) | Body::ListenerPolicy(_) => {
                 let Some(plan) = self.translator.try_policy(object, self.objects) else { return false };
-                plan.unenforceable.is_none() && !plan.contents.values().any(|content| self.refuses(content))
+                let contents = plan.contents().map(|(_, content)| content).chain(plan.filters());
+                plan.unenforceable.is_none() && !contents.into_iter().any(|content| self.refuses(&content))
             }
             _ => false,
         }
@@ -290,10 +290,6 @@ impl holdfast_graph::World for World<'_> {
     }
 
     fn must_replace(&self, node: &Node) -> bool {
-        // What is left out of a level is what protects.
-        if is_level(&node.section) {
-            return true;
-        }
         let rule = node.section.strip_prefix("rules[").and_then(|rest| rest.strip_suffix(']'));
         let rule = rule.and_then(|index| index.parse().ok());
         // Of an HTTPProxy the guard may stand in a root.
@@ -306,9 +302,6 @@ impl holdfast_graph::World for World<'_> {
     }
 
     fn can_replace(&self, node: &Node) -> bool {
-        if is_level(&node.section) {
-            return true;
-        }
         // Where everything is held, what is new was no part of the last valid configuration.
         let is_new = self.held.is_some() && self.last_valid.of(&node.key, None).next().is_none();
         // Of a chain that is refused nothing is left; what a policy closes is answered.

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::ReplacementView;
 use crate::engine::Engine;
 use crate::fallback::conditions;
-use crate::fallback::derive::Broken;
+use crate::fallback::line::Line;
 use crate::fallback::survey::{field, speaking};
 use crate::fallback::view::FallbackReport;
 use crate::status::{Condition, FALLBACK_CONDITION};
@@ -111,14 +111,21 @@ impl Engine {
     fn refused_policy(&self, key: &ObjectKey, gateway: &ObjectKey) -> Option<String> {
         let node = Node::whole(key.clone());
         let lines = speaking(self.lines.of(&gateway.namespaced_name()));
-        let refused: BTreeSet<String> = lines
-            .filter_map(|line| line.derived.broken.get(&node))
-            .filter(|Broken { detected, .. }| *detected != Detected::Translation)
-            .map(|broken| match broken.detected {
-                Detected::Suspected => format!("{}: suspected: {}", field(&node, broken), broken.message),
-                _ => format!("{}: refused by Envoy: {}", field(&node, broken), broken.message),
-            })
-            .collect();
+        let own = |line: &Line| {
+            let broken = line.derived.broken.get(&node)?;
+            let said = match broken.detected {
+                Detected::Translation => return None,
+                Detected::Suspected => "suspected",
+                Detected::Nack | Detected::Probe => "refused by Envoy",
+            };
+            Some(format!("{}: {said}: {}", field(&node, broken), broken.message))
+        };
+        // It is closed on account of an extension that it uses.
+        let by_others = |line: &Line| {
+            let why = line.derived.overlay.policies.get(key)?.unenforceable.as_ref()?;
+            Some(why.message.to_string())
+        };
+        let refused: BTreeSet<String> = lines.filter_map(|line| own(line).or_else(|| by_others(line))).collect();
         (!refused.is_empty()).then(|| refused.into_iter().collect::<Vec<_>>().join("; "))
     }
 

@@ -21,11 +21,16 @@ pub fn start(format: LogFormat, level: &str) -> anyhow::Result<()> {
     started.map_err(|error| anyhow::anyhow!("cannot start logging: {error}"))
 }
 
+/// What clients of the API server say of each request that fails, is told in words of our own, once.
+const CLIENTS: &str = "kube_client=off,kube_runtime=off";
+
 /// A level alone is meant for the product, not for every frame of the protocols below it.
 fn directives(level: &str) -> String {
-    if matches!(level, "debug" | "trace") {
-        format!("{level},h2=info,hyper=info,hyper_util=info,tonic=info,tower=info,rustls=info")
-    } else {
-        level.to_owned()
+    match level {
+        "debug" | "trace" => {
+            format!("{level},h2=info,hyper=info,hyper_util=info,tonic=info,tower=info,rustls=info,{CLIENTS}")
+        }
+        "error" | "warn" | "info" => format!("{level},{CLIENTS}"),
+        _ => level.to_owned(),
     }
 }

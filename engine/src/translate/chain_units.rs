@@ -3,14 +3,18 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use holdfast_graph::{Content, Node, ObjectKey};
 
+use super::fleet::FleetId;
+use super::fleet::connections::ToldListener;
 use super::gateway::GatewayPlan;
 use super::listener::{ListenerPlan, Standing};
 use super::overlay::Overlay;
 use super::policy::connections::Connections;
 use super::{Translator, ports};
 use crate::encode;
+use crate::snapshot::ObjectSnapshot;
 
 /// The unit of a root HTTPProxy that its filter chain is made of.
 pub(crate) const HOST_UNIT: &str = "virtualhost";
@@ -66,20 +70,21 @@ impl Translator {
         self.levels.get(gateway).map(|levels| levels.connections.clone()).unwrap_or_default()
     }
 
-    /// What ListenerPolicies say to the listeners of a Gateway that Envoy alone can judge: as a content that is refused
-    /// for itself, whose it is, and the unit that is closed with it.
-    pub(crate) fn connection_texts(&self, gateway: &ObjectKey) -> Vec<(Content, ObjectKey, Node)> {
-        let (Some(plan), connections) = (self.plans.get(gateway), self.connections(gateway)) else { return Vec::new() };
-        let mut texts = Vec::new();
-        for listener in plan.listeners.iter().filter(|listener| listener.standing == Standing::Serving) {
-            let Some(connection) = connections.tables.get(&listener.table()) else { continue };
-            let Some(unit) = self.unit_of(gateway, listener) else { continue };
-            for (field, content) in encode::chain_parts::texts(&connection.settings) {
-                let owner = connection.owners.get(field).unwrap_or(gateway);
-                texts.push((content, owner.clone(), unit.clone()));
-            }
-        }
-        texts
+    /// What policies say to a listener of a fleet.
+    pub(crate) fn told_listener(&self, fleet: &FleetId, name: &str) -> ToldListener {
+        self.fleets.get(fleet).map(|fleet| fleet.told_listener(name)).unwrap_or_default()
+    }
+
+    /// What a listener of a fleet would be under an overlay of policies, without putting it into force.
+    pub(crate) fn try_listener(
+        &self,
+        fleet: &FleetId,
+        name: &str,
+        over: &Overlay,
+        objects: &ObjectSnapshot,
+    ) -> Option<Bytes> {
+        let levels = self.try_levels(&fleet.gateway, over, objects);
+        self.fleets.get(fleet)?.listener_with(name, &levels.connections)
     }
 
     /// The listeners that an overlay closes, by name, and why.

@@ -1,7 +1,7 @@
 //! What the Envoys of one Gateway should have, kept up to date piece by piece: a change of one route costs that route,
 //! its hosts and the tables they stand in.
 
-mod connections;
+pub(crate) mod connections;
 mod levels;
 mod remotes;
 
@@ -104,8 +104,6 @@ pub(super) struct Fleet {
     key: ObjectKey,
     plan: Arc<GatewayPlan>,
     levels: Arc<LevelPlan>,
-    /// What is closed because nobody takes what its policies say.
-    closed_levels: BTreeSet<Scope>,
     /// Whom the filters ask that policies of the Gateway and its listeners need.
     level_remotes: BTreeSet<Remote>,
     /// The answer of what must not be served.
@@ -149,7 +147,6 @@ impl Fleet {
             key,
             plan: plan.clone(),
             levels: Arc::default(),
-            closed_levels: BTreeSet::new(),
             level_remotes: BTreeSet::new(),
             closed,
             tables: BTreeMap::new(),

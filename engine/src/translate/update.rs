@@ -101,10 +101,6 @@ impl Translator {
                 fleet.set_levels(plan.clone());
                 self.touched.insert(id.clone());
             }
-            // Levels that are closed may be others.
-            if self.variants.has_overlay(&id) {
-                self.dirty.insert(Unit::GatewayVariant(id));
-            }
         }
         let before = before.unwrap_or_default();
         self.endpoints_wanted(&before.services(), &plan.services());

@@ -28,6 +28,11 @@ impl Translator {
             let through = filter.remotes().into_iter().filter(|remote| remote.origins().contains(&key));
             clusters.extend(through.map(|remote| (Version::of(&encode::cluster::remote(remote)), unit.clone())));
         }
+        // Whom its listeners tell of requests.
+        let told = self.levels.get(gateway).into_iter().flat_map(|levels| levels.connections.remotes());
+        for (remote, policy) in told.filter(|(remote, _)| remote.origins().contains(&key)) {
+            clusters.push((Version::of(&encode::cluster::remote(&remote)), Node::whole(policy)));
+        }
         clusters
     }
 
@@ -37,15 +42,21 @@ impl Translator {
         let plans = self.routes.values().filter(|plan| plan.gateways().contains(gateway));
         let of_routes = plans.flat_map(|plan| filters_in(plan));
         let of_levels = self.level_filters(gateway).into_iter().map(|(filter, unit)| told(&filter, unit));
-        of_routes.chain(of_levels).chain(self.connection_texts(gateway)).collect()
+        of_routes.chain(of_levels).collect()
     }
 
-    /// The filters that policies of a Gateway and its listeners ask for, each with the unit that does.
+    /// The filters that policies of a Gateway and its listeners ask for, each with a policy that does. Where one is
+    /// refused, the policy closes what it is attached to.
     fn level_filters(&self, gateway: &ObjectKey) -> Vec<(ChainFilter, Node)> {
         let levels = self.levels.get(gateway).into_iter().flat_map(|levels| levels.each());
-        let filters = levels.flat_map(|(scope, level)| {
-            let unit = Node::section(gateway.clone(), scope.section());
-            level.guards.filters().into_iter().map(move |filter| (filter, unit.clone()))
+        let filters = levels.flat_map(|(_, level)| {
+            let asked = level.guards.filters();
+            let policies = level.keys.iter().filter_map(|key| Some((key, self.policies.get(key)?)));
+            policies.flat_map(move |(key, plan)| {
+                let own: Vec<ChainFilter> = plan.chain_filters();
+                let own = own.into_iter().filter(|filter| asked.contains(filter)).collect::<Vec<_>>();
+                own.into_iter().map(|filter| (filter, Node::whole(key.clone())))
+            })
         });
         filters.collect()
     }

@@ -35,11 +35,6 @@ pub(super) struct Variants {
 }
 
 impl Variants {
-    /// Is anything served otherwise to this fleet?
-    pub(super) fn has_overlay(&self, fleet: &FleetId) -> bool {
-        self.overlays.contains_key(fleet)
-    }
-
     /// Is the Gateway itself served otherwise to this fleet?
     pub(super) fn has_gateway(&self, fleet: &FleetId) -> bool {
         self.gateways.contains(fleet)
@@ -258,11 +253,6 @@ impl Translator {
         }
         let before = self.certificates_of(&id.gateway);
         let overlay = self.variants.overlays.get(id).cloned();
-        let levels = self.levels.get(&id.gateway).zip(overlay.as_deref());
-        let closed = levels.map(|(levels, overlay)| levels.closed_by(&id.gateway, overlay)).unwrap_or_default();
-        if self.fleets.get_mut(id).is_some_and(|fleet| fleet.close_levels(closed)) {
-            self.touched.insert(id.clone());
-        }
         let secrets = |overlay: &Overlay| {
             let secrets = overlay.objects.values().filter(|object| matches!(object.body, Body::Secret(_)));
             let hidden = overlay.hidden.iter().filter(|key| &*key.kind == "Secret");

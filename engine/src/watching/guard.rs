@@ -20,9 +20,14 @@ impl Guard {
         Self { on }
     }
 
-    /// Are so many of these missing that the list is doubted?
-    pub(super) fn doubts(self, missing: usize, of: usize) -> bool {
-        self.on && missing > MISSING_MIN && missing.saturating_mul(2) > of
+    /// Is it on?
+    pub(super) fn is_on(self) -> bool {
+        self.on
+    }
+
+    /// Are so many of these missing that the list is doubted? After the kind itself was away one is enough.
+    pub(super) fn doubts(self, missing: usize, of: usize, was_away: bool) -> bool {
+        self.on && (was_away || missing > MISSING_MIN && missing.saturating_mul(2) > of)
     }
 
     /// How long what is missing is held (milliseconds).

@@ -6,8 +6,10 @@ use std::sync::Arc;
 use holdfast_graph::ObjectKey;
 
 use super::guard::{DENIED_MAX_MS, Guard};
-use super::{Item, Word};
+use super::trouble::Why;
+use super::{Item, Present, Word};
 use crate::engine::Event;
+use crate::fault::{Class, Fault};
 
 /// How a watch stands.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,6 +21,8 @@ pub enum Standing {
     Current,
     /// The API server does not know the kind.
     NoKind,
+    /// The definition of the kind is being removed, and its objects with it.
+    Leaving,
     /// The objects may no longer be read; what is known of them is from before.
     Denied,
 }
@@ -31,6 +35,11 @@ pub(super) struct Kind {
     /// What the list that is being read has so far.
     listing: Option<BTreeSet<ObjectKey>>,
     missing: Option<Missing>,
+    /// Objects that the list that is being read, or was read last, has in an older version, and since when there are any.
+    older: BTreeSet<ObjectKey>,
+    older_since_ms: Option<u64>,
+    /// What an earlier run knew; of no use once the kind was listed.
+    remembered: BTreeSet<ObjectKey>,
     /// Why it cannot be read.
     trouble: Option<String>,
 }
@@ -46,6 +55,9 @@ struct Known {
 struct Missing {
     objects: BTreeSet<ObjectKey>,
     since_ms: u64,
+    /// Was the kind away? Then they are held however few they are: whoever puts its definition back puts its objects back
+    /// after it.
+    was_away: bool,
 }
 
 impl Kind {
@@ -61,47 +73,79 @@ impl Kind {
         self.known.contains_key(key)
     }
 
-    pub(super) fn problem(&self) -> Option<String> {
-        let held = self.missing.as_ref().map(|missing| missing.objects.len());
-        let trouble = self.trouble.as_deref();
-        match (&self.standing, held) {
-            (Standing::NoKind, Some(held)) => {
-                Some(format!("the API server does not know this kind any more; {held} objects of it are held"))
+    pub(super) fn remember(&mut self, keys: impl IntoIterator<Item = ObjectKey>) {
+        self.remembered.extend(keys);
+    }
+
+    pub(super) fn trouble(&self) -> Option<(Why, String)> {
+        const UNTIL: &str = "until the kind is back, or Holdfast is started with --mass-delete-guard=off";
+        let held = self.missing.as_ref().map_or(0, |missing| missing.objects.len());
+        let (known, trouble) = (self.known.len(), self.trouble.as_deref());
+        let (why, message) = match &self.standing {
+            Standing::NoKind if held > 0 => (
+                Why::Removed,
+                format!("the API server does not know this kind any more; {held} objects of it stay {UNTIL}"),
+            ),
+            Standing::NoKind => (Why::NotServed, "the API server does not know this kind; it is not read".into()),
+            Standing::Leaving => (
+                Why::Removed,
+                format!(
+                    "the definition of this kind is being removed, and its objects with it; {held} of them stay {UNTIL}"
+                ),
+            ),
+            Standing::Denied => (
+                Why::Denied,
+                format!(
+                    "may no longer be read; the {known} objects that were known are held for an hour at most: {}",
+                    trouble.unwrap_or("denied")
+                ),
+            ),
+            Standing::Unlisted => {
+                (Why::Unlisted, format!("not listed yet: {}", trouble.unwrap_or("the list is awaited")))
             }
-            (Standing::NoKind, None) => Some("the API server does not know this kind; it is not read".into()),
-            (Standing::Denied, _) => Some(format!(
-                "may no longer be read; the {} objects that were known are held for an hour at most: {}",
-                self.known.len(),
-                trouble.unwrap_or("denied")
-            )),
-            (Standing::Unlisted, _) => Some(format!("not listed yet: {}", trouble.unwrap_or("the list is awaited"))),
-            (Standing::Current, Some(held)) => Some(format!(
-                "{held} objects of {} are missing from the last list; they are held until a second list confirms it",
-                self.known.len()
-            )),
-            (Standing::Current, None) => {
-                trouble.map(|why| format!("cannot be watched now; what is known stays: {why}"))
-            }
-        }
+            Standing::Current if held > 0 => (
+                Why::Doubted,
+                format!(
+                    "{held} objects of {known} are missing from the last list; they are held until a second list confirms it"
+                ),
+            ),
+            Standing::Current if self.older_since_ms.is_some() => (
+                Why::Doubted,
+                format!(
+                    "{} objects of {known} are older in the last list than they were; they stay as they were until a \
+                     second list confirms it",
+                    self.older.len()
+                ),
+            ),
+            Standing::Current => (Why::Failing, format!("cannot be watched now; what is known stays: {}", trouble?)),
+        };
+        Some((why, message))
     }
 
     pub(super) fn hear(&mut self, word: Word, guard: &Guard, now_ms: u64) -> Vec<Event> {
         match word {
             Word::ListBegins => {
                 self.listing = Some(BTreeSet::new());
+                self.older.clear();
                 Vec::new()
             }
             Word::There(item) => self.there(*item),
             Word::ListEnds => self.listed(*guard, now_ms),
-            Word::Deleted(key, uid) => self.deleted(&key, &uid),
-            Word::NoKind => {
-                (self.listing, self.trouble, self.standing) = (None, None, Standing::NoKind);
-                self.hold_all(now_ms);
+            Word::Deleted(key, uid) => self.deleted(&key, &uid, *guard, now_ms),
+            Word::NoKind => self.gone(*guard, now_ms),
+            Word::Leaving => {
+                // What is listed first is all that is known.
+                if self.standing != Standing::Unlisted {
+                    self.listing = None;
+                    self.standing = Standing::Leaving;
+                    self.hold_all(now_ms);
+                }
                 Vec::new()
             }
             Word::Denied(why) => {
                 (self.listing, self.trouble) = (None, Some(why));
-                if self.standing != Standing::Unlisted {
+                // Of a kind that is gone its objects stay for as long as it is.
+                if !matches!(self.standing, Standing::Unlisted | Standing::NoKind | Standing::Leaving) {
                     self.standing = Standing::Denied;
                     self.hold_all(now_ms);
                 }
@@ -113,6 +157,28 @@ impl Kind {
             }
             Word::Confirmed(present) => self.confirmed(&present),
         }
+    }
+
+    /// The kind is not known. That its definition was removed does not say that nobody wants its objects: routes without
+    /// their policies would be open.
+    fn gone(&mut self, guard: Guard, now_ms: u64) -> Vec<Event> {
+        let is_first = self.standing == Standing::Unlisted;
+        (self.listing, self.trouble, self.standing) = (None, None, Standing::NoKind);
+        let remembered = std::mem::take(&mut self.remembered);
+        if !guard.is_on() {
+            self.missing = None;
+            let all: Vec<ObjectKey> = self.known.keys().cloned().collect();
+            return self.forget(all);
+        }
+        let mut events = Vec::new();
+        for key in remembered.into_iter().filter(|_| is_first) {
+            let message = "the API server does not know its kind any more; what an earlier run stored of it stays";
+            let fault = Fault::new(&key, Class::Invalid, "", "Unread", message);
+            self.known.insert(key.clone(), Known { uid: "".into(), version: None });
+            events.push(Event::Unread(key, vec![fault]));
+        }
+        self.hold_all(now_ms);
+        events
     }
 
     fn there(&mut self, Item { key, uid, version, event }: Item) -> Vec<Event> {
@@ -131,8 +197,16 @@ impl Kind {
         let is_older =
             |known: &Known| known.uid == uid && version.zip(known.version).is_some_and(|(new, old)| new < old);
         let is_same = |known: &Known| known.uid == uid && version.is_some() && version == known.version;
-        if self.known.get(&key).is_some_and(|known| is_older(known) || is_same(known)) {
+        let known = self.known.get(&key);
+        if self.listing.is_some() && known.is_some_and(is_older) {
+            self.older.insert(key);
             return Vec::new();
+        }
+        if known.is_some_and(|known| is_older(known) || is_same(known)) {
+            return Vec::new();
+        }
+        if self.older.remove(&key) && self.older.is_empty() && self.listing.is_none() {
+            self.older_since_ms = None;
         }
         self.known.insert(key, Known { uid, version });
         vec![event]
@@ -141,24 +215,32 @@ impl Kind {
     fn listed(&mut self, guard: Guard, now_ms: u64) -> Vec<Event> {
         // An end without a beginning is of a list that was given up.
         let Some(listed) = self.listing.take() else { return Vec::new() };
+        let is_back = matches!(self.standing, Standing::NoKind | Standing::Leaving);
         self.standing = Standing::Current;
         self.trouble = None;
+        self.remembered.clear();
+        self.older_since_ms = (!self.older.is_empty()).then(|| self.older_since_ms.unwrap_or(now_ms));
         let gone: BTreeSet<ObjectKey> = self.known.keys().filter(|key| !listed.contains(*key)).cloned().collect();
-        if guard.doubts(gone.len(), self.known.len()) {
-            let since_ms = self.missing.as_ref().map_or(now_ms, |missing| missing.since_ms);
-            self.missing = Some(Missing { objects: gone, since_ms });
-            return Vec::new();
+        let before = self.missing.take();
+        let was_away = is_back || before.as_ref().is_some_and(|missing| missing.was_away);
+        if gone.is_empty() || !guard.doubts(gone.len(), self.known.len(), was_away) {
+            return self.forget(gone);
         }
-        self.missing = None;
-        self.forget(gone)
+        let since_ms = before.filter(|_| !is_back).map_or(now_ms, |missing| missing.since_ms);
+        self.missing = Some(Missing { objects: gone, since_ms, was_away });
+        Vec::new()
     }
 
     /// A deletion of an object that was created anew since is an old one.
-    fn deleted(&mut self, key: &ObjectKey, uid: &Arc<str>) -> Vec<Event> {
+    fn deleted(&mut self, key: &ObjectKey, uid: &Arc<str>, guard: Guard, now_ms: u64) -> Vec<Event> {
         if let Some(listing) = &mut self.listing {
             listing.remove(key);
         }
         match self.known.get(key) {
+            Some(known) if known.uid == *uid && self.standing == Standing::Leaving && guard.is_on() => {
+                self.hold_all(now_ms);
+                Vec::new()
+            }
             Some(known) if known.uid == *uid => self.forget([key.clone()]),
             _ => Vec::new(),
         }
@@ -167,18 +249,29 @@ impl Kind {
     fn hold_all(&mut self, now_ms: u64) {
         let since_ms = self.missing.as_ref().map_or(now_ms, |missing| missing.since_ms);
         let objects: BTreeSet<ObjectKey> = self.known.keys().cloned().collect();
-        self.missing = (!objects.is_empty()).then_some(Missing { objects, since_ms });
+        self.missing = (!objects.is_empty()).then_some(Missing { objects, since_ms, was_away: false });
     }
 
     pub(super) fn is_due(&self, guard: &Guard, now_ms: u64) -> bool {
-        let waited = |missing: &Missing| now_ms.saturating_sub(missing.since_ms) >= guard.held_ms();
-        // A list of what may not be read would be refused too.
-        self.standing != Standing::Denied && self.missing.as_ref().is_some_and(waited)
+        let waited = |since_ms: u64| now_ms.saturating_sub(since_ms) >= guard.held_ms();
+        let missing_since_ms = self.missing.as_ref().map(|missing| missing.since_ms);
+        // A list of what may not be read would be refused, and one of what is not known says nothing.
+        self.standing == Standing::Current && [missing_since_ms, self.older_since_ms].into_iter().flatten().any(waited)
     }
 
-    fn confirmed(&mut self, present: &[ObjectKey]) -> Vec<Event> {
+    fn confirmed(&mut self, present: &[Present]) -> Vec<Event> {
+        self.older_since_ms = None;
+        for Present { key, uid, version } in present {
+            // The store of the API server went back in time: what it lists is how things are now.
+            if let Some(known) = self.known.get_mut(key)
+                && known.uid == *uid
+                && known.version > *version
+            {
+                known.version = None;
+            }
+        }
         let Some(Missing { objects, .. }) = self.missing.take() else { return Vec::new() };
-        let present: BTreeSet<&ObjectKey> = present.iter().collect();
+        let present: BTreeSet<&ObjectKey> = present.iter().map(|present| &present.key).collect();
         self.forget(objects.into_iter().filter(|key| !present.contains(key)))
     }
 

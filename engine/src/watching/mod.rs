@@ -7,6 +7,7 @@ mod guard;
 mod kind;
 #[cfg(test)]
 mod tests;
+mod trouble;
 
 use std::sync::Arc;
 
@@ -15,6 +16,7 @@ use holdfast_graph::ObjectKey;
 pub use guard::{DENIED_MAX_MS, Guard};
 use kind::Kind;
 pub use kind::Standing;
+pub use trouble::{Trouble, Why};
 
 use crate::engine::Event;
 
@@ -34,6 +36,17 @@ pub struct Item {
     pub event: Event,
 }
 
+/// An object as a second list has it.
+#[derive(Clone, Debug)]
+pub struct Present {
+    /// Its identity.
+    pub key: ObjectKey,
+    /// Identity across deletion and creation.
+    pub uid: Arc<str>,
+    /// `metadata.resourceVersion`, where it is a number.
+    pub version: Option<u64>,
+}
+
 /// What was heard of the objects that one watch is about.
 #[derive(Debug)]
 pub enum Word {
@@ -47,13 +60,15 @@ pub enum Word {
     Deleted(ObjectKey, Arc<str>),
     /// The API server does not know the kind.
     NoKind,
+    /// The definition of the kind is being removed; deletions that follow are those of its objects, whom nobody asked to
+    /// go.
+    Leaving,
     /// It may not be read.
     Denied(String),
     /// It cannot be read now; why.
     Failed(String),
-    /// A second list, asked for by [`Watching::to_confirm`], has these objects and no others; none where the kind is not
-    /// known any more.
-    Confirmed(Vec<ObjectKey>),
+    /// A second list, asked for by [`Watching::to_confirm`], has these objects and no others. A list as any other follows.
+    Confirmed(Vec<Present>),
 }
 
 /// All watches.
@@ -77,6 +92,14 @@ impl Watching {
     pub fn new(names: impl IntoIterator<Item = Arc<str>>, guard: Guard) -> Self {
         let watches = names.into_iter().map(|name| Watch { name, kind: Kind::default() }).collect();
         Self { watches, guard, objects: 0, left_out: 0 }
+    }
+
+    /// An earlier run knew these objects of a watch. They count where the kind is not known any more when it is asked for
+    /// first.
+    pub fn remember(&mut self, watch: usize, keys: impl IntoIterator<Item = ObjectKey>) {
+        if let Some(watch) = self.watches.get_mut(watch) {
+            watch.kind.remember(keys);
+        }
     }
 
     /// Takes in what was heard at a watch, counted from 0; says what is believed of it, deletions first.
@@ -127,13 +150,17 @@ impl Watching {
         self.watches.iter().map(|watch| (&watch.name, watch.kind.standing()))
     }
 
-    /// What is wrong, a sentence for each watch that is concerned.
-    pub fn problems(&self) -> Vec<(Arc<str>, String)> {
-        let told = |watch: &Watch| Some((watch.name.clone(), watch.kind.problem()?));
-        let mut problems: Vec<_> = self.watches.iter().filter_map(told).collect();
+    /// What is wrong.
+    pub fn troubles(&self) -> Vec<Trouble> {
+        let told = |watch: &Watch| {
+            let (why, message) = watch.kind.trouble()?;
+            Some(Trouble { of: watch.name.clone(), why, message })
+        };
+        let mut troubles: Vec<_> = self.watches.iter().filter_map(told).collect();
         if self.left_out > 0 {
-            problems.push(("objects".into(), format!("more than {OBJECTS_MAX} objects; those beyond are not used")));
+            let message = format!("more than {OBJECTS_MAX} objects; those beyond are not used");
+            troubles.push(Trouble { of: "objects".into(), why: Why::TooMany, message });
         }
-        problems
+        troubles
     }
 }

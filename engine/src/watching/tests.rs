@@ -23,6 +23,10 @@ fn there(name: &str, uid: &str, version: u64) -> Word {
     Word::There(Box::new(item(name, uid, version)))
 }
 
+fn present(names: &[&str], version: u64) -> Vec<Present> {
+    names.iter().map(|name| Present { key: key(name), uid: "u".into(), version: Some(version) }).collect()
+}
+
 /// One watch, and what reached the engine.
 struct World {
     watching: Watching,
@@ -42,6 +46,7 @@ impl World {
             match event {
                 Event::Applied(object, _) => drop(self.engine.insert(object.key.clone(), object.metadata.uid.clone())),
                 Event::Deleted(key) => drop(self.engine.remove(&key)),
+                Event::Unread(key, _) => drop(self.engine.insert(key, "stored".into())),
                 other => unreachable!("{other:?}"),
             }
         }
@@ -66,6 +71,10 @@ impl World {
         self.take(events);
     }
 
+    fn why(&self) -> Vec<Why> {
+        self.watching.troubles().into_iter().map(|trouble| trouble.why).collect()
+    }
+
     fn names(&self) -> Vec<String> {
         self.engine.keys().map(|key| key.name.to_string()).collect()
     }
@@ -84,7 +93,7 @@ fn nothing_is_ready_before_each_kind_was_listed_or_is_not_known() {
     watching.hear(2, Word::Denied("forbidden".into()), 0);
     assert!(!watching.is_ready(), "what may not be read is not known to be empty");
     let problems: Vec<_> =
-        watching.problems().into_iter().map(|(name, problem)| format!("{name}: {problem}")).collect();
+        watching.troubles().into_iter().map(|trouble| format!("{}: {}", trouble.of, trouble.message)).collect();
     assert_eq!(
         problems,
         ["B: the API server does not know this kind; it is not read", "C: not listed yet: forbidden",]
@@ -128,15 +137,15 @@ fn a_list_that_is_suddenly_empty_is_held_and_confirmed() {
     world.list(&MANY, 0);
     world.list(&[], 1_000);
     assert_eq!(world.names().len(), 12);
-    assert!(world.watching.problems()[0].1.starts_with("12 objects of 12 are missing"));
+    assert!(world.watching.troubles()[0].message.starts_with("12 objects of 12 are missing"));
     assert!(world.watching.to_confirm(1_000 + MINUTE - 1).is_empty());
     // One of them shows itself, another is deleted in truth.
     world.hear(there("a", "u", 2), 2_000);
     world.hear(Word::Deleted(key("b"), "u".into()), 2_000);
     assert_eq!(world.watching.to_confirm(1_000 + MINUTE), [0]);
-    world.hear(Word::Confirmed(vec![key("c")]), 1_000 + MINUTE);
+    world.hear(Word::Confirmed(present(&["c"], 1)), 1_000 + MINUTE);
     assert_eq!(world.names(), ["a", "c"]);
-    assert!(world.watching.problems().is_empty());
+    assert!(world.watching.troubles().is_empty());
 }
 
 #[test]
@@ -145,7 +154,7 @@ fn a_list_that_is_long_again_ends_the_hold() {
     world.list(&MANY, 0);
     world.list(&["a"], 0);
     world.list(&MANY, 1);
-    assert!(world.watching.problems().is_empty());
+    assert!(world.watching.troubles().is_empty());
     assert!(world.watching.to_confirm(10 * MINUTE).is_empty());
     assert_eq!(world.names(), MANY);
 }
@@ -167,17 +176,103 @@ fn few_objects_may_always_be_missing() {
 }
 
 #[test]
-fn a_kind_that_is_gone_holds_its_objects_until_that_is_confirmed() {
+fn a_kind_that_is_gone_holds_its_objects_until_it_is_back() {
     let mut world = World::new(true);
+    world.list(&["a", "b"], 0);
+    world.hear(Word::NoKind, 0);
+    assert_eq!((world.names().len(), world.watching.is_ready()), (2, true));
+    assert!(world.watching.to_confirm(1000 * MINUTE).is_empty(), "what is not known says nothing of its objects");
+    assert_eq!(world.why(), [Why::Removed]);
+    // Whoever put it back puts its objects back, one after the other; one of them somebody wanted to go.
+    world.list(&[], 2 * MINUTE);
+    assert_eq!((world.names().len(), world.why()), (2, vec![Why::Doubted]));
+    world.hear(there("b", "anew", 9), 2 * MINUTE);
+    world.hear(Word::ListBegins, 2 * MINUTE + 1);
+    world.hear(there("b", "anew", 9), 2 * MINUTE + 1);
+    world.hear(Word::ListEnds, 2 * MINUTE + 1);
+    assert_eq!(world.names(), ["a", "b"], "a list that is made meanwhile changes nothing");
+    assert!(world.watching.to_confirm(3 * MINUTE - 1).is_empty());
+    assert_eq!(world.watching.to_confirm(3 * MINUTE), [0]);
+    world.hear(Word::Confirmed(present(&["b"], 9)), 3 * MINUTE);
+    assert_eq!(world.names(), ["b"]);
+    assert!(world.why().is_empty());
+}
+
+#[test]
+fn objects_that_go_with_their_definition_stay() {
+    let mut world = World::new(true);
+    world.list(&["a", "b", "c"], 0);
+    world.hear(Word::Deleted(key("a"), "u".into()), 0);
+    world.hear(Word::Leaving, 1);
+    for name in ["b", "c"] {
+        world.hear(Word::Deleted(key(name), "u".into()), 1);
+    }
+    assert_eq!((world.names(), world.why()), (vec!["b".to_owned(), "c".to_owned()], vec![Why::Removed]));
+    // A list of what is left says nothing either, where it is told before its end.
+    world.hear(Word::ListBegins, 2);
+    world.hear(Word::Leaving, 2);
+    world.hear(Word::ListEnds, 2);
+    world.hear(Word::NoKind, 3);
+    world.hear(Word::Denied("forbidden".into()), 4);
+    world.tick(DENIED_MAX_MS + 5);
+    assert_eq!((world.names().len(), world.why()), (2, vec![Why::Removed]));
+    world.list(&["b", "c"], DENIED_MAX_MS + 6);
+    assert!(world.why().is_empty());
+    world.hear(Word::Deleted(key("b"), "u".into()), DENIED_MAX_MS + 7);
+    assert_eq!(world.names(), ["c"], "a deletion is one again");
+}
+
+#[test]
+fn without_the_guard_a_kind_that_is_gone_takes_its_objects_along() {
+    let mut world = World::new(false);
+    world.list(&["a", "b"], 0);
+    world.hear(Word::Leaving, 0);
+    world.hear(Word::Deleted(key("a"), "u".into()), 0);
+    assert_eq!(world.names(), ["b"]);
+    world.hear(Word::NoKind, 0);
+    assert!(world.names().is_empty());
+    world.watching.remember(0, [key("stored")]);
+    world.hear(Word::NoKind, 1);
+    assert!(world.names().is_empty());
+}
+
+#[test]
+fn what_an_earlier_run_knew_stays_where_its_kind_is_gone_and_nowhere_else() {
+    let mut world = World::new(true);
+    world.watching.remember(0, [key("stored")]);
+    world.hear(Word::Failed("away".into()), 0);
+    world.hear(Word::NoKind, 0);
+    assert_eq!((world.names(), world.why()), (vec!["stored".to_owned()], vec![Why::Removed]));
+    world.list(&["stored", "a"], 0);
+    assert_eq!(world.engine.get(&key("stored")).map(|uid| &**uid), Some("u"), "what is read takes its place");
+    assert!(world.why().is_empty());
+
+    let mut world = World::new(true);
+    world.watching.remember(0, [key("stored")]);
     world.list(&["a"], 0);
     world.hear(Word::NoKind, 0);
-    assert_eq!((world.names().len(), world.watching.is_ready()), (1, true));
-    assert_eq!(world.watching.to_confirm(MINUTE), [0]);
-    world.hear(Word::Confirmed(Vec::new()), MINUTE);
-    assert!(world.names().is_empty());
-    world.list(&["a", "b"], 2 * MINUTE);
-    assert_eq!(world.names(), ["a", "b"]);
-    assert!(world.watching.problems().is_empty());
+    assert_eq!(world.names(), ["a"], "it was deleted while nobody looked");
+}
+
+#[test]
+fn a_store_that_went_back_in_time_is_believed_when_a_second_list_confirms_it() {
+    let mut world = World::new(true);
+    world.list(&["a", "b"], 0);
+    world.hear(there("a", "u", 9), 0);
+    let events = world.events;
+    world.list(&["a", "b"], 1);
+    assert_eq!((world.events, world.why()), (events, vec![Why::Doubted]));
+    assert_eq!(world.watching.to_confirm(1 + MINUTE), [0]);
+    world.hear(Word::Confirmed(present(&["a", "b"], 1)), 1 + MINUTE);
+    world.list(&["a", "b"], 2 + MINUTE);
+    assert_eq!((world.events, world.why()), (events + 1, vec![]));
+
+    // A copy of it that was only behind comes to the same.
+    world.hear(there("a", "u", 12), 2 + MINUTE);
+    world.list(&["a", "b"], 3 + MINUTE);
+    assert_eq!(world.why(), [Why::Doubted]);
+    world.hear(there("a", "u", 13), 3 + MINUTE);
+    assert!(world.why().is_empty() && world.watching.to_confirm(9 * MINUTE).is_empty());
 }
 
 #[test]

@@ -10,6 +10,7 @@ use rcgen::{
 };
 
 use super::assets::{self, Assets};
+use super::etcd;
 use crate::process::{Finished, Process};
 use crate::wait::until;
 use crate::world::World;
@@ -118,6 +119,11 @@ impl Cluster {
         let server = self.api_server.take().context("the API server does not run")?;
         drop(server);
         Ok(())
+    }
+
+    /// Lets etcd forget all that was before.
+    pub async fn forget_history(&self) -> Result<()> {
+        etcd::compact(self.etcd_port).await
     }
 
     /// The process of etcd.

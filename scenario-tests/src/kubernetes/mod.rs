@@ -1,7 +1,9 @@
 //! What the stories of Kubernetes mode stand on: a real kube-apiserver with its etcd, in a network namespace of their own.
 
 pub mod assets;
+pub mod chart;
 pub mod cluster;
+mod etcd;
 pub mod namespace;
 pub mod pod;
 pub mod tools;

@@ -55,8 +55,10 @@ impl Writer {
         if let Some(name) = text("delegation") {
             return Ok(vec![super::short_proxies::delegation(name, &document)]);
         }
-        if let Some(name) = text("policy") {
-            return Ok(vec![super::short_policies::policy(name, &document)]);
+        for (field, kind) in [("policy", "TrafficPolicy"), ("listenerPolicy", "ListenerPolicy")] {
+            if let Some(name) = text(field) {
+                return Ok(vec![super::short_policies::policy(kind, name, &document)]);
+            }
         }
         for (field, kind) in [("extension", "GatewayExtension"), ("directResponse", "DirectResponse")] {
             if let Some(name) = text(field) {

@@ -7,8 +7,9 @@ use super::short::object;
 const API: &str = "gateway.kgateway.dev/v1alpha1";
 
 /// A policy: `{policy: infra/guard, on: Gateway/public#web, says: {…}}`. One of whose name the beginning is `guard` marks
-/// the requests that it guards, so that it can be seen at every Envoy that it is not left out.
-pub fn policy(name: &str, document: &Value) -> Value {
+/// the requests that it guards, so that it can be seen at every Envoy that it is not left out. The same for
+/// `{listenerPolicy: infra/edge, on: Gateway/public, says: {…}}`, without a mark.
+pub fn policy(kind: &str, name: &str, document: &Value) -> Value {
     let targets: Vec<Value> = match document.get("on") {
         Some(Value::Array(values)) => values.clone(),
         Some(value) => vec![value.clone()],
@@ -26,7 +27,7 @@ pub fn policy(name: &str, document: &Value) -> Value {
     let targets: Vec<Value> = targets.iter().filter_map(Value::as_str).map(target).collect();
     let own = name.rsplit('/').next().unwrap_or(name);
     let mut spec = Map::new();
-    if own.starts_with("guard") {
+    if own.starts_with("guard") && kind == "TrafficPolicy" {
         let mark = document.get("mark").and_then(Value::as_str).unwrap_or("good");
         let header = json!({ "name": "x-guard", "value": format!("guarded-by-{own} {mark}") });
         spec.insert("headerModifiers".into(), json!({ "request": { "set": [header] } }));
@@ -35,7 +36,7 @@ pub fn policy(name: &str, document: &Value) -> Value {
     if !targets.is_empty() {
         spec.insert("targetRefs".into(), targets.into());
     }
-    object(API, "TrafficPolicy", name, document, Value::Object(spec))
+    object(API, kind, name, document, Value::Object(spec))
 }
 
 /// Any other object of the group: `{extension: infra/auth, says: {…}}`, `{directResponse: shop/no, says: {…}}`.

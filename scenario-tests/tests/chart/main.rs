@@ -7,12 +7,12 @@ mod rendering;
 mod roles;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
+use holdfast_scenario_tests::kubernetes::chart::{chart, helm, objects, of_kind, render};
 use holdfast_scenario_tests::kubernetes::{assets, tools};
-use holdfast_scenario_tests::process::{Finished, Process};
 use holdfast_scenario_tests::{World, runner};
 use serde_json::Value;
 
@@ -32,47 +32,9 @@ fn main() -> ExitCode {
     }
 }
 
-/// The folder of the chart.
-fn chart() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../charts/holdfast")
-}
-
 /// The file with everything set.
 fn full() -> String {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/chart/full.yaml").display().to_string()
-}
-
-/// Runs Helm to its end.
-async fn helm(world: &World, args: &[&str]) -> Result<Finished> {
-    let home = world.folder().display().to_string();
-    let env: Vec<(String, String)> = ["HOME", "HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME"]
-        .map(|name| (name.to_owned(), home.clone()))
-        .into();
-    Process::start(&tools::HELM.find()?, args, &env, &world.log("helm"))?.finish().await
-}
-
-/// What the chart renders with these arguments of Helm.
-async fn render(world: &World, args: &[&str]) -> Result<String> {
-    let chart = chart().display().to_string();
-    let mut all = vec!["template", "holdfast", &chart, "--namespace", "holdfast"];
-    all.extend(args);
-    let finished = helm(world, &all).await?;
-    ensure!(finished.code == Some(0), "{}", finished.stderr);
-    Ok(finished.stdout)
-}
-
-/// The objects of a rendering.
-fn objects(text: &str) -> Result<Vec<Value>> {
-    let documents = text.split("\n---\n").filter(|document| document.lines().any(|line| !line.starts_with('#')));
-    let parsed = documents.map(|document| {
-        serde_saphyr::from_str::<Value>(document.trim_start_matches("---\n")).with_context(|| document.to_owned())
-    });
-    Ok(parsed.collect::<Result<Vec<Value>>>()?.into_iter().filter(|object| !object.is_null()).collect())
-}
-
-/// The objects of a kind.
-fn of_kind<'a>(objects: &'a [Value], kind: &str) -> Vec<&'a Value> {
-    objects.iter().filter(|object| object["kind"] == kind).collect()
 }
 
 /// The only object of a kind.

@@ -131,7 +131,13 @@ async fn namespaces_are_read_with_a_role_each(world: World) -> Result<()> {
         .map(|(_, resource, ..)| resource.as_str())
         .collect();
     ensure!(
-        wide == BTreeSet::from(["/openid/v1/jwks", "gatewayclasses", "gatewayclasses/status", "namespaces"]),
+        wide == BTreeSet::from([
+            "/openid/v1/jwks",
+            "customresourcedefinitions",
+            "gatewayclasses",
+            "gatewayclasses/status",
+            "namespaces",
+        ]),
         "{wide:?}"
     );
     Ok(())

@@ -38,16 +38,27 @@ async fn comes_to_lead(cluster: &Cluster, pod: &str, holdfast: &Holdfast) -> Res
 }
 
 /// Waits until the status of the route `r` is of its newest generation, and says this.
-async fn comes_to_say(cluster: &Cluster, condition: &str, status: &str) -> Result<()> {
+pub(super) async fn comes_to_say(cluster: &Cluster, condition: &str, status: &str) -> Result<()> {
     let of = |field: &str| format!("{{.status.parents[0].conditions[?(@.type==\"{condition}\")].{field}}}");
     let path = format!("jsonpath={{.metadata.generation}}/{}/{}", of("observedGeneration"), of("status"));
     until(&format!("{condition} is {status}"), || async {
         let said = cluster.ask(&["get", "httproute", "r", "-o", &path]).await?;
         let words: Vec<&str> = said.split('/').collect();
-        ensure!(words.first() == words.get(1) && words.get(2) == Some(&status), "{said}");
+        // A condition that is not there is of no generation.
+        let is_newest = words.first() == words.get(1) || words.get(1).is_none_or(|of| of.is_empty());
+        ensure!(is_newest && words.get(2) == Some(&status), "{said}");
         Ok(())
     })
     .await
+}
+
+/// Who told of Events.
+const TOLD_BY: &str = "jsonpath={.items[*].reportingInstance}";
+
+/// Since when the route `r` is said to be in fallback.
+async fn since(cluster: &Cluster) -> Result<String> {
+    let of = "{.status.parents[0].conditions[?(@.type==\"holdfast.dev/Fallback\")].lastTransitionTime}";
+    cluster.ask(&["get", "httproute", "r", "-o", &format!("jsonpath={of}")]).await
 }
 
 async fn the_leader_is_killed_in_a_fallback(world: World) -> Result<()> {
@@ -65,15 +76,32 @@ async fn the_leader_is_killed_in_a_fallback(world: World) -> Result<()> {
     comes_to_say(&cluster, "holdfast.dev/Fallback", "True").await?;
     event(&cluster, "FallbackConfigurationSucceeded", "Pod/holdfast-0", "").await?;
     ensure!(second.metric("holdfast_leader", &[]).await? < 0.5, "both lead");
-    let told = cluster.ask(&["get", "events", "-A", "-o", "jsonpath={.items[*].reportingInstance}"]).await?;
+    let told = cluster.ask(&["get", "events", "-A", "-o", TOLD_BY]).await?;
     ensure!(!told.contains("holdfast-1"), "who does not lead tells nothing: {told}");
 
+    let since = since(&cluster).await?;
     let options = first.kill()?;
     answers(port, "/one", 200).await?;
     comes_to_lead(&cluster, "holdfast-1", &second).await?;
     answers(port, "/one", 200).await?;
+    // What was said goes on to be said, since when it was first.
+    cluster.apply(manifests::http_route("other", &rule("/other"))).await?;
+    let path = "jsonpath={.status.parents[0].conditions[?(@.type==\"Accepted\")].status}";
+    until("the second tells of another route", || async {
+        let said = cluster.ask(&["get", "httproute", "other", "-o", path]).await?;
+        ensure!(said == "True", "{said:?}");
+        Ok(())
+    })
+    .await?;
+    comes_to_say(&cluster, "holdfast.dev/Fallback", "True").await?;
+    ensure!(self::since(&cluster).await? == since, "the condition began anew");
+    ensure!(second.metric("holdfast_nacks_total", &[]).await? < 0.5, "it was tried on an Envoy once more");
     cluster.apply(manifests::http_route("r", &rule("/two"))).await?;
     comes_to_say(&cluster, "Accepted", "True").await?;
+    event(&cluster, "Recovered", "HTTPRoute/r", "").await?;
+    let recovered = ["get", "events", "-A", "--field-selector", "reason=Recovered", "-o", TOLD_BY];
+    let told = cluster.ask(&recovered).await?;
+    ensure!(told.contains("holdfast-1"), "{told}");
 
     // The first comes back, serves its Envoys, and writes nothing.
     let first = world.run_with(options).await?;

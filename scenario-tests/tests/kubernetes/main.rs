@@ -2,10 +2,15 @@
 //!
 //! The program runs itself anew in a network namespace, in which back ends have addresses that pods could have.
 
+mod canary;
 mod certificates;
 mod cluster;
+mod kinds;
 mod leading;
+mod outage;
 mod planes;
+mod pod;
+mod rights;
 mod serving;
 mod sharing;
 mod telling;
@@ -14,7 +19,7 @@ mod watching;
 
 use std::process::ExitCode;
 
-use holdfast_scenario_tests::kubernetes::{assets, namespace};
+use holdfast_scenario_tests::kubernetes::{assets, namespace, tools};
 use holdfast_scenario_tests::{envoy, runner};
 
 /// Stories at once: each has an API server of its own.
@@ -22,15 +27,9 @@ const AT_ONCE: usize = 3;
 
 fn main() -> ExitCode {
     let of_objects = [cluster::stories(), serving::stories(), watching::stories(), telling::stories()].concat();
-    let stories: Vec<_> = [
-        of_objects,
-        leading::stories(),
-        planes::stories(),
-        sharing::stories(),
-        certificates::stories(),
-        tokens::stories(),
-    ]
-    .concat();
+    let of_rights = [rights::stories(), canary::stories(), certificates::stories(), tokens::stories()].concat();
+    let of_planes = [leading::stories(), sharing::stories(), planes::stories()].concat();
+    let stories: Vec<_> = [of_objects, outage::stories(), kinds::stories(), of_rights, of_planes].concat();
     if namespace::is_inside() || std::env::args().any(|argument| argument == "--list") {
         return runner::run_at_once(&stories, AT_ONCE);
     }
@@ -38,6 +37,6 @@ fn main() -> ExitCode {
         return runner::skip(&stories, &format!("no API server: {why:#}"));
     }
     // Inside nothing can be fetched; what is not there is told inside.
-    let _ = envoy::find();
+    let _ = (envoy::find(), tools::HELM.find());
     namespace::enter().unwrap_or_else(|why| runner::skip(&stories, &format!("{why:#}")))
 }

@@ -1,18 +1,14 @@
-//! Objects of an API server are served, contained when they break, and stay served while it is away.
+//! Objects of an API server are served, and contained when they break.
 
 use std::net::SocketAddr;
 
 use anyhow::{Result, ensure};
 use holdfast_engine::run::echo::{Echo, EchoOptions};
 use holdfast_scenario_tests::kubernetes::Cluster;
-use holdfast_scenario_tests::{Holdfast, HoldfastOptions, Story, World, ask::get, manifests, stories, until};
+use holdfast_scenario_tests::{HoldfastOptions, Story, World, ask::get, manifests, stories, until};
 
 pub(crate) fn stories() -> Vec<Story> {
-    stories!(
-        "serving",
-        true,
-        [objects_are_served, a_broken_route_is_contained, traffic_stays_while_the_api_server_is_away]
-    )
+    stories!("serving", true, [objects_are_served, a_broken_route_is_contained])
 }
 
 /// Holdfast on a cluster's objects, with a managed Envoy for each Gateway.
@@ -94,25 +90,4 @@ async fn a_broken_route_is_contained(world: World) -> Result<()> {
     cluster.apply(manifests::http_route("bad", &rule("/mended"))).await?;
     answers(port, "/mended", 200).await?;
     answers(port, "/bad", 404).await
-}
-
-async fn traffic_stays_while_the_api_server_is_away(world: World) -> Result<()> {
-    let mut cluster = Cluster::start(&world).await?;
-    let _echo = backend(&cluster, "echo", [10, 244, 0, 1]).await?;
-    let port = gateway(&world, &cluster).await?;
-    cluster.apply(manifests::http_route("r", &rule("/one"))).await?;
-    let options = options(&world, &cluster)?;
-    let holdfast = world.run_with(options.clone()).await?;
-    answers(port, "/one", 200).await?;
-    cluster.stop_api_server()?;
-    holdfast.comes_to_say(&["cannot be watched now"]).await?;
-    answers(port, "/one", 200).await?;
-    // A Holdfast that begins anew meanwhile serves what it has stored.
-    drop(holdfast);
-    let _holdfast = Holdfast::start(&world, options)?;
-    answers(port, "/one", 200).await?;
-    cluster.start_api_server().await?;
-    cluster.apply(manifests::http_route("r", &rule("/two"))).await?;
-    answers(port, "/two", 200).await?;
-    answers(port, "/one", 404).await
 }

@@ -53,11 +53,11 @@ impl HttpProxy {
         self.host_names_guard() || self.routes.iter().any(Entry::names_guard)
     }
 
-    /// Does it say who may come in to its host?
+    /// Does it say who may come in to its host? One that cannot be read may have done so.
     pub(crate) fn host_names_guard(&self) -> bool {
         let some = |list: &Option<Vec<IpFilterPolicy>>| list.as_ref().is_some_and(|list| !list.is_empty());
-        let host = self.virtual_host.as_ref().and_then(|host| host.written.as_ref());
-        host.is_some_and(|host| {
+        let Some(host) = &self.virtual_host else { return false };
+        host.written.as_ref().is_none_or(|host| {
             some(&host.ip_allow_policy)
                 || some(&host.ip_deny_policy)
                 || host.authorization.is_some()

@@ -12,8 +12,10 @@ use serde_json::Value;
 use crate::apis::decode::Found;
 use crate::fault::{Class, at};
 
-/// Targets of one policy; the CRD allows as many references.
+/// Targets of one policy that is enforced; the CRD allows as many references.
 pub const TARGETS_MAX: usize = 16;
+/// Targets of one policy that are read, so that what it is over the other limit for is closed at every one of them.
+pub const TARGETS_READ_MAX: usize = 1024;
 
 /// A policy of any kind.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -114,9 +116,13 @@ fn entries<T: Attaching>(value: Option<Value>, field: &str, found: &mut Found) -
         }
     };
     if entries.len() > TARGETS_MAX {
-        found.invalid(field, format!("must have at most {TARGETS_MAX} entries"));
+        let unread = match entries.len().checked_sub(TARGETS_READ_MAX) {
+            Some(more) if more > 0 => format!("; the last {more} are not read"),
+            _ => String::new(),
+        };
+        found.invalid(field, format!("must have at most {TARGETS_MAX} entries{unread}"));
     }
-    let entries = entries.into_iter().take(TARGETS_MAX).enumerate();
+    let entries = entries.into_iter().take(TARGETS_READ_MAX).enumerate();
     let read = |(index, entry): (usize, Value)| {
         let read = found.typed(&at(field, index), &entry).or_else(|| T::guessed(&entry));
         Some((index, read?))
@@ -171,4 +177,38 @@ pub enum Quantity {
     Number(i64),
     /// Text.
     Text(Arc<str>),
+}
+
+#[cfg(test)]
+#[allow(clippy::panic)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::{TARGETS_MAX, TARGETS_READ_MAX};
+    use crate::apis::Body;
+    use crate::engine::Event;
+
+    /// How many targets are known of a policy with so many, and what is told of them.
+    fn read(count: usize) -> (usize, Vec<String>) {
+        let target = |index: usize| json!({"group": "g", "kind": "K", "name": format!("n{index}")});
+        let document: Value = json!({
+            "apiVersion": "gateway.kgateway.dev/v1alpha1",
+            "kind": "TrafficPolicy",
+            "metadata": {"name": "p", "namespace": "n"},
+            "spec": {"targetRefs": (0..count).map(target).collect::<Vec<_>>()},
+        });
+        let Some(Event::Applied(object, faults)) = crate::testing::event(document) else { panic!("it is no policy") };
+        let Body::TrafficPolicy(policy) = &object.body else { panic!("it is no policy") };
+        (policy.targets.references.len(), faults.into_iter().map(|fault| fault.message).collect())
+    }
+
+    #[test]
+    fn targets_over_the_limit_are_known_so_that_they_can_be_closed() {
+        assert_eq!(read(TARGETS_MAX), (TARGETS_MAX, vec![]));
+        let told = "must have at most 16 entries".to_owned();
+        assert_eq!(read(TARGETS_MAX + 1), (TARGETS_MAX + 1, vec![told.clone()]));
+        assert_eq!(read(TARGETS_READ_MAX), (TARGETS_READ_MAX, vec![told]));
+        let told = "must have at most 16 entries; the last 2 are not read".to_owned();
+        assert_eq!(read(TARGETS_READ_MAX + 2), (TARGETS_READ_MAX, vec![told]));
+    }
 }

@@ -9,6 +9,7 @@
 //! fail itself, what it did not look at is closed.
 
 mod backends;
+mod listener_policies;
 mod listeners;
 mod meeting;
 mod policies;

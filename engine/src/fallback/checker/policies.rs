@@ -10,7 +10,7 @@ use holdfast_graph::{Node, ObjectKey};
 use serde_json::Value;
 
 use super::today::Today;
-use super::{About, Objection};
+use super::{About, Objection, listener_policies};
 use crate::apis::Body;
 use crate::apis::gateway::route::{Rule as _, RuleEntry};
 use crate::apis::kgateway::GROUP;
@@ -71,15 +71,18 @@ pub(super) fn stand_ins(overlay: &Overlay, world: &World<'_>, today: &Today<'_>)
 }
 
 fn is_policy(key: &ObjectKey) -> bool {
-    &*key.group == GROUP && &*key.kind == "TrafficPolicy"
+    &*key.group == GROUP && matches!(&*key.kind, "TrafficPolicy" | "ListenerPolicy")
 }
 
 /// What of today's policy an earlier version lacks, in a sentence.
 fn weaker(today: &Object, then: &Object) -> Option<String> {
+    let trusted = today.metadata.annotations.get(FALLBACK_ANNOTATION).is_some_and(|value| value == "last-valid");
+    if let (Body::ListenerPolicy(now), Body::ListenerPolicy(last)) = (&today.body, &then.body) {
+        return listener_policies::weaker(now, last, trusted);
+    }
     let (Body::TrafficPolicy(now), Body::TrafficPolicy(last)) = (&today.body, &then.body) else {
         return Some("what would stand in for it is no policy".into());
     };
-    let trusted = today.metadata.annotations.get(FALLBACK_ANNOTATION).is_some_and(|value| value == "last-valid");
     if !trusted && (!now.unread.is_empty() || now.spec.is_none()) {
         return Some("nobody can read all that it is to protect".into());
     }
@@ -135,7 +138,7 @@ pub(super) fn of_route(
         let own = attached.iter().filter(|(_, section)| section.is_none_or(|section| Some(section) == name.as_deref()));
         let (keys, origins) = plan.merged.get(&rendered.route.section).unwrap_or(&nothing);
         for policy in own.map(|(policy, _)| *policy).chain(&named) {
-            if let Some(why) = missing(policy, keys.contains(policy), origins, overlay, world) {
+            if let Some(why) = missing(policy, keys.contains(policy), origins, 0, overlay, world) {
                 let node = Node::section(object.key.clone(), rendered.route.section.clone());
                 found.push(Objection::new(node, About::Security, why));
             }
@@ -173,11 +176,12 @@ fn is_closed(action: &Action, world: &World<'_>) -> bool {
     matches!(action, Action::Respond(response) if response.status >= 400 || Some(response.status) == replaced)
 }
 
-/// Why a policy is not enforced in a scope that is served.
+/// Why a policy is not enforced in a scope that is served, at a port.
 fn missing(
     policy: &ObjectKey,
     takes_part: bool,
     origins: &Origins,
+    port: i32,
     overlay: &Overlay,
     world: &World<'_>,
 ) -> Option<String> {
@@ -186,7 +190,7 @@ fn missing(
     let Some(plan) = plan.filter(|plan| plan.unenforceable.is_none()) else {
         return Some(format!("{policy} cannot be enforced, and what it is for would be served"));
     };
-    let unsaid = plan.settings.keys().find(|field| !origins.contains_key(*field));
+    let unsaid = plan.settings_at(port).keys().find(|field| !origins.contains_key(*field));
     match (takes_part, unsaid) {
         (false, _) => Some(format!("{policy} is attached to it and takes no part in it")),
         (true, Some(field)) => Some(format!("nobody says {field} to it, which {policy} does")),
@@ -220,7 +224,7 @@ pub(super) fn of_gateway(
             let part = all.iter().find(|level| level.keys.contains(policy));
             let nothing = Origins::new();
             let origins = part.map_or(&nothing, |level| &level.merged.origins);
-            if let Some(why) = missing(policy, part.is_some(), origins, overlay, world) {
+            if let Some(why) = missing(policy, part.is_some(), origins, listener.declared_port, overlay, world) {
                 let why = format!("listener {}: {why}", listener.name);
                 found.push(Objection::whole(policy, About::Security, why));
             }

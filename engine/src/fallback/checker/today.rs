@@ -10,6 +10,7 @@ use holdfast_graph::ObjectKey;
 
 use crate::apis::Body;
 use crate::apis::core::service::Service;
+use crate::apis::kgateway::policy::Targets;
 use crate::fallback::world::World;
 use crate::object::Object;
 use crate::snapshot::ObjectSnapshot;
@@ -42,18 +43,22 @@ impl<'a> Today<'a> {
 
     /// The policies attached to an object, and to which part of it, as all are written.
     pub(super) fn attached(&self, object: &Object) -> Vec<(&'a ObjectKey, Option<&'a str>)> {
-        let is_policy = |object: &&Arc<Object>| matches!(object.body, Body::TrafficPolicy(_));
+        let is_policy = |object: &&Arc<Object>| targets(&object.body).is_some();
         let policies = self.policies.get_or_init(|| self.objects.iter().filter(is_policy).collect());
         let mut found = Vec::new();
         for policy in policies.iter().filter(|policy| policy.key.namespace == object.key.namespace) {
-            let Body::TrafficPolicy(written) = &policy.body else { continue };
+            let Some(targets) = targets(&policy.body) else { continue };
+            // Those of listeners hold for Gateways and nothing else.
+            if matches!(policy.body, Body::ListenerPolicy(_)) && &*object.key.kind != "Gateway" {
+                continue;
+            }
             let is_kind = |group: &str, kind: &str| *group == *object.key.group && *kind == *object.key.kind;
-            for (_, target) in &written.targets.references {
+            for (_, target) in &targets.references {
                 if is_kind(&target.group, &target.kind) && target.name == object.key.name {
                     found.push((&policy.key, target.section_name.as_deref()));
                 }
             }
-            for (_, target) in &written.targets.selectors {
+            for (_, target) in &targets.selectors {
                 let has = |(name, value): (&String, &String)| object.metadata.labels.get(name) == Some(value);
                 let selects = !target.match_labels.is_empty() && target.match_labels.iter().all(has);
                 if is_kind(&target.group, &target.kind) && selects {
@@ -112,5 +117,14 @@ impl<'a> Today<'a> {
             }
         }
         false
+    }
+}
+
+/// What a policy of routes, listeners or Gateways is attached to; none of other objects.
+fn targets(body: &Body) -> Option<&Targets> {
+    match body {
+        Body::TrafficPolicy(policy) => Some(&policy.targets),
+        Body::ListenerPolicy(policy) => Some(&policy.targets),
+        _ => None,
     }
 }

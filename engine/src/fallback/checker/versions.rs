@@ -93,7 +93,7 @@ fn may_be_served_in_another_version(body: &Body) -> bool {
     match body {
         Body::HttpRoute(_) | Body::GrpcRoute(_) | Body::HttpProxy(_) | Body::Service(_) | Body::Secret(_) => true,
         // Whether it protects as much is asked of policies apart.
-        Body::TrafficPolicy(_) => true,
+        Body::TrafficPolicy(_) | Body::ListenerPolicy(_) => true,
         Body::GatewayClass(_)
         | Body::Gateway(_)
         | Body::ListenerSet(_)
@@ -105,7 +105,6 @@ fn may_be_served_in_another_version(body: &Body) -> bool {
         | Body::GatewayExtension(_)
         | Body::Backend(_)
         | Body::DirectResponse(_)
-        | Body::ListenerPolicy(_)
         | Body::BackendConfigPolicy(_)
         | Body::BackendTlsPolicy(_)
         | Body::Namespace => false,
@@ -126,7 +125,9 @@ fn may_claim(key: &ObjectKey, desired: &Object, served: &Object, world: &World<'
             claims(now) == claims(then)
         }
         (Body::TrafficPolicy(now), Body::TrafficPolicy(then)) => now.targets == then.targets,
-        (Body::HttpRoute(_) | Body::GrpcRoute(_) | Body::HttpProxy(_) | Body::TrafficPolicy(_), _)
+        (Body::ListenerPolicy(now), Body::ListenerPolicy(then)) => now.targets == then.targets,
+        (Body::TrafficPolicy(_) | Body::ListenerPolicy(_), _) => false,
+        (Body::HttpRoute(_) | Body::GrpcRoute(_) | Body::HttpProxy(_), _)
         | (_, Body::HttpRoute(_) | Body::GrpcRoute(_) | Body::HttpProxy(_)) => false,
         _ => true,
     }
@@ -162,6 +163,9 @@ fn same_content(proven: &Body, served: &Body) -> bool {
         (Body::GrpcRoute(proven), Body::GrpcRoute(served)) => proven.rules == served.rules,
         (Body::HttpProxy(proven), Body::HttpProxy(served)) => proven.routes == served.routes,
         (Body::TrafficPolicy(proven), Body::TrafficPolicy(served)) => {
+            (&proven.spec, &proven.unread) == (&served.spec, &served.unread)
+        }
+        (Body::ListenerPolicy(proven), Body::ListenerPolicy(served)) => {
             (&proven.spec, &proven.unread) == (&served.spec, &served.unread)
         }
         (Body::Secret(proven), Body::Secret(served)) => {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use envoy_types::pb::envoy::config::route::v3::FilterConfig;
 use envoy_types::pb::google::protobuf::Any;
-use holdfast_graph::{Node, ObjectKey};
+use holdfast_graph::ObjectKey;
 use holdfast_xds::{ResourceType, Snapshot};
 use prost::Message;
 
@@ -23,8 +23,6 @@ use crate::features::filters::{Filter, Guarding};
 use crate::features::{chain, cookies, filters};
 use crate::model::Action;
 use crate::translate::fleet::GatewayGuards;
-use crate::translate::policy::level::is_level;
-use crate::translate::policy::said::Said;
 use crate::translate::route::{Rendered, RoutePlan};
 use crate::translate::table::Host;
 
@@ -60,11 +58,9 @@ impl Line {
     pub(super) fn meanwhile(&self, kind: ResourceType, name: &str, around: &Around<'_>) -> Option<&Trying> {
         let trying = self.trying.as_ref()?;
         let is_late = trying.since_ms.saturating_add(around.settings.fallback.ack_timeout_ms) <= around.now_ms;
-        // A level that is refused is the fault of a policy that nobody has named yet.
-        let level = |node: &Node| node.key == self.gateway && is_level(&node.section);
         let wanted = self.hold.desired(kind, name);
         let refused = wanted.is_some_and(|wanted| self.hold.refusal_of(kind, &wanted.name, wanted.version).is_some());
-        let fails = is_late || refused || self.whole.held || self.derived.broken.keys().any(level);
+        let fails = is_late || refused || self.whole.held;
         (!fails).then_some(trying)
     }
 
@@ -94,7 +90,7 @@ impl Line {
             own.into_iter().chain(form.levels.tables.get(table))
         });
         let said_then = before.said().iter().chain(level_then.flat_map(|level| &level.said));
-        let then: BTreeSet<&ObjectKey> = said_then.map(|said| &said.policy).collect();
+        let then: BTreeSet<&ObjectKey> = said_then.map(|said| said.policy()).collect();
         let kinds_then = kinds([
             encoded(&held.route.typed_per_filter_config),
             encoded(held.of_host),
@@ -110,7 +106,7 @@ impl Line {
             let own: Guarding = filters::guarding(&route.filters).into_iter().chain(asked).collect();
             let now = rendered.said().iter().chain(&today.said);
             kinds([own, today.host.clone(), today.configuration.clone()]).is_subset(&kinds_then)
-                && now.map(|Said { policy, .. }| policy).all(|policy| {
+                && now.map(|said| said.policy()).all(|policy| {
                     let guards = around.translator.policy(policy).is_none_or(|plan| plan.guards());
                     !guards || (then.contains(policy) && !self.is_broken(policy, around))
                 })

@@ -152,3 +152,76 @@ spec:
     assert!(text(0, 1).starts_with("Attached=False Pending"));
     assert!(text(1, 1).starts_with("Attached=False TargetNotFound: Gateway infra/pubic does not exist"));
 }
+
+/// The first ancestor's `Accepted` of a policy.
+fn accepted(scene: &Scene, policy: &str) -> String {
+    let statuses = scene.engine.statuses();
+    let status = &statuses.iter().find(|status| *status.object.name == *policy).unwrap().status;
+    let condition = &status["ancestors"][0]["conditions"][0];
+    let text = |field: &str| condition[field].as_str().unwrap().to_owned();
+    format!("{}={} {}: {}", text("type"), text("status"), text("reason"), text("message"))
+}
+
+#[test]
+fn what_envoy_refuses_of_a_listener_policy_is_told_of_it_and_of_all_that_it_closes() {
+    let envoys = vec![envoys().remove(0).refusing("nobody-takes-it", "bad name")];
+    let mut scene = Scene::new(Fallback { isolate: true, ..Fallback::default() }, envoys);
+    scene.apply(
+        "apiVersion: gateway.kgateway.dev/v1alpha1
+kind: ListenerPolicy
+metadata: {name: edge, namespace: infra, uid: policy-1, generation: 1}
+spec:
+  targetRefs: [{group: gateway.networking.k8s.io, kind: Gateway, name: public}]
+  default: {httpSettings: {serverName: nobody-takes-it}}
+",
+    );
+    let why = ["bad name"];
+    has(&conditions(&scene, "public"), "Accepted=False GatewayReplaced: ListenerPolicy infra/edge: refused by", &why);
+    has(
+        &conditions(&scene, "public"),
+        "holdfast.dev/Fallback=True Replaced: listeners[http] answers 500; because",
+        &why,
+    );
+    has(
+        &conditions(&scene, "cart"),
+        "holdfast.dev/Fallback=True Replaced: listener http of Gateway infra/public",
+        &why,
+    );
+    let told = accepted(&scene, "edge");
+    let field = "spec.default.httpSettings.serverName: refused by Envoy: bad name";
+    assert!(told.starts_with("Accepted=False Invalid: ") && told.contains(field), "{told}");
+}
+
+#[test]
+fn what_envoy_refuses_of_an_extension_is_told_of_the_policy_that_uses_it_too() {
+    let envoys = vec![envoys().remove(0).refusing("nobody-takes-it", "bad name")];
+    let mut scene = Scene::new(Fallback { isolate: true, ..Fallback::default() }, envoys);
+    scene.apply(
+        "apiVersion: gateway.kgateway.dev/v1alpha1
+kind: TrafficPolicy
+metadata: {name: guard, namespace: infra, uid: policy-1, generation: 1}
+spec:
+  targetRefs: [{group: gateway.networking.k8s.io, kind: Gateway, name: public}]
+  extAuth: {extensionRef: {name: auth}}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: auth, namespace: infra, uid: service-1}
+spec: {ports: [{port: 80}]}
+---
+apiVersion: gateway.kgateway.dev/v1alpha1
+kind: GatewayExtension
+metadata: {name: auth, namespace: infra, uid: extension-1, generation: 1}
+spec: {extAuth: {grpcService: {backendRef: {name: auth, port: 80}}, statPrefix: nobody-takes-it}}
+",
+    );
+    let why = ["GatewayExtension infra/auth: bad name"];
+    has(&conditions(&scene, "public"), "Accepted=False GatewayReplaced: TrafficPolicy infra/guard: refused by", &why);
+    has(
+        &conditions(&scene, "cart"),
+        "holdfast.dev/Fallback=True Replaced: listener http of Gateway infra/public",
+        &why,
+    );
+    let told = accepted(&scene, "guard");
+    assert!(told.starts_with("Accepted=False Invalid: ") && told.contains(why[0]), "{told}");
+}

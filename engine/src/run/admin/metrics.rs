@@ -40,6 +40,8 @@ pub struct Metrics {
     nacks: IntCounterVec,
     /// Does this replica write statuses and Events?
     pub leader: IntGauge,
+    /// What is wrong with watches of an API server, and which rights are missing there.
+    pub troubles: IntGaugeVec,
     connected: IntGaugeVec,
     sent: Sent,
     /// Those of the fallback and the store.
@@ -103,6 +105,11 @@ impl Metrics {
             )?,
             nacks: counters("nacks_total", "Responses that Envoys refused", &["gateway", "type"])?,
             leader: kept(all, IntGauge::new("leader", "Does this replica write statuses and Events? 1 or 0")?)?,
+            troubles: gauges(
+                "api_server_troubles",
+                "Watches with which something is wrong, and rights that are missing",
+                &["about", "reason"],
+            )?,
             connected: gauges("xds_connected_envoys", "Envoys that are connected", &["gateway"])?,
             sent: Sent {
                 responses: counters("xds_responses_sent_total", "Responses sent to Envoys", &["gateway", "type"])?,

@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
+use prometheus::IntGaugeVec;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 
+use super::denials::Denials;
 use super::watch::Ask;
 use crate::engine::Event;
 use crate::run::manifests::{Problem, Reading};
-use crate::watching::{Watching, Word};
+use crate::watching::{Trouble, Watching, Word};
 
 /// How often the time is told, and lists are asked for that are due.
 const TICK: Duration = Duration::from_secs(1);
@@ -19,69 +21,103 @@ const GAP: Duration = Duration::from_millis(5);
 /// How long the first lists may take before it is told which are awaited.
 const LISTED_WITHIN: Duration = Duration::from_secs(15);
 
-/// Runs until nobody takes the readings.
-pub(super) async fn run(
-    mut watching: Watching,
-    mut words: mpsc::Receiver<(usize, Word)>,
+/// Between what is heard and who is told of it.
+pub(super) struct Clerk {
+    watching: Watching,
     asks: Vec<Ask>,
-    readings: mpsc::Sender<Reading>,
-) {
-    let started = Instant::now();
-    let now = || u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
-    let mut ticks = interval(TICK);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
-    let (mut heard, mut events) = (Vec::new(), Vec::<Event>::new());
-    let (mut told, mut awaited, mut ready) = (Vec::new(), false, false);
-    loop {
-        tokio::select! {
-            count = words.recv_many(&mut heard, WORDS_AT_ONCE) => {
-                if count == 0 {
-                    return;
+    denials: Denials,
+    gauge: IntGaugeVec,
+    started: Instant,
+}
+
+impl Clerk {
+    pub(super) fn new(watching: Watching, asks: Vec<Ask>, denials: Denials, gauge: IntGaugeVec) -> Self {
+        Self { watching, asks, denials, gauge, started: Instant::now() }
+    }
+
+    fn now_ms(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Runs until nobody takes the readings.
+    pub(super) async fn run(mut self, mut words: mpsc::Receiver<(usize, Word)>, readings: mpsc::Sender<Reading>) {
+        let mut ticks = interval(TICK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        let (mut heard, mut events) = (Vec::new(), Vec::<Event>::new());
+        let (mut told, mut awaited, mut ready) = (None, false, false);
+        loop {
+            tokio::select! {
+                count = words.recv_many(&mut heard, WORDS_AT_ONCE) => {
+                    if count == 0 {
+                        return;
+                    }
+                    let now_ms = self.now_ms();
+                    for (watch, word) in heard.drain(..) {
+                        events.extend(self.watching.hear(watch, word, now_ms));
+                    }
                 }
-                for (watch, word) in heard.drain(..) {
-                    events.extend(watching.hear(watch, word, now()));
+                _ = ticks.tick() => {
+                    let now_ms = self.now_ms();
+                    events.extend(self.watching.tick(now_ms));
+                    for watch in self.watching.to_confirm(now_ms) {
+                        // One that is asked already is not asked twice.
+                        let _ = self.asks.get(watch).map(|ask| ask.try_send(()));
+                    }
                 }
             }
-            _ = ticks.tick() => {
-                events.extend(watching.tick(now()));
-                for watch in watching.to_confirm(now()) {
-                    // One that is asked already is not asked twice.
-                    let _ = asks.get(watch).map(|ask| ask.try_send(()));
-                }
+            if readings.is_closed() {
+                return;
             }
-        }
-        if readings.is_closed() {
-            return;
-        }
-        if !ready && !watching.is_ready() {
-            if !awaited && started.elapsed() > LISTED_WITHIN {
-                awaited = true;
-                for problem in problems(&watching) {
-                    tracing::warn!("{problem}; until then what was stored is served");
-                }
+            let troubles = self.troubles();
+            let is_news = told.as_ref() != Some(&troubles);
+            if is_news {
+                self.count(&troubles);
+                told = Some(troubles.clone());
             }
-            continue;
+            if !ready && !self.watching.is_ready() {
+                if !awaited && self.started.elapsed() > LISTED_WITHIN {
+                    awaited = true;
+                    for problem in problems(&troubles) {
+                        tracing::warn!("{problem}; until then what was stored is served");
+                    }
+                }
+                continue;
+            }
+            if ready && events.is_empty() && !is_news {
+                continue;
+            }
+            if !ready || is_news {
+                events.push(Event::Troubles(troubles.clone()));
+            }
+            ready = true;
+            let reading = Reading {
+                events: std::mem::take(&mut events),
+                problems: problems(&troubles),
+                roots: "the API server".into(),
+                objects: self.watching.objects(),
+                ..Reading::default()
+            };
+            if readings.send(reading).await.is_err() {
+                return;
+            }
+            sleep(GAP).await;
         }
-        let problems = problems(&watching);
-        if ready && events.is_empty() && problems == told {
-            continue;
+    }
+
+    fn troubles(&self) -> Vec<Trouble> {
+        [self.watching.troubles(), self.denials.troubles()].concat()
+    }
+
+    fn count(&self, troubles: &[Trouble]) {
+        self.gauge.reset();
+        for Trouble { of, why, .. } in troubles {
+            // Not by namespace: there may be many.
+            let about = of.split(' ').next().unwrap_or_default();
+            self.gauge.with_label_values(&[about, why.name()]).inc();
         }
-        ready = true;
-        told.clone_from(&problems);
-        let reading = Reading {
-            events: std::mem::take(&mut events),
-            problems,
-            roots: "the API server".into(),
-            objects: watching.objects(),
-            ..Reading::default()
-        };
-        if readings.send(reading).await.is_err() {
-            return;
-        }
-        sleep(GAP).await;
     }
 }
 
-fn problems(watching: &Watching) -> Vec<Problem> {
-    watching.problems().into_iter().map(|(kind, message)| Problem::of_file(kind, message)).collect()
+fn problems(troubles: &[Trouble]) -> Vec<Problem> {
+    troubles.iter().map(|trouble| Problem::of_file(trouble.of.clone(), trouble.message.as_str())).collect()
 }

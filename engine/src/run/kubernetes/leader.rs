@@ -13,12 +13,17 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::denials::Denials;
 use crate::leadership::{Election, HELD_MS, LEADS_MS, Next, RENEW_MS, Record};
 
 /// How long one request may take; with [`LEADS_MS`] it is shorter than a record holds.
 pub(super) const REQUEST_MAX: Duration = Duration::from_secs(4);
 /// Seconds that the record says that it holds.
 const HELD_SECONDS: i32 = 15;
+
+/// What is told where the record may not be kept.
+const NO_LEASE: &str = "the right to get, create and update leases of the API group coordination.k8s.io is missing: nobody \
+                        is known to lead, and no statuses and Events are written; the chart's roles give it";
 
 const _: () = assert!(HELD_SECONDS as u64 * 1000 == HELD_MS && LEADS_MS + 4_000 < HELD_MS);
 
@@ -65,6 +70,7 @@ pub(crate) struct Leader {
     standing: watch::Sender<Standing>,
     renewals: u64,
     gauge: IntGauge,
+    denials: Denials,
     started: Instant,
     trouble: bool,
 }
@@ -77,6 +83,7 @@ impl Leader {
         name: &str,
         me: Arc<str>,
         gauge: IntGauge,
+        denials: Denials,
     ) -> (Self, Leadership) {
         let (standing, leadership) = watch::channel(Standing::Unknown);
         let leader = Self {
@@ -87,6 +94,7 @@ impl Leader {
             standing,
             renewals: 0,
             gauge,
+            denials,
             started: Instant::now(),
             trouble: false,
         };
@@ -121,6 +129,11 @@ impl Leader {
         match outcome {
             Ok(()) => {
                 self.trouble = false;
+                self.denials.allowed("leases");
+                Duration::from_millis(RENEW_MS)
+            }
+            Err(Error::Api(status)) if status.code == 403 => {
+                self.denials.denied("leases", NO_LEASE);
                 Duration::from_millis(RENEW_MS)
             }
             // Somebody else wrote: it is looked at once more, at once.

@@ -6,9 +6,11 @@
 pub mod arguments;
 pub mod clerk;
 pub mod client;
+pub(crate) mod denials;
 pub(crate) mod leader;
 pub mod planes;
 pub(crate) mod recorder;
+mod rest;
 pub mod rights;
 pub(crate) mod secrets;
 mod series;
@@ -17,12 +19,17 @@ pub(crate) mod statuses;
 pub mod token_keys;
 mod watch;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use holdfast_graph::ObjectKey;
 use kube::Client;
+use prometheus::IntGaugeVec;
 use tokio::sync::mpsc;
 
 use self::arguments::KubernetesArgs;
+use self::clerk::Clerk;
+use self::denials::Denials;
 use self::watch::Watch;
 use super::manifests::Reading;
 use crate::apis::{KINDS, Scope};
@@ -31,16 +38,30 @@ use crate::watching::{Guard, Watching};
 /// How many words of watches may wait; a watch whose word finds no place waits too.
 const WORDS_MAX: usize = 4096;
 
+/// What watching is done with, beside the API server.
+pub(crate) struct Means {
+    /// Objects that an earlier run knew.
+    pub(crate) remembered: BTreeSet<ObjectKey>,
+    /// Rights that are missing, for others than watches.
+    pub(crate) denials: Denials,
+    /// Where it is counted what is wrong, by kind and reason.
+    pub(crate) gauge: IntGaugeVec,
+}
+
 /// Watches every kind, until nobody takes the readings any longer.
-pub fn start(client: &Client, args: &KubernetesArgs, readings: mpsc::Sender<Reading>) {
+pub(crate) fn start(client: &Client, args: &KubernetesArgs, means: Means, readings: mpsc::Sender<Reading>) {
     let watches = watches(&args.watch_namespaces);
     let guard = Guard::new(args.mass_delete_guard.is_on());
-    let watching = Watching::new(watches.iter().map(Watch::name), guard);
+    let mut watching = Watching::new(watches.iter().map(Watch::name), guard);
+    let Means { remembered, denials, gauge } = means;
+    for (index, watch) in watches.iter().enumerate() {
+        watching.remember(index, remembered.iter().filter(|key| watch.is_of(key)).cloned());
+    }
     let (words_in, words) = mpsc::channel(WORDS_MAX);
     let asks =
         watches.into_iter().enumerate().map(|(index, watch)| watch.start(index, client.clone(), words_in.clone()));
     let asks = asks.collect();
-    tokio::spawn(clerk::run(watching, words, asks, readings));
+    tokio::spawn(Clerk::new(watching, asks, denials, gauge).run(words, readings));
 }
 
 /// Every kind; namespaced ones in each of the namespaces, where some are named.

@@ -16,6 +16,7 @@ use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
+use super::denials::Denials;
 use super::leader::{Leadership, within};
 use super::series::{Form, Same, Series};
 use crate::fallback::events::{FallbackEvent, Reason, Regarding};
@@ -50,12 +51,13 @@ struct Told {
 
 impl KubernetesRecorder {
     /// Starts to write. The Pod is the one that `POD_NAME`, `POD_NAMESPACE` and `POD_UID` name; `me` is who tells.
-    pub(crate) fn start(client: Client, leadership: Leadership, me: &str) -> Self {
+    pub(crate) fn start(client: Client, leadership: Leadership, me: &str, denials: Denials) -> Self {
         let (events, waiting) = mpsc::channel(EVENTS_MAX);
         let clerk = Writer {
             client,
             me: me.to_owned(),
             leadership,
+            denials,
             queue: VecDeque::new(),
             series: Series::default(),
             started: Instant::now(),
@@ -114,6 +116,7 @@ struct Writer {
     client: Client,
     me: String,
     leadership: Leadership,
+    denials: Denials,
     queue: VecDeque<Told>,
     series: Series,
     started: Instant,
@@ -160,6 +163,13 @@ impl Writer {
         match self.write(&told).await {
             Ok(()) => {
                 self.trouble = false;
+                self.denials.allowed(&right(&told));
+                PACE
+            }
+            Err(Error::Api(status)) if status.code == 403 => {
+                let message = "the right to create and patch events of the API group events.k8s.io is missing: Events on \
+                               objects there are in the log only; the chart's roles give it";
+                self.denials.denied(&right(&told), message);
                 PACE
             }
             // It will not be taken another time either, as where the namespace is about to go.
@@ -189,8 +199,7 @@ impl Writer {
             regarding: [&regarding.kind, &regarding.namespace, &regarding.name, &regarding.uid].map(text).join("/"),
             note: note.clone(),
         };
-        // Of objects without a namespace they stand in this one.
-        let namespace = regarding.namespace.clone().unwrap_or_else(|| "default".into());
+        let namespace = namespace(told);
         let events: Api<Event> = Api::namespaced(self.client.clone(), &namespace);
         if let Form::Again { name, count } = self.series.form(&same, now_ms) {
             let series = EventSeries { count, last_observed_time: MicroTime(now) };
@@ -221,4 +230,14 @@ impl Writer {
         self.series.told(same, name, 1, now_ms);
         Ok(())
     }
+}
+
+/// Of objects without a namespace Events stand in `default`.
+fn namespace(told: &Told) -> String {
+    told.regarding.namespace.clone().unwrap_or_else(|| "default".into())
+}
+
+/// What is told of a right that is missing.
+fn right(told: &Told) -> String {
+    format!("events in {}", namespace(told))
 }

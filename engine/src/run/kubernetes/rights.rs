@@ -5,7 +5,7 @@
 //! what is said of objects in namespaces holds in the namespaces that are watched, and what is Holdfast's own in its own
 //! namespace.
 
-use super::{planes, token_keys};
+use super::{planes, served, token_keys};
 use crate::apis::{KINDS, Scope};
 
 /// Where a right holds.
@@ -61,6 +61,8 @@ pub struct Right {
 
 /// Objects are listed and watched.
 const READ: &[&str] = &["list", "watch"];
+/// Definitions of kinds are looked at where objects go: whether they go with it.
+const LOOK: &[&str] = &["get"];
 /// Statuses are looked at, and applied where they differ.
 const TELL: &[&str] = &["get", "patch"];
 /// Events are made, and counted on while they repeat.
@@ -87,6 +89,8 @@ pub fn rights() -> Vec<Right> {
     for place in [Place::Watched, Place::Own, Place::Default] {
         rights.push(Right { place, group: "events.k8s.io", resource: "events".into(), verbs: EVENTS });
     }
+    let (group, resource) = served::DEFINITIONS;
+    rights.push(Right { place: Place::Cluster, group, resource: resource.into(), verbs: LOOK });
     let group = "coordination.k8s.io";
     rights.push(Right { place: Place::Own, group, resource: "leases".into(), verbs: LEAD });
     rights.push(Right { place: Place::Shared, group: "", resource: "secrets".into(), verbs: SHARE });

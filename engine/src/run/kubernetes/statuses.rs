@@ -14,8 +14,9 @@ use kube::core::ApiResource;
 use kube::{Client, Error};
 use serde_json::{Value, json};
 use tokio::sync::watch;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
+use super::denials::Denials;
 use super::leader::{Leadership, within};
 use super::served;
 use crate::apis::scheme;
@@ -25,6 +26,10 @@ use crate::status::{ObjectStatus, withdrawn, written};
 const PACE: Duration = Duration::from_millis(100);
 /// How long to wait after an error of the API server.
 const AFTER_ERROR: Duration = Duration::from_secs(2);
+/// How long no status of a kind is written after it was found out that it may not be; twice as long each time, up to the
+/// second.
+const AFTER_DENIAL: Duration = Duration::from_secs(5);
+const AFTER_DENIAL_MAX: Duration = Duration::from_secs(60);
 /// How often the status of one object is looked at that nothing was heard of.
 const LOOK_OVER: Duration = Duration::from_secs(1);
 /// How long the time between two looks at all statuses is at least.
@@ -39,7 +44,7 @@ pub(crate) struct Statuses(watch::Sender<Vec<ObjectStatus>>);
 
 impl Statuses {
     /// Starts to write. `controller` is the name under which entries are ours.
-    pub(crate) fn start(client: Client, controller: String, leadership: Leadership) -> Self {
+    pub(crate) fn start(client: Client, controller: String, leadership: Leadership, denials: Denials) -> Self {
         let (sender, receiver) = watch::channel(Vec::new());
         let writer = Writer {
             client,
@@ -47,6 +52,8 @@ impl Statuses {
             leadership,
             written: BTreeMap::new(),
             kinds: BTreeMap::new(),
+            denials,
+            denied: BTreeMap::new(),
             behind: false,
             looked_at: None,
             trouble: false,
@@ -68,11 +75,40 @@ struct Writer {
     /// What was written last, or stood there; nothing where that is to be looked at.
     written: BTreeMap<ObjectKey, Option<Value>>,
     kinds: BTreeMap<(String, String), ApiResource>,
+    denials: Denials,
+    /// Statuses that may not be written, by kind and namespace.
+    denied: BTreeMap<Place, Denied>,
     /// Is there something left to write?
     behind: bool,
     /// The object that was looked over last.
     looked_at: Option<ObjectKey>,
     trouble: bool,
+}
+
+/// Kind and namespace of objects.
+type Place = (String, String);
+
+/// When it is tried again, and how long that was put off.
+struct Denied {
+    until: Instant,
+    rest: Duration,
+}
+
+/// Why a status was not written.
+enum Refusal {
+    /// A right is missing: the verb.
+    Denied(&'static str),
+    /// Anything else.
+    Error(Error),
+}
+
+impl Refusal {
+    fn of(verb: &'static str, error: Error) -> Self {
+        match error {
+            Error::Api(answer) if answer.code == 403 => Refusal::Denied(verb),
+            error => Refusal::Error(error),
+        }
+    }
 }
 
 /// What came of one object.
@@ -143,13 +179,21 @@ impl Writer {
             changed.map(|status| (status.object.clone(), Some(status.status.clone()))).chain(withdrawals).collect();
         let mut all = true;
         for (key, status) in news {
+            if self.is_denied(&key) {
+                all = false;
+                continue;
+            }
             let written = self.write_one(&key, status.as_ref()).await;
             match self.outcome(&key, written) {
                 Outcome::Done => match status {
                     Some(status) => drop(self.written.insert(key, Some(status))),
                     None => drop(self.written.remove(&key)),
                 },
-                Outcome::Gone => drop(self.written.remove(&key)),
+                // Of an object that is held though nobody has it there is nothing to write to.
+                Outcome::Gone => match status {
+                    Some(status) => drop(self.written.insert(key, Some(status))),
+                    None => drop(self.written.remove(&key)),
+                },
                 Outcome::Again => all = false,
                 Outcome::Trouble => return false,
             }
@@ -160,10 +204,48 @@ impl Writer {
         all
     }
 
-    fn outcome(&mut self, key: &ObjectKey, written: Result<bool, Error>) -> Outcome {
+    /// May statuses of this kind not be written, as far as was found out lately?
+    fn is_denied(&self, key: &ObjectKey) -> bool {
+        self.denied.get(&place(key)).is_some_and(|denied| Instant::now() < denied.until)
+    }
+
+    fn deny(&mut self, key: &ObjectKey, verb: &str) {
+        let Some(kind) = scheme::find(&key.group, &key.kind) else { return };
+        let before = self.denied.get(&place(key)).map_or(Duration::ZERO, |denied| denied.rest);
+        let rest = (before * 2).clamp(AFTER_DENIAL, AFTER_DENIAL_MAX);
+        self.denied.insert(place(key), Denied { until: Instant::now() + rest, rest });
+        let (plural, group) = (kind.plural, kind.group);
+        self.denials.denied(
+            &right(key, plural),
+            &format!(
+                "the right to {verb} {plural}/status of the API group {group} is missing: no status of a {} is written \
+                 there; the chart's roles give it",
+                kind.kind
+            ),
+        );
+    }
+
+    fn allow(&mut self, key: &ObjectKey) {
+        if self.denied.remove(&place(key)).is_some()
+            && let Some(kind) = scheme::find(&key.group, &key.kind)
+        {
+            self.denials.allowed(&right(key, kind.plural));
+        }
+    }
+
+    fn outcome(&mut self, key: &ObjectKey, written: Result<bool, Refusal>) -> Outcome {
+        let written = match written {
+            Err(Refusal::Denied(verb)) => {
+                self.deny(key, verb);
+                return Outcome::Again;
+            }
+            Err(Refusal::Error(error)) => Err(error),
+            Ok(done) => Ok(done),
+        };
         match written {
             Ok(done) => {
                 self.trouble = false;
+                self.allow(key);
                 if done { Outcome::Done } else { Outcome::Again }
             }
             Err(Error::Api(answer)) if answer.code == 404 => Outcome::Gone,
@@ -184,13 +266,13 @@ impl Writer {
     }
 
     /// False where it was not written because this replica does not lead any more.
-    async fn write_one(&mut self, key: &ObjectKey, status: Option<&Value>) -> Result<bool, Error> {
-        let Some(resource) = self.resource(key).await? else { return Ok(true) };
+    async fn write_one(&mut self, key: &ObjectKey, status: Option<&Value>) -> Result<bool, Refusal> {
+        let Some(resource) = self.resource(key).await.map_err(Refusal::Error)? else { return Ok(true) };
         let api: Api<DynamicObject> = match key.namespace.is_empty() {
             true => Api::all_with(self.client.clone(), &resource),
             false => Api::namespaced_with(self.client.clone(), &key.namespace, &resource),
         };
-        let object = within(api.get_status(&key.name)).await?;
+        let object = within(api.get_status(&key.name)).await.map_err(|error| Refusal::of("get", error))?;
         let current = object.data.get("status").cloned().unwrap_or_default();
         let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let new = match status {
@@ -208,7 +290,9 @@ impl Writer {
         if !self.leadership.leads() {
             return Ok(false);
         }
-        within(api.patch_status(&key.name, &PatchParams::apply(FIELD_OWNER).force(), &Patch::Apply(patch))).await?;
+        let params = PatchParams::apply(FIELD_OWNER).force();
+        let applied = within(api.patch_status(&key.name, &params, &Patch::Apply(patch))).await;
+        applied.map_err(|error| Refusal::of("patch", error))?;
         sleep(PACE).await;
         Ok(true)
     }
@@ -225,4 +309,14 @@ impl Writer {
         }
         Ok(served)
     }
+}
+
+fn place(key: &ObjectKey) -> Place {
+    (key.kind.to_string(), key.namespace.to_string())
+}
+
+/// What is told of a right that is missing.
+fn right(key: &ObjectKey, plural: &str) -> String {
+    let place = if key.namespace.is_empty() { String::new() } else { format!(" in {}", key.namespace) };
+    format!("{plural}/status{place}")
 }

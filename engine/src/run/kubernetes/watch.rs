@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::{StreamExt, TryStreamExt};
+use futures::StreamExt;
 use holdfast_graph::ObjectKey;
 use kube::api::{Api, DynamicObject, ListParams, PartialObjectMeta, TypeMeta};
 use kube::core::ApiResource;
@@ -12,13 +12,16 @@ use kube::{Client, Error};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::served;
+use super::rest::{REST_MAX, Rest};
+use super::served::{self, Definition};
 use crate::apis::{Decoded, Kind, Scope, decode};
 use crate::engine::Event;
-use crate::watching::{Item, Word};
+use crate::watching::{Item, Present, Word};
 
 /// How often an API server is asked for a kind that it does not know, or that cannot be asked for.
-const ASK_AGAIN: Duration = Duration::from_secs(5);
+const ASK_AGAIN: Duration = REST_MAX;
+/// How many events are taken at once: whether the definition of their kind is going is asked once for all of them.
+const EVENTS_AT_ONCE: usize = 256;
 /// How many objects a page of a list has.
 const PAGE: u32 = 500;
 /// How long a list by way of the watch may say nothing before it is made page by page: some servers begin it and never
@@ -50,10 +53,18 @@ impl Watch {
             .map_or_else(|| name.as_str().into(), |namespace| format!("{name} in {namespace}").into())
     }
 
+    /// Is it about an object of this identity?
+    pub(super) fn is_of(&self, key: &ObjectKey) -> bool {
+        let is_there = self.namespace.as_ref().is_none_or(|namespace| *namespace == key.namespace);
+        *key.group == *self.kind.group && *key.kind == *self.kind.kind && is_there
+    }
+
     /// Watches until nobody takes the words any longer.
     pub(super) fn start(self, index: usize, client: Client, words: mpsc::Sender<(usize, Word)>) -> Ask {
         let (ask, asked) = mpsc::channel(1);
-        let running = Running { watch: self, index, client, words, asked, streams: true };
+        let definition = Definition::There("".into());
+        let running =
+            Running { watch: self, index, client, words, asked, streams: true, definition, was_listed: false };
         tokio::spawn(running.run());
         ask
     }
@@ -61,6 +72,14 @@ impl Watch {
 
 /// Nobody takes the words any longer.
 struct Ended;
+
+/// A watch has ended; another is to begin.
+enum Next {
+    /// At once.
+    AtOnce,
+    /// After a moment: whatever ended it ends the next one just as fast.
+    Soon,
+}
 
 struct Running {
     watch: Watch,
@@ -70,6 +89,20 @@ struct Running {
     asked: mpsc::Receiver<()>,
     /// Does the server list by way of the watch, as far as is known?
     streams: bool,
+    /// The definition of the kind when it was listed last.
+    definition: Definition,
+    was_listed: bool,
+}
+
+/// The definition of a kind, when objects of it go.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Look {
+    /// It stays: they were deleted.
+    Stays,
+    /// It goes, and they with it.
+    Goes,
+    /// It cannot be found out, or there is another by now: nothing of what was heard is to be told.
+    Unclear,
 }
 
 impl Running {
@@ -83,23 +116,43 @@ impl Running {
 
     /// Finds out under which version the kind is served, and watches it until that may have changed.
     async fn round(&mut self) -> Result<(), Ended> {
-        match served::version(&self.client, self.watch.kind).await {
+        match self.served().await {
+            // A watch of it would be left open for minutes, and hear nothing more.
+            Ok(Some(_)) if self.was_listed && self.definition == Definition::Leaving => self.say(Word::Leaving).await?,
             Ok(Some(resource)) => {
-                self.watch(&resource).await?;
-                // Whatever ended it ends the next one just as fast.
-                sleep(Duration::from_secs(1)).await;
+                if let Next::Soon = self.watch(&resource).await? {
+                    sleep(Duration::from_secs(1)).await;
+                }
                 return Ok(());
             }
-            Ok(None) => {
-                self.say(Word::NoKind).await?;
-                if self.asked.try_recv().is_ok() {
-                    self.say(Word::Confirmed(Vec::new())).await?;
-                }
-            }
+            Ok(None) => self.say(Word::NoKind).await?,
             Err(error) => self.say(trouble(&error)).await?,
         }
         sleep(ASK_AGAIN).await;
         Ok(())
+    }
+
+    async fn served(&mut self) -> Result<Option<ApiResource>, Error> {
+        let resource = served::version(&self.client, self.watch.kind).await?;
+        if resource.is_some() {
+            self.definition = served::definition(&self.client, self.watch.kind).await?;
+        }
+        Ok(resource)
+    }
+
+    /// Is the definition of the kind going? Then its objects are deleted, and nobody has asked for that.
+    async fn look_at_definition(&self) -> Result<Look, Ended> {
+        match served::definition(&self.client, self.watch.kind).await {
+            Ok(now) if self.definition.has_left(&now) => {
+                self.say(Word::Leaving).await?;
+                Ok(if now == Definition::Leaving { Look::Goes } else { Look::Unclear })
+            }
+            Ok(_) => Ok(Look::Stays),
+            Err(error) => {
+                self.say(trouble(&error)).await?;
+                Ok(Look::Unclear)
+            }
+        }
     }
 
     fn api(&self, resource: &ApiResource) -> Api<DynamicObject> {
@@ -113,7 +166,7 @@ impl Running {
         (self.watch.kind.kind == "Secret").then_some(SECRETS_READ)
     }
 
-    async fn watch(&mut self, resource: &ApiResource) -> Result<(), Ended> {
+    async fn watch(&mut self, resource: &ApiResource) -> Result<Next, Ended> {
         let api = self.api(resource);
         let mut config = watcher::Config { page_size: Some(PAGE), ..watcher::Config::default() };
         if let Some(fields) = self.fields() {
@@ -123,69 +176,112 @@ impl Running {
             // What is listed by way of the watch has no pages.
             config = config.streaming_lists();
         }
-        let mut events = watcher(api.clone(), config).default_backoff().boxed();
-        let (mut listing, mut listed) = (false, false);
+        let events = watcher(api.clone(), config).backoff(Rest::default());
+        let mut events = events.ready_chunks(EVENTS_AT_ONCE).boxed();
+        let mut progress = Progress::default();
         let end = Instant::now() + LIST_AGAIN;
         loop {
-            let event = tokio::select! {
-                () = sleep_until(end), if listed => return Ok(()),
+            let events = tokio::select! {
+                () = sleep_until(end), if progress.listed => return Ok(Next::Soon),
                 Some(()) = self.asked.recv() => {
                     self.confirm(&api).await?;
-                    continue;
+                    // What was confirmed is what is there: so it is listed.
+                    return Ok(Next::Soon);
                 }
-                event = next(&mut events, self.streams && !listed) => event,
+                events = next(&mut events, self.streams && !progress.listed) => events,
             };
-            let event = match event {
-                Some(Ok(event)) => event,
-                Some(Err(error)) => {
-                    listing = false;
-                    let code = code(&error);
-                    self.streams &= listed || !is_refusal(&error, code);
-                    self.say(word_of(&error)).await?;
-                    if code == Some(404) || !listed {
-                        return Ok(());
-                    }
-                    continue;
-                }
-                // It neither goes on nor ends.
-                None => {
-                    self.streams = false;
-                    return Ok(());
-                }
+            // It neither goes on nor ends.
+            let Some(events) = events else {
+                self.streams = false;
+                return Ok(Next::Soon);
             };
-            // A list by way of the watch does not say that it begins.
-            let begins = match event {
-                watcher::Event::Init => true,
-                watcher::Event::InitApply(_) | watcher::Event::InitDone => !listing,
-                _ => false,
-            };
-            if begins {
-                (listing, listed) = (true, false);
-                self.say(Word::ListBegins).await?;
+            let removes = events.iter().any(|event| self.removes(event));
+            let look = if removes { self.look_at_definition().await? } else { Look::Stays };
+            if look == Look::Unclear {
+                return Ok(Next::Soon);
             }
-            match event {
-                watcher::Event::Init => {}
-                watcher::Event::InitDone => {
-                    (listing, listed) = (false, true);
-                    self.say(Word::ListEnds).await?;
+            for event in events {
+                if let Some(next) = self.hear(event, &mut progress, resource).await? {
+                    return Ok(next);
                 }
-                watcher::Event::Apply(object) | watcher::Event::InitApply(object) => {
-                    if let Some(item) = item(object, resource) {
-                        self.say(Word::There(Box::new(item))).await?;
-                    }
-                }
-                watcher::Event::Delete(object) => {
-                    let key = self.key(&object.metadata);
-                    self.say(Word::Deleted(key, object.metadata.uid.unwrap_or_default().into())).await?;
-                }
+            }
+            if look == Look::Goes {
+                return Ok(Next::Soon);
             }
         }
+    }
+
+    /// May something be gone by this?
+    fn removes(&self, event: &watcher::Result<watcher::Event<DynamicObject>>) -> bool {
+        match event {
+            Ok(watcher::Event::Delete(_)) => true,
+            Ok(watcher::Event::InitDone) => self.was_listed || self.definition == Definition::Leaving,
+            _ => false,
+        }
+    }
+
+    /// Takes in one event; `Some` where the watch is over.
+    async fn hear(
+        &mut self,
+        event: watcher::Result<watcher::Event<DynamicObject>>,
+        progress: &mut Progress,
+        resource: &ApiResource,
+    ) -> Result<Option<Next>, Ended> {
+        let event = match event {
+            Ok(event) => event,
+            Err(error) => return self.hear_error(&error, progress).await,
+        };
+        // A list by way of the watch does not say that it begins.
+        let begins = match event {
+            watcher::Event::Init => true,
+            watcher::Event::InitApply(_) | watcher::Event::InitDone => !progress.listing,
+            _ => false,
+        };
+        if begins {
+            (progress.listing, progress.listed) = (true, false);
+            self.say(Word::ListBegins).await?;
+        }
+        match event {
+            watcher::Event::Init => {}
+            watcher::Event::InitDone => {
+                (progress.listing, progress.listed, self.was_listed) = (false, true, true);
+                self.say(Word::ListEnds).await?;
+            }
+            watcher::Event::Apply(object) | watcher::Event::InitApply(object) => {
+                if let Some(item) = item(object, resource) {
+                    self.say(Word::There(Box::new(item))).await?;
+                }
+            }
+            watcher::Event::Delete(object) => {
+                let key = self.key(&object.metadata);
+                self.say(Word::Deleted(key, object.metadata.uid.unwrap_or_default().into())).await?;
+            }
+        }
+        Ok(None)
+    }
+
+    async fn hear_error(&mut self, error: &watcher::Error, progress: &mut Progress) -> Result<Option<Next>, Ended> {
+        progress.listing = false;
+        let code = code(error);
+        self.streams &= progress.listed || !is_refusal(error, code);
+        if code == Some(410) {
+            tracing::info!(kind = &*self.watch.name(), "the API server does not remember as far back; lists anew");
+            return Ok(Some(if progress.listed { Next::AtOnce } else { Next::Soon }));
+        }
+        self.say(word_of(error)).await?;
+        Ok((code == Some(404) || !progress.listed).then_some(Next::Soon))
     }
 
     fn key(&self, metadata: &kube::api::ObjectMeta) -> ObjectKey {
         let text = |text: &Option<String>| text.as_deref().unwrap_or_default().to_owned();
         let Kind { group, kind, .. } = self.watch.kind;
         ObjectKey::new(*group, *kind, text(&metadata.namespace).as_str(), text(&metadata.name).as_str())
+    }
+
+    fn present(&self, metadata: kube::api::ObjectMeta) -> Present {
+        let key = self.key(&metadata);
+        let version = metadata.resource_version.as_deref().and_then(|version| version.parse().ok());
+        Present { key, uid: metadata.uid.unwrap_or_default().into(), version }
     }
 
     /// Lists once more, what the store of the API server has and not what some copy of it remembers.
@@ -198,8 +294,8 @@ impl Running {
         loop {
             match api.list_metadata(&params).await {
                 Ok(page) => {
-                    let keys = page.items.iter().map(|item: &PartialObjectMeta<_>| self.key(&item.metadata));
-                    present.extend(keys);
+                    let items = page.items.into_iter();
+                    present.extend(items.map(|item: PartialObjectMeta<_>| self.present(item.metadata)));
                     match page.metadata.continue_.filter(|token| !token.is_empty()) {
                         Some(token) => params.continue_token = Some(token),
                         None => return self.say(Word::Confirmed(present)).await,
@@ -212,15 +308,23 @@ impl Running {
     }
 }
 
-/// The next event; `None` where a list by way of the watch says nothing for too long.
-async fn next(
-    events: &mut futures::stream::BoxStream<'_, watcher::Result<watcher::Event<DynamicObject>>>,
-    streaming: bool,
-) -> Option<watcher::Result<watcher::Event<DynamicObject>>> {
+type Events = Vec<watcher::Result<watcher::Event<DynamicObject>>>;
+
+/// How far a watch is.
+#[derive(Default)]
+struct Progress {
+    /// Is a list being read?
+    listing: bool,
+    /// Was one read to its end?
+    listed: bool,
+}
+
+/// The next events; `None` where a list by way of the watch says nothing for too long.
+async fn next(events: &mut futures::stream::BoxStream<'_, Events>, streaming: bool) -> Option<Events> {
     if !streaming {
-        return events.try_next().await.transpose();
+        return events.next().await;
     }
-    timeout(STREAMED_LIST_MAX, events.try_next()).await.ok().and_then(Result::transpose)
+    timeout(STREAMED_LIST_MAX, events.next()).await.ok().flatten()
 }
 
 /// An object as it is believed; `None` for what is no object of the kind.

@@ -30,6 +30,7 @@ use super::cli::{EnvoyMode, RunArgs};
 use super::data::{self, DataDir};
 use super::envoy::{self, Keeper, KeeperOptions};
 use super::failure::Failure;
+use super::kubernetes::Means;
 use crate::engine::{Engine, Event, Role};
 use crate::settings::Settings;
 
@@ -103,11 +104,16 @@ async fn serve(args: RunArgs) -> Result<(), Failure> {
     let (readings_in, readings) = mpsc::channel(QUEUE_MAX);
     let told = objects.told(&args, &settings, &metrics, ending.clone())?;
     let (planes, provisioned) = objects.planes(&args, &settings, told.as_ref())?;
-    objects.start(&args, &data, readings_in)?;
+    let means = Means {
+        remembered: restored.objects(),
+        denials: told.as_ref().map(|told| told.denials.clone()).unwrap_or_default(),
+        gauge: metrics.troubles.clone(),
+    };
+    objects.start(&args, &data, means, readings_in)?;
     let binary = keeper.as_ref().map(|keeper| keeper.binary().clone());
     let outputs = Outputs::new(fleets, keeper, persist.clone());
     let mut core = Core::new(Engine::new(settings), outputs, metrics, health.clone());
-    let (leader, leadership) = told.map_or((None, None), |Told { statuses, recorder, leader, leadership }| {
+    let (leader, leadership) = told.map_or((None, None), |Told { statuses, recorder, leader, leadership, .. }| {
         core.tell_kubernetes(statuses, recorder);
         (Some(leader), Some(leadership))
     });

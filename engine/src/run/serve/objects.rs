@@ -12,6 +12,8 @@ use crate::run::admin::metrics::Metrics;
 use crate::run::cli::RunArgs;
 use crate::run::data::DataDir;
 use crate::run::failure::Failure;
+use crate::run::kubernetes::Means;
+use crate::run::kubernetes::denials::Denials;
 use crate::run::kubernetes::leader::{Leader, Leadership};
 use crate::run::kubernetes::planes::DataPlanes;
 use crate::run::kubernetes::recorder::KubernetesRecorder;
@@ -38,6 +40,7 @@ pub(super) struct Told {
     pub(super) recorder: KubernetesRecorder,
     pub(super) leader: JoinHandle<()>,
     pub(super) leadership: Leadership,
+    pub(super) denials: Denials,
 }
 
 impl Objects {
@@ -60,13 +63,15 @@ impl Objects {
         let Objects::Kubernetes(client) = self else { return Ok(None) };
         let me = identity().context("there is no randomness")?;
         let (namespace, name) = args.kubernetes.lease(client);
-        let (leader, leadership) = Leader::new(client.clone(), namespace, name, me.clone(), metrics.leader.clone());
+        let (denials, gauge) = (Denials::default(), metrics.leader.clone());
+        let (leader, leadership) = Leader::new(client.clone(), namespace, name, me.clone(), gauge, denials.clone());
         let controller = settings.controller_name.to_string();
         Ok(Some(Told {
-            statuses: Statuses::start(client.clone(), controller, leadership.clone()),
-            recorder: KubernetesRecorder::start(client.clone(), leadership.clone(), &me),
+            statuses: Statuses::start(client.clone(), controller, leadership.clone(), denials.clone()),
+            recorder: KubernetesRecorder::start(client.clone(), leadership.clone(), &me, denials.clone()),
             leader: leader.start(ending),
             leadership,
+            denials,
         }))
     }
 
@@ -95,9 +100,15 @@ impl Objects {
     }
 
     /// Reads them, and watches for changes.
-    pub(super) fn start(self, args: &RunArgs, data: &DataDir, readings: mpsc::Sender<Reading>) -> anyhow::Result<()> {
+    pub(super) fn start(
+        self,
+        args: &RunArgs,
+        data: &DataDir,
+        means: Means,
+        readings: mpsc::Sender<Reading>,
+    ) -> anyhow::Result<()> {
         match self {
-            Objects::Kubernetes(client) => kubernetes::start(&client, &args.kubernetes, readings),
+            Objects::Kubernetes(client) => kubernetes::start(&client, &args.kubernetes, means, readings),
             Objects::Manifests(roots) => {
                 let incarnations =
                     Incarnations::open(data.path()).with_context(|| format!("--data-dir {}", data.path().display()))?;

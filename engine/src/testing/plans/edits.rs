@@ -75,7 +75,7 @@ impl Plans {
         let certificates = self.translator.certificates(&self.gateway);
         contents.extend(certificates.into_iter().map(|(key, content)| (content, Node::whole(key))));
         let said = self.translator.policies().flat_map(|(key, plan)| {
-            plan.contents.values().map(|content| (*content, Node::whole(key.clone()))).collect::<Vec<_>>()
+            plan.contents().map(|(_, content)| (content, Node::whole(key.clone()))).collect::<Vec<_>>()
         });
         contents.extend(said);
         let Some((content, node)) = pick(&contents, choose) else { return };

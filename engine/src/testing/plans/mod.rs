@@ -252,10 +252,12 @@ impl Plans {
                     let certificates = self.translator.certificates(&self.gateway);
                     certificates.get(&object.key).is_some_and(|content| self.quarantine.get(content).is_none())
                 }
-                Body::TrafficPolicy(_) => self.translator.policy(&object.key).is_some_and(|plan| {
-                    let refused = |content: &Content| self.quarantine.get(content).is_some();
-                    plan.unenforceable.is_none() && !plan.contents.values().any(refused)
-                }),
+                Body::TrafficPolicy(_) | Body::ListenerPolicy(_) => {
+                    self.translator.policy(&object.key).is_some_and(|plan| {
+                        let refused = |(_, content): (_, Content)| self.quarantine.get(&content).is_some();
+                        plan.unenforceable.is_none() && !plan.contents().any(refused)
+                    })
+                }
                 Body::Service(_) => true,
                 _ => false,
             };

@@ -8,8 +8,10 @@ use crate::apis::contour::http_proxy::Entry;
 use crate::apis::contour::route::Route;
 use crate::apis::gateway::route::RuleEntry;
 use crate::object::Object;
+use crate::policies::settings::Settings;
 use crate::testing::mutate::Choose;
 use crate::translate::policy::PolicyPlan;
+use crate::translate::policy::said::Sayings;
 
 impl Plans {
     /// Makes a plan wrong, in up to three places.
@@ -33,9 +35,10 @@ impl Plans {
             };
             overlay.hidden.remove(&object.key);
             if let Some(plan) = self.translator.policy(&object.key) {
+                let nothing = || Arc::new(Sayings::new(object.key.clone(), Settings::new()));
                 let says = match choose(4) {
                     // Nothing at all.
-                    0 => PolicyPlan { settings: Arc::default(), unenforceable: None, ..(**plan).clone() },
+                    0 => PolicyPlan { settings: nothing(), unenforceable: None, ..(**plan).clone() },
                     // What it cannot say, as if it could.
                     1 => PolicyPlan { unenforceable: None, ..(**plan).clone() },
                     // What it said once.

@@ -1,17 +1,67 @@
 //! What ListenerPolicies say to a Gateway: whom its listeners tell of requests, and against what certificates of clients
 //! are checked.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use holdfast_graph::ObjectKey;
+use bytes::Bytes;
+use holdfast_graph::{Content, ObjectKey};
 use holdfast_xds::Resource;
 
 use super::Fleet;
+use crate::encode::{self, chain_parts, names};
 use crate::features::remote::Remote;
+use crate::translate::listener::Standing;
 use crate::translate::policy::connections::Connections;
+use crate::translate::policy::said::Said;
+use crate::translate::ports;
+
+/// What policies say to one of Envoy's listeners.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct ToldListener {
+    /// What they say, and that as a content that is refused for itself where it has one.
+    pub(crate) said: BTreeMap<Said, Option<Content>>,
+    /// What is the chains' own without it, by their names; empty where nothing is said.
+    pub(crate) bare: BTreeMap<String, Content>,
+}
 
 impl Fleet {
+    /// What policies say to the listener of this name.
+    pub(in crate::translate) fn told_listener(&self, name: &str) -> ToldListener {
+        let mut told = ToldListener::default();
+        let connections = &self.levels.connections;
+        if *connections == Connections::default() {
+            return told;
+        }
+        let is_meant = |port: u16| names::listener(self.plan.socket(port).port()) == name;
+        let listeners = self.plan.all().filter(|listener| listener.standing != Standing::Out);
+        let behind: Vec<_> = listeners.filter(|listener| is_meant(listener.port)).collect();
+        let tables: BTreeSet<_> = behind.iter().map(|listener| listener.table()).collect();
+        for connection in tables.iter().filter_map(|table| connections.tables.get(table)) {
+            let texts: BTreeMap<_, _> = chain_parts::texts(&connection.settings).into_iter().collect();
+            let said = connection.owners.iter();
+            told.said.extend(said.map(|(field, said)| (said.clone(), texts.get(field).copied())));
+        }
+        let sockets: BTreeSet<u16> = behind.iter().map(|listener| listener.port).collect();
+        for connection in sockets.iter().filter_map(|port| connections.sockets.get(port)) {
+            for said in connection.owners.values() {
+                told.said.entry(said.clone()).or_insert(None);
+            }
+        }
+        if !told.said.is_empty() {
+            let bare = self.listener_with(name, &Connections::default()).unwrap_or_default();
+            told.bare = chain_parts::parts(&bare).into_iter().map(|parts| (parts.name, parts.own)).collect();
+        }
+        told
+    }
+
+    /// The listener of this name, with this said to it.
+    pub(in crate::translate) fn listener_with(&self, name: &str, connections: &Connections) -> Option<Bytes> {
+        let ports = ports::ports(&self.key, &self.plan, connections, |table| self.filters(table));
+        let (port, _) = ports.into_iter().find(|(port, _)| names::listener(port.address.port()) == name)?;
+        Some(encode::listener::encode(&port))
+    }
+
     /// Something else is said from now on.
     pub(super) fn connect(&mut self, before: &Connections) {
         self.dirty_listeners = true;
@@ -27,7 +77,9 @@ impl Connections {
         let all = self.tables.values().flat_map(|connection| {
             let owners = &connection.owners;
             let parts = connection.settings.parts.iter();
-            parts.flat_map(|(field, part)| part.remotes().into_iter().cloned().zip(owners.get(field).cloned()))
+            parts.flat_map(|(field, part)| {
+                part.remotes().into_iter().cloned().zip(owners.get(field).map(|said| said.policy().clone()))
+            })
         });
         all.collect()
     }

@@ -73,22 +73,6 @@ impl Fleet {
         self.set_level_remotes();
     }
 
-    /// From now on these are closed, whatever their policies say; true where that is another set.
-    pub(in crate::translate) fn close_levels(&mut self, closed: BTreeSet<Scope>) -> bool {
-        if self.closed_levels == closed {
-            return false;
-        }
-        self.closed_levels = closed;
-        let hosts = |(name, table): (&TableName, &super::Table)| {
-            table.hosts.keys().map(|host| (name.clone(), host.clone())).collect::<Vec<_>>()
-        };
-        self.dirty_hosts.extend(self.tables.iter().flat_map(hosts));
-        self.dirty_tables.extend(self.tables.keys().cloned());
-        self.dirty_listeners = true;
-        self.set_level_remotes();
-        true
-    }
-
     /// The clusters of those whom filters ask for policies of the Gateway and its listeners.
     fn set_level_remotes(&mut self) {
         let open = self.levels.each().filter(|(scope, _)| !self.is_closed_at(scope));
@@ -146,7 +130,9 @@ impl Fleet {
         let own = listeners.filter(|listener| listener.table() == *table);
         let scopes = own.map(|listener| Scope::Listener(listener.name.clone())).chain([whole]);
         let open = scopes.filter(|scope| !self.is_closed_at(scope));
-        open.filter_map(|scope| self.levels.at(&scope)).flat_map(|level| level.said.iter().cloned()).collect()
+        let said = open.filter_map(|scope| self.levels.at(&scope)).flat_map(|level| level.said.iter());
+        // What is said to listeners stands there.
+        said.filter(|said| !said.is_of_connection()).cloned().collect()
     }
 
     /// Is a host closed because a policy cannot be enforced?
@@ -158,7 +144,7 @@ impl Fleet {
 
     /// The same of a route configuration, or of all hosts of a plain listener.
     pub(super) fn is_closed_at(&self, scope: &Scope) -> bool {
-        self.levels.at(scope).is_some_and(|level| level.closed.is_some() || self.closed_levels.contains(scope))
+        self.levels.at(scope).is_some_and(|level| level.closed.is_some())
     }
 
     /// What policies say to the filters that protect a host.
@@ -199,7 +185,8 @@ pub(super) fn told(rendered: &Rendered, levels: &[Option<&Arc<Level>>]) -> Optio
     route.guards = route.guards.under(levels.iter().flatten().map(|level| &level.guards));
     (route != rendered.route).then(|| {
         let speaking = levels.iter().flatten().filter(|level| !level.action.is_empty() || !level.guards.is_empty());
-        let said = speaking.flat_map(|level| level.said.iter()).chain(rendered.said().iter());
+        let of_levels = speaking.flat_map(|level| level.said.iter()).filter(|said| !said.is_of_connection());
+        let said = of_levels.chain(rendered.said().iter());
         Arc::new(Rendered::told(route, Arc::new(rendered.bare().clone()), Arc::new(said.cloned().collect())))
     })
 }

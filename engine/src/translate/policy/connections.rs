@@ -11,6 +11,7 @@ use std::sync::Arc;
 use holdfast_graph::{ObjectKey, Origins};
 
 use super::level::{Level, LevelPlan};
+use super::said::Said;
 use super::{PolicyPlan, Unenforceable};
 use crate::fault::{Class, Fault};
 use crate::features::connection::{ListenerSettings, Part};
@@ -30,7 +31,7 @@ pub(crate) struct Connection {
     /// What is said.
     pub(crate) settings: Arc<ListenerSettings>,
     /// Who said it, by field.
-    pub(crate) owners: BTreeMap<Field, ObjectKey>,
+    pub(crate) owners: BTreeMap<Field, Said>,
     /// What it is made of.
     pub(crate) origins: Origins,
 }
@@ -50,25 +51,30 @@ pub(crate) struct Connections {
 pub(super) type Ordered<'p> = Vec<(&'p ObjectKey, &'p Arc<PolicyPlan>)>;
 
 /// What is said to one listener, and who says it.
-struct Said<'l> {
+struct Told<'l> {
     listener: &'l ListenerPlan,
     parts: BTreeMap<Field, Part>,
-    owners: BTreeMap<Field, ObjectKey>,
+    owners: BTreeMap<Field, Said>,
     /// What is said to the Gateway as a whole.
     base: BTreeMap<Field, Part>,
-    base_owners: BTreeMap<Field, ObjectKey>,
+    base_owners: BTreeMap<Field, Said>,
     origins: Origins,
 }
 
-impl<'l> Said<'l> {
+impl<'l> Told<'l> {
     fn new(listener: &'l ListenerPlan, own: &Ordered<'_>, whole: &Ordered<'_>) -> Self {
         let port = listener.declared_port;
         let usable = |(_, plan): &&(&ObjectKey, &Arc<PolicyPlan>)| plan.unenforceable.is_none();
         let both = own.iter().chain(whole).filter(usable);
-        let merged = merge(both.clone().map(|(key, plan)| (*key, &**plan.settings_at(port))));
-        let base = merge(whole.iter().filter(usable).map(|(key, plan)| (*key, &**plan.settings_at(port))));
+        let merged = merge(both.clone().map(|(key, plan)| (*key, &***plan.settings_at(port))));
+        let base = merge(whole.iter().filter(usable).map(|(key, plan)| (*key, &***plan.settings_at(port))));
         let firsts = |origins: &crate::policies::merge::Origins| {
-            origins.iter().filter_map(|(field, keys)| Some((*field, keys.first()?.clone()))).collect()
+            let first = |(field, keys): (&Field, &Vec<ObjectKey>)| {
+                let key = keys.first()?;
+                let (_, plan) = own.iter().chain(whole).find(|(known, _)| *known == key)?;
+                Some((*field, Said::new(field, plan.settings_at(port).clone())))
+            };
+            origins.iter().filter_map(first).collect()
         };
         let keys = both.flat_map(|(key, plan)| plan.secrets.iter().chain([*key])).cloned();
         Self {
@@ -86,18 +92,18 @@ impl<'l> Said<'l> {
 #[derive(Default)]
 struct Agreed {
     parts: BTreeMap<Field, Part>,
-    owners: BTreeMap<Field, ObjectKey>,
+    owners: BTreeMap<Field, Said>,
     origins: Origins,
     overruled: Vec<(usize, Field)>,
 }
 
 impl Agreed {
-    fn new(all: &[&Said<'_>], wanted: impl Fn(&Part) -> bool) -> Self {
+    fn new(all: &[&Told<'_>], wanted: impl Fn(&Part) -> bool) -> Self {
         let mut agreed = Self { origins: Origins::union(all.iter().map(|said| &said.origins)), ..Self::default() };
         let fields: BTreeSet<Field> =
             all.iter().flat_map(|said| said.parts.keys().chain(said.base.keys())).copied().collect();
         for field in fields {
-            let value = |said: &Said<'_>| said.parts.get(field).filter(|part| wanted(part)).cloned();
+            let value = |said: &Told<'_>| said.parts.get(field).filter(|part| wanted(part)).cloned();
             let mut values = all.iter().map(|said| value(said));
             let first = values.next().flatten();
             if values.all(|value| value == first) {
@@ -112,14 +118,14 @@ impl Agreed {
                 Some((said, base)) => (said.base_owners.get(field), base.cloned()),
                 None => (None, None),
             };
-            let differs = |(_, said): &(usize, &&Said<'_>)| value(said) != base && said.parts.contains_key(field);
+            let differs = |(_, said): &(usize, &&Told<'_>)| value(said) != base && said.parts.contains_key(field);
             agreed.overruled.extend(all.iter().enumerate().filter(differs).map(|(index, _)| (index, field)));
             agreed.put(field, base, owner);
         }
         agreed
     }
 
-    fn put(&mut self, field: Field, part: Option<Part>, owner: Option<&ObjectKey>) {
+    fn put(&mut self, field: Field, part: Option<Part>, owner: Option<&Said>) {
         let (Some(part), Some(owner)) = (part, owner) else { return };
         self.parts.insert(field, part);
         self.owners.insert(field, owner.clone());
@@ -140,7 +146,7 @@ struct Notes<'l> {
 }
 
 impl<'l> Notes<'l> {
-    fn overruled(&mut self, group: &[&Said<'l>], agreed: &Agreed, shared: &str) {
+    fn overruled(&mut self, group: &[&Told<'l>], agreed: &Agreed, shared: &str) {
         for (index, field) in &agreed.overruled {
             let Some((said, policy)) = group.get(*index).and_then(|said| Some((said, said.owners.get(field)?))) else {
                 continue;
@@ -151,9 +157,9 @@ impl<'l> Notes<'l> {
                  {declared_port}, to which something else is said"
             );
             if said.parts.get(field).is_some_and(Part::guards) {
-                self.closings.push((said.listener, policy.clone(), Class::Conflict, message.clone()));
+                self.closings.push((said.listener, policy.policy().clone(), Class::Conflict, message.clone()));
             }
-            self.conflicts.entry(policy.clone()).or_default().insert(message);
+            self.conflicts.entry(policy.policy().clone()).or_default().insert(message);
         }
     }
 }
@@ -167,7 +173,7 @@ pub(super) fn plan<'p>(
     levels: &mut LevelPlan,
 ) {
     let serving = gateway.listeners.iter().filter(|listener| listener.standing == Standing::Serving);
-    let all: Vec<Said<'_>> = serving.map(|listener| Said::new(listener, &own(listener), whole)).collect();
+    let all: Vec<Told<'_>> = serving.map(|listener| Told::new(listener, &own(listener), whole)).collect();
     if all.iter().all(|said| said.parts.is_empty()) {
         return;
     }
@@ -176,7 +182,7 @@ pub(super) fn plan<'p>(
     let ports: BTreeSet<u16> = all.iter().map(|said| said.listener.port).collect();
     let mut connections = Connections::default();
     for port in ports {
-        let behind: Vec<&Said<'_>> = all.iter().filter(|said| said.listener.port == port).collect();
+        let behind: Vec<&Told<'_>> = all.iter().filter(|said| said.listener.port == port).collect();
         let agreed = Agreed::new(&behind, Part::is_of_port);
         notes.overruled(&behind, &agreed, "its socket");
         let socket = agreed.connection(&service);
@@ -189,7 +195,7 @@ pub(super) fn plan<'p>(
             }
             connections.tables.extend(agreed.connection(&service).map(|connection| (table, connection)));
         };
-        let plain: Vec<&Said<'_>> = behind.iter().filter(|said| !said.listener.https).copied().collect();
+        let plain: Vec<&Told<'_>> = behind.iter().filter(|said| !said.listener.https).copied().collect();
         if let Some(first) = plain.first() {
             let agreed = Agreed::new(&plain, |part| !part.is_of_port() && !matches!(part, Part::Clients(_)));
             notes.overruled(&plain, &agreed, "a connection manager");
@@ -207,7 +213,7 @@ pub(super) fn plan<'p>(
         {
             let message =
                 format!("spec.default.{CLIENTS}: clients of listener {} cannot show certificates", said.listener.name);
-            notes.closings.push((said.listener, policy.clone(), Class::Invalid, message));
+            notes.closings.push((said.listener, policy.policy().clone(), Class::Invalid, message));
         }
     }
     for (listener, policy, class, message) in notes.closings {

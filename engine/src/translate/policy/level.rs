@@ -9,7 +9,6 @@ use std::sync::Arc;
 use holdfast_graph::{ObjectKey, Origins};
 
 use super::super::listener::{ListenerPlan, Standing};
-use super::super::overlay::Overlay;
 use super::super::reader::Reader;
 use super::super::rule::NOT_ENFORCED;
 use super::super::table::TableName;
@@ -60,25 +59,6 @@ pub(crate) enum Scope {
     Table(TableName),
     /// In the hosts of a plain listener.
     Listener(Arc<str>),
-}
-
-impl Scope {
-    /// The unit of the Gateway that is closed where what is said there is refused.
-    pub(crate) fn section(&self) -> String {
-        match self {
-            // A listener has TLS or not.
-            Scope::Table(TableName::Listener(name)) | Scope::Listener(name) => format!("{UNIT}{name}]"),
-            Scope::Table(TableName::Port(port)) => format!("{UNIT}:{port}]"),
-        }
-    }
-}
-
-/// How the units of levels begin.
-const UNIT: &str = "policies[";
-
-/// Is it the unit of a level?
-pub(crate) fn is_level(section: &str) -> bool {
-    section.starts_with(UNIT)
 }
 
 /// What policies say to a Gateway.
@@ -153,13 +133,6 @@ impl LevelPlan {
         });
         backends.cloned().collect()
     }
-
-    /// The levels that an overlay closes.
-    pub(crate) fn closed_by(&self, gateway: &ObjectKey, overlay: &Overlay) -> BTreeSet<Scope> {
-        let Some(units) = overlay.closed.get(gateway) else { return BTreeSet::new() };
-        let scopes = self.each().map(|(scope, _)| scope);
-        scopes.filter(|scope| units.contains_key(scope.section().as_str())).collect()
-    }
 }
 
 /// Works out what policies say to a Gateway.
@@ -213,10 +186,10 @@ fn level<'p>(policies: impl Iterator<Item = (&'p ObjectKey, &'p Arc<PolicyPlan>)
     }
     let closed = all.iter().find_map(|(key, plan)| Some(((*key).clone(), plan.unenforceable.clone()?)));
     let enforceable = all.iter().filter(|(_, plan)| plan.unenforceable.is_none());
-    let merged = merge(enforceable.map(|(key, plan)| (*key, &**plan.settings_at(port))));
+    let merged = merge(enforceable.map(|(key, plan)| (*key, &***plan.settings_at(port))));
     let secrets = all.iter().flat_map(|(_, plan)| plan.secrets.iter().cloned());
     let origins = secrets.chain(all.iter().map(|(key, _)| (*key).clone())).collect();
-    let plan = |wanted: &ObjectKey| all.iter().find(|(key, _)| *key == wanted).map(|(_, plan)| *plan);
+    let plan = |wanted: &ObjectKey| all.iter().find(|(key, _)| *key == wanted).map(|(_, plan)| plan.settings_at(port));
     let said = said::in_scope(&merged.origins, plan);
     let keys = all.iter().map(|(key, _)| (*key).clone()).collect();
     let (filters, guards, action) = (merged.filters(), merged.guards(), merged.action());

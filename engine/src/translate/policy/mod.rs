@@ -26,7 +26,7 @@ mod traffic;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use holdfast_graph::{Edge, ObjectKey};
+use holdfast_graph::{Content, Edge, ObjectKey};
 
 use super::guard;
 use super::reader::Reader;
@@ -39,6 +39,7 @@ use crate::policies::settings::{Field, Piece, Settings as Pieces};
 use crate::settings::Settings;
 
 use reading::Reading;
+use said::Sayings;
 pub(crate) use targets::Target;
 
 /// Kinds of policies that are attached to Gateways, listeners and routes.
@@ -58,11 +59,9 @@ pub(crate) struct PolicyPlan {
     /// Its place among others of a level.
     pub(crate) rank: Rank,
     /// What it says.
-    pub(crate) settings: Arc<Pieces>,
-    /// The same as contents that an Envoy can refuse.
-    pub(crate) contents: said::Contents,
+    pub(crate) settings: Arc<Sayings>,
     /// What it says instead to listeners of single ports, as these are written.
-    pub(crate) ports: BTreeMap<i64, Arc<Pieces>>,
+    pub(crate) ports: BTreeMap<i64, Arc<Sayings>>,
     /// Why it cannot be enforced; unset where it can.
     pub(crate) unenforceable: Option<Unenforceable>,
     /// What is wrong with it.
@@ -81,8 +80,14 @@ pub(crate) struct PolicyPlan {
 
 impl PolicyPlan {
     /// What it says to a listener of this port, as the port is written.
-    pub(crate) fn settings_at(&self, port: i32) -> &Arc<Pieces> {
+    pub(crate) fn settings_at(&self, port: i32) -> &Arc<Sayings> {
         self.ports.get(&i64::from(port)).unwrap_or(&self.settings)
+    }
+
+    /// All that it says, wherever it says it, as contents that an Envoy can refuse.
+    pub(crate) fn contents(&self) -> impl Iterator<Item = (Field, Content)> {
+        let all = std::iter::once(&self.settings).chain(self.ports.values());
+        all.flat_map(|sayings| sayings.contents().iter().map(|(field, content)| (*field, *content)))
     }
 
     /// Does it say anything that decides who may come in, or how much?
@@ -129,7 +134,8 @@ pub(super) fn plan(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'_>
         }
         Body::ListenerPolicy(policy) => {
             if let Some(spec) = &policy.spec {
-                ports = listener::read(spec, &mut reading);
+                let said = listener::read(spec, &mut reading).into_iter();
+                ports = said.map(|(port, pieces)| (port, Arc::new(Sayings::new(key.clone(), pieces)))).collect();
             }
             (&policy.targets, &policy.unread)
         }
@@ -148,8 +154,7 @@ pub(super) fn failed(object: &crate::object::Object) -> PolicyPlan {
     let message = Arc::from(fault.message.as_str());
     PolicyPlan {
         rank: rank::rank(object).0,
-        settings: Arc::default(),
-        contents: said::Contents::new(),
+        settings: Arc::new(Sayings::new(object.key.clone(), Pieces::new())),
         ports: BTreeMap::new(),
         unenforceable: Some(Unenforceable { class: Class::Invalid, message }),
         faults: vec![fault],

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use holdfast_graph::{ObjectKey, Role};
 
 use super::super::reader::Reader;
+use super::said::Sayings;
 use super::targets::Target;
-use super::{Blamed, PolicyPlan, Unenforceable, said};
+use super::{Blamed, PolicyPlan, Unenforceable};
 use crate::apis::Body;
 use crate::apis::core::secret::Secret;
 use crate::apis::scheme;
@@ -208,8 +209,7 @@ impl<'r, 'a> Reading<'r, 'a> {
         self.secrets.dedup();
         PolicyPlan {
             rank,
-            contents: said::contents(self.key, &self.pieces),
-            settings: Arc::new(self.pieces),
+            settings: Arc::new(Sayings::new(self.key.clone(), self.pieces)),
             ports: BTreeMap::new(),
             unenforceable,
             faults: self.faults,

@@ -115,8 +115,8 @@ impl Attached<'_> {
         }
         // What cannot be enforced says nothing: it closes the rule.
         let enforceable = all.iter().filter(|(_, plan)| plan.unenforceable.is_none());
-        rule.merged = merge(enforceable.map(|(key, plan)| (key, &*plan.settings)));
-        let plan = |wanted: &ObjectKey| all.iter().find(|(key, _)| key == wanted).map(|(_, plan)| plan);
+        rule.merged = merge(enforceable.map(|(key, plan)| (key, &**plan.settings)));
+        let plan = |wanted: &ObjectKey| all.iter().find(|(key, _)| key == wanted).map(|(_, plan)| &plan.settings);
         rule.said = said::in_scope(&rule.merged.origins, plan);
         rule.keys = all.into_iter().map(|(key, _)| key).collect();
         rule

@@ -4,9 +4,10 @@
 //! A field is tried as the settings of a route that does nothing else. What a policy says is the same wherever it is
 //! attached, so that one trial stands for all of them.
 
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::ops::Deref;
+use std::sync::{Arc, OnceLock};
 
 use holdfast_graph::{Content, ObjectKey};
 use holdfast_xds::Version;
@@ -14,6 +15,7 @@ use holdfast_xds::Version;
 use super::PolicyPlan;
 use super::route::fill;
 use crate::encode;
+use crate::features::chain::ChainFilter;
 use crate::features::headers::HeaderEdits;
 use crate::features::redirect::ListenerContext;
 use crate::model::{Action, Forward, Match, PathRank, Precedence, Route, WeightedBackend};
@@ -25,57 +27,156 @@ use crate::translate::route::Rendered;
 /// The name of a route that a policy is tried with.
 const TRIAL: &str = "trial";
 
-/// Something that a policy says.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Said {
-    /// The policy.
-    pub(crate) policy: ObjectKey,
-    /// What it says.
-    pub(crate) content: Content,
+/// What a policy says. The contents are made when somebody asks for the first time: who is never blamed is never encoded
+/// for it.
+#[derive(Debug)]
+pub(crate) struct Sayings {
+    policy: ObjectKey,
+    pieces: Settings,
+    contents: OnceLock<BTreeMap<Field, Content>>,
 }
 
-/// The contents of a policy by field.
-pub(crate) type Contents = BTreeMap<Field, Content>;
+impl Sayings {
+    /// What this policy says.
+    pub(crate) fn new(policy: ObjectKey, pieces: Settings) -> Self {
+        Self { policy, pieces, contents: OnceLock::new() }
+    }
 
-/// The contents of what a policy says.
-pub(super) fn contents(key: &ObjectKey, settings: &Settings) -> Contents {
-    let one = |(field, piece): (&Field, &Piece)| {
-        let (bytes, _) = tried(key, field, piece).encoded(ListenerContext { https: false, port: 0 });
-        // Not all that is said shows on a route that does nothing else.
-        let name = format!("{key} says {field}: {piece:?} ");
-        let text: Vec<u8> = name.bytes().chain(bytes).collect();
-        (*field, Content(*Version::of(&text).as_bytes()))
-    };
-    settings.iter().map(one).collect()
+    /// The contents of what it says, by field.
+    pub(crate) fn contents(&self) -> &BTreeMap<Field, Content> {
+        let one = |(field, piece): (&Field, &Piece)| (*field, content(&self.policy, field, piece));
+        self.contents.get_or_init(|| self.pieces.iter().map(one).collect())
+    }
+
+    /// Has anybody asked for its contents?
+    #[cfg(test)]
+    pub(super) fn is_asked(&self) -> bool {
+        self.contents.get().is_some()
+    }
+}
+
+impl Deref for Sayings {
+    type Target = Settings;
+
+    fn deref(&self) -> &Settings {
+        &self.pieces
+    }
+}
+
+/// The contents follow from the rest.
+impl PartialEq for Sayings {
+    fn eq(&self, other: &Self) -> bool {
+        self.policy == other.policy && self.pieces == other.pieces
+    }
+}
+
+/// Something that a policy says: one field of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Said {
+    field: Field,
+    sayings: Arc<Sayings>,
+}
+
+impl Said {
+    /// What a policy says in a field.
+    pub(crate) fn new(field: Field, sayings: Arc<Sayings>) -> Self {
+        Self { field, sayings }
+    }
+
+    /// The policy.
+    pub(crate) fn policy(&self) -> &ObjectKey {
+        &self.sayings.policy
+    }
+
+    /// What it says.
+    pub(crate) fn content(&self) -> Content {
+        // What is said nowhere was asked for by nobody.
+        self.sayings.contents().get(self.field).copied().unwrap_or(Content([0; 16]))
+    }
+
+    /// Is it said to listeners, and not to routes?
+    pub(crate) fn is_of_connection(&self) -> bool {
+        matches!(self.piece(), Some(Piece::Connection(_)))
+    }
+
+    fn piece(&self) -> Option<&Piece> {
+        self.sayings.pieces.get(self.field)
+    }
+}
+
+impl PartialEq for Said {
+    fn eq(&self, other: &Self) -> bool {
+        let same = || self.policy() == other.policy() && self.piece() == other.piece();
+        self.field == other.field && (Arc::ptr_eq(&self.sayings, &other.sayings) || same())
+    }
+}
+
+impl Eq for Said {}
+
+impl PartialOrd for Said {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// Contents are asked for only where one policy says two things in one field.
+impl Ord for Said {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let by_name = (self.policy(), self.field).cmp(&(other.policy(), other.field));
+        by_name.then_with(|| if self == other { Ordering::Equal } else { self.content().0.cmp(&other.content().0) })
+    }
+}
+
+/// The content of what a policy says in a field.
+fn content(key: &ObjectKey, field: Field, piece: &Piece) -> Content {
+    let (bytes, _) = tried(key, field, piece).encoded(ListenerContext { https: false, port: 0 });
+    // Not all that is said shows on a route that does nothing else.
+    let name = format!("{key} says {field}: {piece:?} ");
+    let text: Vec<u8> = name.bytes().chain(bytes).collect();
+    Content(*Version::of(&text).as_bytes())
 }
 
 /// What those who said something in a scope said.
 pub(super) fn in_scope<'p>(
     origins: &OfFields,
-    plan: impl Fn(&ObjectKey) -> Option<&'p Arc<PolicyPlan>>,
+    sayings: impl Fn(&ObjectKey) -> Option<&'p Arc<Sayings>>,
 ) -> BTreeSet<Said> {
     let each = origins.iter().flat_map(|(field, keys)| keys.iter().map(move |key| (field, key)));
-    let said = each.filter_map(|(field, policy)| {
-        let content = *plan(policy)?.contents.get(field)?;
-        Some(Said { policy: policy.clone(), content })
-    });
-    said.collect()
+    each.filter_map(|(field, policy)| Some(Said::new(field, sayings(policy)?.clone()))).collect()
 }
 
 impl PolicyPlan {
     /// A route with what the policy says in the field that has this content.
     pub(crate) fn trial(&self, key: &ObjectKey, content: &Content) -> Option<Rendered> {
-        let (field, _) = self.contents.iter().find(|(_, known)| *known == content)?;
+        let (field, _) = self.settings.contents().iter().find(|(_, known)| *known == content)?;
         Some(tried(key, field, self.settings.get(field)?))
     }
 }
 
 impl PolicyPlan {
-    /// The filters of chains that it needs, as contents.
-    pub(crate) fn filters(&self) -> Vec<Content> {
+    /// The filters of chains that it needs.
+    pub(crate) fn chain_filters(&self) -> Vec<ChainFilter> {
         let nobody = ObjectKey::new("", "", "", "");
-        let guards = merge(std::iter::once((&nobody, &*self.settings))).guards();
-        guards.filters().iter().map(encode::chain_parts::filter_content).collect()
+        merge(std::iter::once((&nobody, &**self.settings))).guards().filters()
+    }
+
+    /// The same as contents.
+    pub(crate) fn filters(&self) -> Vec<Content> {
+        self.chain_filters().iter().map(encode::chain_parts::filter_content).collect()
+    }
+
+    /// Where in `spec` it says what has this content.
+    pub(crate) fn field_of(&self, content: &Content) -> Option<String> {
+        let said = |sayings: &Sayings| {
+            let (field, _) = sayings.contents().iter().find(|(_, known)| *known == content)?;
+            let is_of_connection = matches!(sayings.get(field), Some(Piece::Connection(_)));
+            Some((*field, is_of_connection))
+        };
+        if let Some((field, is_of_connection)) = said(&self.settings) {
+            return Some(if is_of_connection { format!("default.{field}") } else { field.to_owned() });
+        }
+        let of_port = |(port, sayings): (&i64, &Arc<Sayings>)| Some((*port, said(sayings)?.0));
+        self.ports.iter().find_map(of_port).map(|(port, field)| format!("perPort of port {port}: {field}"))
     }
 }
 

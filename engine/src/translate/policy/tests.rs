@@ -142,3 +142,17 @@ fn of_an_extension_the_routes_are_done_again_that_use_it() {
     assert_eq!(done.routes, ["r4", "r5"]);
     assert!(!done.resources.contains(&"http/8080".to_owned()), "{done:?}");
 }
+
+/// What a policy says is encoded for those who blame it, and for nobody else: not where it is read, nor where it is read
+/// again and compared.
+#[test]
+fn nobody_asks_for_contents_while_nobody_is_blamed() {
+    let mut estate = estate();
+    estate.apply(&policy("p1", "HTTPRoute", "name: r1", &limit(6)));
+    estate.apply(&policy("wide", "Gateway", "name: public", &limit(9)));
+    for (key, plan) in estate.translator.policies() {
+        assert!(!plan.settings.is_asked(), "{key}");
+        assert_eq!(plan.contents().count(), 1, "{key}");
+        assert!(plan.settings.is_asked(), "{key}");
+    }
+}

@@ -386,6 +386,10 @@ async fn refused_by_envoy_only(world: World) -> Result<()> {
             let report = holdfast.diagnostics("/debug/config/fallback").await?;
             let broken = report["brokenObjects"].as_array().context("no objects")?;
             ensure!(broken.iter().any(|object| object["kind"] == "GatewayExtension"), "{report}");
+            let levels = ["virtualHost", "routeConfiguration"];
+            let replaced = report["replacedObjects"].as_array().context("no objects")?;
+            let above = replaced.iter().any(|object| levels.iter().any(|level| object["scope"] == *level));
+            ensure!(above == (closed == 500), "{report}");
             Ok(())
         })
         .await

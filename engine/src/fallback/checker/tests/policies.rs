@@ -14,9 +14,11 @@ use crate::apis::kgateway::policy::Policy;
 use crate::fallback::checker::today::Today;
 use crate::fallback::checker::{About, policies};
 use crate::object::Object;
+use crate::policies::settings::Settings;
 use crate::testing::plans::{Fallback, Plans};
 use crate::translate::overlay::Overlay;
 use crate::translate::policy::PolicyPlan;
+use crate::translate::policy::said::Sayings;
 use crate::translate::route::RoutePlan;
 
 fn good() -> Plans {
@@ -51,7 +53,8 @@ fn a_policy_that_would_say_nothing() {
     for (namespace, name) in [("shop", "cart"), ("shop", "images"), ("infra", "all"), ("infra", "wild")] {
         let mut plans = good();
         let key = policy(namespace, name);
-        let mut fallback = says(&plans, &key, |plan| PolicyPlan { settings: Arc::default(), ..plan });
+        let nothing = Arc::new(Sayings::new(key.clone(), Settings::new()));
+        let mut fallback = says(&plans, &key, |plan| PolicyPlan { settings: nothing, ..plan });
         objected(&plans, &mut fallback, &key, About::Security);
         assert!(fallback.0.overlay.policies.get(&key).unwrap().unenforceable.is_some(), "{key}");
         assert!(sent(&mut plans, fallback, ResourceType::Route).contains("directResponse"));

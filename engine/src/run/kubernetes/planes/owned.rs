@@ -12,6 +12,7 @@ use serde_json::Value;
 use tokio::sync::Notify;
 
 use crate::provision::OWNED_LABEL;
+use crate::run::kubernetes::rest::Rest;
 
 /// A kind that is made.
 #[derive(Debug)]
@@ -88,7 +89,7 @@ impl Owned {
     async fn run(self, kind: &'static Kind, namespace: Option<String>, api: Api<DynamicObject>) {
         let (name, value) = OWNED_LABEL;
         let config = watcher::Config::default().labels(&format!("{name}={value}"));
-        let mut events = watcher(api, config).default_backoff().boxed();
+        let mut events = watcher(api, config).backoff(Rest::default()).boxed();
         let mut listed = BTreeMap::new();
         while let Some(event) = events.next().await {
             match event {

@@ -12,7 +12,6 @@ mod replies;
 mod tracer;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use super::reading::Reading;
 use super::traffic::{duration, number, positive};
@@ -45,7 +44,7 @@ impl Said<'_> {
 }
 
 /// Reads what a policy says; for single ports as they are written.
-pub(super) fn read(spec: &ListenerSpec, reading: &mut Reading<'_, '_>) -> BTreeMap<i64, Arc<Pieces>> {
+pub(super) fn read(spec: &ListenerSpec, reading: &mut Reading<'_, '_>) -> BTreeMap<i64, Pieces> {
     let clients = spec.default.as_ref().and_then(|default| default.client_certificate_validation.as_ref());
     let clients = clients.and_then(|written| clients::read("default.clientCertificateValidation", written, reading));
     let clients = clients.map(|clients| ("clientCertificateValidation", Piece::Connection(Part::Clients(clients))));
@@ -69,7 +68,7 @@ pub(super) fn read(spec: &ListenerSpec, reading: &mut Reading<'_, '_>) -> BTreeM
         }
         let mut pieces = listener(&format!("{at}.listener"), &entry.listener, reading);
         pieces.extend(clients.clone());
-        if ports.insert(entry.port, Arc::new(pieces)).is_some() {
+        if ports.insert(entry.port, pieces).is_some() {
             reading.invalid(format!("spec.{at}.port"), "stands there twice");
         }
     }

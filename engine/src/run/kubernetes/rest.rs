@@ -1,0 +1,40 @@
+//! How long a watch waits before its next try.
+
+use std::time::Duration;
+
+use kube::runtime::utils::Backoff;
+use kube::runtime::watcher::DefaultBackoff;
+
+/// The longest wait: an API server that is back is heard again within it.
+pub(super) const REST_MAX: Duration = Duration::from_secs(5);
+
+/// Longer and longer, up to [`REST_MAX`].
+#[derive(Default)]
+pub(super) struct Rest(DefaultBackoff);
+
+impl Iterator for Rest {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        self.0.next().map(|rest| rest.min(REST_MAX))
+    }
+}
+
+impl Backoff for Rest {
+    fn reset(&mut self) {
+        self.0.reset();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_wait_is_longer_than_the_longest() {
+        let rests: Vec<Duration> = Rest::default().take(40).collect();
+        assert_eq!(rests.len(), 40);
+        assert!(rests.iter().all(|rest| *rest <= REST_MAX));
+        assert!(rests.first().is_some_and(|first| *first < REST_MAX));
+    }
+}

@@ -1,0 +1,166 @@
+//! Kinds whose definitions are removed, and come back: what guards routes goes on guarding them, and what is served stays,
+//! until the kind is there again or the operator says that this was meant.
+
+use anyhow::{Result, ensure};
+use holdfast_scenario_tests::hammer::Shot;
+use holdfast_scenario_tests::kubernetes::Cluster;
+use holdfast_scenario_tests::{Ask, Hammer, Holdfast, Story, World, ask::get, manifests, stories, until};
+
+use super::serving::{answers, backend, gateway, rule};
+use super::telling::in_a_pod;
+
+pub(crate) fn stories() -> Vec<Story> {
+    stories!("kinds", true, [policies_outlive_their_definition, proxies_outlive_their_definition])
+}
+
+/// `alice:secret` and `bob:secret`.
+const ALICE: &str = "Basic YWxpY2U6c2VjcmV0";
+const BOB: &str = "Basic Ym9iOnNlY3JldA==";
+/// The hash of their password.
+const HASH: &str = "{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=";
+
+/// A policy by which only this user reaches the route `r`.
+pub(super) fn guard(user: &str) -> String {
+    format!(
+        "apiVersion: gateway.kgateway.dev/v1alpha1\nkind: TrafficPolicy\nmetadata: {{name: guard, namespace: default}}\n\
+         spec:\n  targetRefs: [{{group: gateway.networking.k8s.io, kind: HTTPRoute, name: r}}]\n  \
+         basicAuth: {{users: ['{user}:{HASH}']}}\n"
+    )
+}
+
+pub(super) fn asked(port: u16, user: Option<&str>) -> Ask {
+    let ask = get(port, "/one").host("a.example.com");
+    match user {
+        Some("alice") => ask.header("authorization", ALICE),
+        Some(_) => ask.header("authorization", BOB),
+        None => ask,
+    }
+}
+
+/// Waits until whoever asks as this user is answered so.
+pub(super) async fn is_told(port: u16, user: Option<&str>, status: u16) -> Result<()> {
+    asked(port, user).comes_to_answer(status).await.map(drop)
+}
+
+/// Waits until the GatewayClass says this of the objects that are read: status and reason.
+pub(super) async fn class_says(cluster: &Cluster, expected: &str) -> Result<()> {
+    let of = |field: &str| format!("{{.status.conditions[?(@.type==\"holdfast.dev/ObjectsRead\")].{field}}}");
+    let path = format!("jsonpath={} {}", of("status"), of("reason"));
+    until(&format!("objects are read: {expected}"), || async {
+        let said = cluster.ask(&["get", "gatewayclass", manifests::CLASS, "-o", &path]).await?;
+        ensure!(said == expected, "{said}");
+        Ok(())
+    })
+    .await
+}
+
+/// Waits until so much is wrong with a kind, for this reason.
+pub(super) async fn is_counted(holdfast: &Holdfast, about: &str, reason: &str, count: f64) -> Result<()> {
+    let labels = [format!("about=\"{about}\""), format!("reason=\"{reason}\"")];
+    until(&format!("{reason} is counted of {about}"), || async {
+        let counted = holdfast.metric("holdfast_api_server_troubles", &[&labels[0], &labels[1]]).await?;
+        ensure!(counted == count, "{counted}");
+        Ok(())
+    })
+    .await
+}
+
+async fn policies_outlive_their_definition(world: World) -> Result<()> {
+    let cluster = Cluster::start(&world).await?;
+    let _echo = backend(&cluster, "echo", [10, 244, 0, 1]).await?;
+    let port = gateway(&world, &cluster).await?;
+    cluster.apply(guard("alice")).await?;
+    cluster.apply(manifests::http_route("r", &rule("/one"))).await?;
+    // Who may come in is stored where it can be sealed.
+    let key = world.folder().join("store.key");
+    std::fs::write(&key, [7; 32])?;
+    let options = in_a_pod(&world, &cluster).await?.args(&["--store-key-file", &key.display().to_string()]);
+    let holdfast = world.run_with(options).await?;
+    is_told(port, Some("alice"), 200).await?;
+    is_told(port, None, 401).await?;
+    class_says(&cluster, "True Read").await?;
+    let (guests, alice) = (Hammer::start([asked(port, None)]), Hammer::start([asked(port, Some("alice"))]));
+
+    cluster.ask(&["delete", "crd", "trafficpolicies.gateway.kgateway.dev"]).await?;
+    let gone = "TrafficPolicy: the API server does not know this kind any more; 1 objects of it stay";
+    holdfast.comes_to_say(&["TrafficPolicy: the definition of this kind is being removed", gone]).await?;
+    class_says(&cluster, "False Removed").await?;
+    is_counted(&holdfast, "gateway.kgateway.dev/TrafficPolicy", "Removed", 1.0).await?;
+    // All else goes on.
+    cluster.apply(manifests::http_route("more", &rule("/more"))).await?;
+    answers(port, "/more", 200).await?;
+    guests.goes_on(200).await?;
+
+    // It is no other for whoever begins anew.
+    let options = holdfast.kill()?;
+    let holdfast = world.run_with(options).await?;
+    holdfast.comes_to_say(&[gone]).await?;
+    cluster.apply(manifests::http_route("more", &rule("/yet-more"))).await?;
+    answers(port, "/yet-more", 200).await?;
+    guests.goes_on(200).await?;
+
+    // The definition is back, and its objects are not yet.
+    cluster.install("kgateway").await?;
+    holdfast.comes_to_say(&["no longer: gateway.kgateway.dev/TrafficPolicy", "1 objects of 1 are missing"]).await?;
+    guests.goes_on(200).await?;
+    alice.stop_expecting(Shot::is_ok).await?;
+    cluster.apply(guard("bob")).await?;
+    is_told(port, Some("bob"), 200).await?;
+    is_told(port, Some("alice"), 401).await?;
+    class_says(&cluster, "True Read").await?;
+    is_counted(&holdfast, "gateway.kgateway.dev/TrafficPolicy", "Removed", 0.0).await?;
+    guests.stop_expecting(|shot| matches!(shot, Shot::Answer { status: 401, .. })).await?;
+    // A deletion is one again.
+    cluster.ask(&["delete", "trafficpolicy", "guard"]).await?;
+    is_told(port, None, 200).await
+}
+
+fn proxy(path: &str) -> String {
+    format!(
+        "apiVersion: projectcontour.io/v1\nkind: HTTPProxy\nmetadata: {{name: p, namespace: default}}\n\
+         spec:\n  virtualhost: {{fqdn: a.example.com}}\n  \
+         routes: [{{conditions: [{{prefix: {path}}}], services: [{{name: echo, port: 8080}}]}}]\n"
+    )
+}
+
+async fn proxies_outlive_their_definition(world: World) -> Result<()> {
+    let cluster = Cluster::start(&world).await?;
+    let _echo = backend(&cluster, "echo", [10, 244, 0, 1]).await?;
+    cluster.apply(manifests::class()).await?;
+    cluster.apply(proxy("/one")).await?;
+    let (port, tls) = (world.port()?, world.port()?.to_string());
+    let options = in_a_pod(&world, &cluster).await?;
+    let options = options.args(&["--httpproxy-http", &port.to_string(), "--httpproxy-https", &tls]);
+    let holdfast = world.run_with(options).await?;
+    answers(port, "/one", 200).await?;
+    let load = Hammer::start([get(port, "/one").host("a.example.com")]);
+    let gone = "HTTPProxy: the API server does not know this kind any more; 1 objects of it stay";
+
+    cluster.ask(&["delete", "crd", "httpproxies.projectcontour.io"]).await?;
+    holdfast.comes_to_say(&[gone]).await?;
+    load.goes_on(200).await?;
+    cluster.install("contour").await?;
+    cluster.apply(proxy("/")).await?;
+    answers(port, "/two", 200).await?;
+    load.stop_expecting(Shot::is_ok).await?;
+
+    // This time it is meant, and the operator says so.
+    cluster.ask(&["delete", "crd", "httpproxies.projectcontour.io"]).await?;
+    until("it is held", || async {
+        ensure!(holdfast.said().matches(gone).count() >= 2);
+        Ok(())
+    })
+    .await?;
+    answers(port, "/one", 200).await?;
+    let options = holdfast.kill()?;
+    let holdfast = world.run_with(options.args(&["--mass-delete-guard", "off"])).await?;
+    let served = "nothing is served for it";
+    until(served, || async {
+        let answer = get(port, "/one").host("a.example.com").send().await;
+        ensure!(answer.as_ref().map_or(true, |reply| reply.status == 404), "{answer:?}");
+        Ok(())
+    })
+    .await?;
+    ensure!(!holdfast.said().contains("of it stay"), "{}", holdfast.said());
+    Ok(())
+}

@@ -1,0 +1,188 @@
+//! The API server is away, for long: what is served stays, whoever comes back is let in and served, and afterwards
+//! everything is as it is written, without anybody's help. And it comes back having forgotten what happened meanwhile.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use holdfast_engine::run::echo::{Echo, EchoOptions};
+use holdfast_scenario_tests::hammer::Shot;
+use holdfast_scenario_tests::kubernetes::Cluster;
+use holdfast_scenario_tests::process::{Process, signal};
+use holdfast_scenario_tests::{Hammer, Holdfast, Story, World, ask::get, manifests, stories, until};
+
+use super::leading::comes_to_say;
+use super::pod::{Pod, secured};
+use super::serving::{answers, backend, gateway, options, rule};
+use super::telling::{event, in_a_pod};
+
+pub(crate) fn stories() -> Vec<Story> {
+    stories!(
+        "outage",
+        true,
+        [minutes_without_an_api_server, a_restart_without_an_api_server, what_is_too_old_is_listed_anew]
+    )
+}
+
+/// How long the API server is away: every watch has ended by then, and waits as long as it ever does before its next try.
+const AWAY: Duration = Duration::from_secs(60);
+/// How many objects stay as they are.
+const MANY: usize = 12;
+/// The address of another back end.
+const OTHER: [u8; 4] = [10, 244, 0, 2];
+
+const MISTAKEN: &str = "rules:\n- matches: [{path: {type: RegularExpression, value: \"/(\"}}]\n  \
+                        backendRefs: [{name: echo, port: 8080}]";
+
+/// Waits until a back end of this name answers.
+async fn reaches(port: u16, path: &str, pod: &str) -> Result<()> {
+    get(port, path).host("a.example.com").comes_to_reach(pod).await.map(drop)
+}
+
+/// What a Gateway `other` of the same class needs, and its port.
+async fn another_gateway(world: &World, cluster: &Cluster) -> Result<u16> {
+    let port = world.port()?;
+    cluster.apply(manifests::gateway("other", &manifests::http_listener(port))).await?;
+    let all = "rules: [{backendRefs: [{name: echo, port: 8080}]}]";
+    cluster.apply(manifests::route("HTTPRoute", "default", "all", "- name: other\n", all)).await?;
+    Ok(port)
+}
+
+/// What is served when the API server goes away.
+struct Served {
+    cluster: Cluster,
+    holdfast: Holdfast,
+    _echo: Echo,
+    /// Of the Gateway `public`, whose Envoy nobody touches, and of `other`, whose Envoy begins anew.
+    port: u16,
+    other: u16,
+    _public: Process,
+    pod: Pod,
+    envoy: Process,
+    load: Hammer,
+}
+
+impl Served {
+    async fn begin(world: &World) -> Result<Self> {
+        let cluster = Cluster::start(world).await?;
+        let echo = backend(&cluster, "echo", [10, 244, 0, 1]).await?;
+        let port = gateway(world, &cluster).await?;
+        let other = another_gateway(world, &cluster).await?;
+        cluster.apply(manifests::http_route("r", &rule("/one"))).await?;
+        cluster.apply(manifests::http_route("stays", &rule("/stays"))).await?;
+        let options = secured(world, in_a_pod(world, &cluster).await?).await?;
+        let holdfast = world.run_with(options).await?;
+        let (public, pod) = (Pod::of(world, &cluster, "public").await?, Pod::of(world, &cluster, "other").await?);
+        let (public, envoy) = (public.start(world)?, pod.start(world)?);
+        answers(port, "/one", 200).await?;
+        answers(other, "/", 200).await?;
+        event(&cluster, "ConfigurationSucceeded", "Pod/holdfast-0", "").await?;
+        let load = Hammer::start([get(port, "/stays").host("a.example.com")]);
+        Ok(Self { cluster, holdfast, _echo: echo, port, other, _public: public, pod, envoy, load })
+    }
+}
+
+async fn minutes_without_an_api_server(world: World) -> Result<()> {
+    let Served { mut cluster, holdfast, _echo, port, other, _public, pod, envoy, load } = Served::begin(&world).await?;
+    let moved = EchoOptions { address: (OTHER, 0).into(), ..EchoOptions::new("default", "echo", "moved") };
+    let moved = Echo::start(moved).await?;
+    cluster.stop_api_server()?;
+    holdfast.comes_to_say(&["cannot be watched now"]).await?;
+    drop(envoy);
+    let envoy = pod.start(&world)?;
+    answers(other, "/", 200).await?;
+    tokio::time::sleep(AWAY).await;
+    load.goes_on(100).await?;
+    // Whoever comes last is let in as well.
+    drop(envoy);
+    let _envoy = pod.start(&world)?;
+    answers(other, "/", 200).await?;
+    ensure!(holdfast.metric("holdfast_leader", &[]).await? < 0.5, "it leads by a Lease that nobody renewed");
+
+    cluster.start_api_server().await?;
+    cluster.apply(manifests::slices("default", "echo", &[moved.address()])).await?;
+    cluster.apply(manifests::http_route("r", MISTAKEN)).await?;
+    cluster.apply(manifests::http_route("new", &rule("/new"))).await?;
+    answers(port, "/new", 200).await?;
+    reaches(other, "/", "moved").await?;
+    answers(port, "/one", 200).await?;
+    comes_to_say(&cluster, "holdfast.dev/Fallback", "True").await?;
+    event(&cluster, "Backfilled", "HTTPRoute/r", "was refused").await?;
+    cluster.apply(manifests::http_route("r", &rule("/two"))).await?;
+    answers(port, "/two", 200).await?;
+    comes_to_say(&cluster, "holdfast.dev/Fallback", "").await?;
+    until("nothing is said to be wrong", || nothing_is_wrong(&holdfast)).await?;
+    load.stop_expecting(Shot::is_ok).await.map(drop)
+}
+
+/// A Holdfast that begins anew meanwhile knows neither objects nor keys but those that it kept.
+async fn a_restart_without_an_api_server(world: World) -> Result<()> {
+    let Served { mut cluster, holdfast, _echo, port, other, _public, pod, envoy, load } = Served::begin(&world).await?;
+    cluster.stop_api_server()?;
+    holdfast.comes_to_say(&["cannot be watched now"]).await?;
+    let options = holdfast.kill()?;
+    drop(envoy);
+    let holdfast = Holdfast::start(&world, options)?;
+    let _envoy = pod.start(&world)?;
+    answers(other, "/", 200).await?;
+    answers(port, "/one", 200).await?;
+    holdfast.comes_to_say(&["the keys of tokens cannot be fetched", "until then what was stored is served"]).await?;
+    let page = holdfast.diagnostics("/debug/config/fallback").await?;
+    let is_unverified = |gateway: &serde_json::Value| gateway["state"] == "unverified";
+    ensure!(page["gateways"].as_array().is_some_and(|all| all.iter().any(is_unverified)), "{page}");
+    cluster.start_api_server().await?;
+    cluster.apply(manifests::http_route("r", &rule("/two"))).await?;
+    answers(port, "/two", 200).await?;
+    answers(port, "/one", 404).await?;
+    comes_to_say(&cluster, "Accepted", "True").await?;
+    until("nothing is said to be wrong", || nothing_is_wrong(&holdfast)).await?;
+    load.stop_expecting(Shot::is_ok).await.map(drop)
+}
+
+async fn nothing_is_wrong(holdfast: &Holdfast) -> Result<()> {
+    let faults = holdfast.diagnostics("/debug/faults").await?;
+    ensure!(faults["problems"].as_array().is_some_and(Vec::is_empty), "{faults}");
+    let page = holdfast.diagnostics("/debug/config/fallback").await?;
+    ensure!(page["status"] == "not-triggered", "{page}");
+    Ok(())
+}
+
+/// The history that watches would go on from is gone: from etcd, and from an API server that has begun anew.
+async fn what_is_too_old_is_listed_anew(world: World) -> Result<()> {
+    let mut cluster = Cluster::start(&world).await?;
+    let _echo = backend(&cluster, "echo", [10, 244, 0, 1]).await?;
+    let port = gateway(&world, &cluster).await?;
+    let named = |n: usize| manifests::http_route(&format!("stays-{n}"), &rule(&format!("/stays/{n}")));
+    cluster.apply(manifests::documents(&(0..MANY).map(named).collect::<Vec<_>>())).await?;
+    cluster.apply(manifests::http_route("edited", &rule("/before"))).await?;
+    cluster.apply(manifests::http_route("deleted", &rule("/deleted"))).await?;
+    let holdfast = world.run_with(options(&world, &cluster)?).await?;
+    for path in ["/stays/0", "/before", "/deleted"] {
+        answers(port, path, 200).await?;
+    }
+    let all = (0..MANY).map(|n| get(port, &format!("/stays/{n}")).host("a.example.com"));
+    let load = Hammer::start_kept_in_turn(all);
+
+    // It hears nothing of what happens now.
+    cluster.stop_api_server()?;
+    holdfast.comes_to_say(&["HTTPRoute: cannot be watched now", "EndpointSlice: cannot be watched now"]).await?;
+    signal(holdfast.id(), "STOP");
+    cluster.start_api_server().await?;
+    cluster.apply(manifests::http_route("edited", &rule("/after"))).await?;
+    cluster.ask(&["delete", "httproute", "deleted"]).await?;
+    cluster.apply(manifests::http_route("made", &rule("/made"))).await?;
+    cluster.stop_api_server()?;
+    cluster.forget_history().await?;
+    cluster.start_api_server().await?;
+    signal(holdfast.id(), "CONT");
+    let anew = "the API server does not remember as far back; lists anew kind=\"gateway.networking.k8s.io/HTTPRoute\"";
+    holdfast.comes_to_say(&[anew]).await?;
+    answers(port, "/after", 200).await?;
+    answers(port, "/made", 200).await?;
+    answers(port, "/deleted", 404).await?;
+    answers(port, "/before", 404).await?;
+    until("nothing is said to be wrong", || nothing_is_wrong(&holdfast)).await?;
+    load.stop_expecting(Shot::is_ok).await?;
+    // And watches go on from there.
+    cluster.apply(manifests::http_route("edited", &rule("/last"))).await?;
+    answers(port, "/last", 200).await
+}

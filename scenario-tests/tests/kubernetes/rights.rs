@@ -1,0 +1,198 @@
+//! Rights: everything works with those that the chart's roles give; of one that is missing it is told which, the rest goes
+//! on, and what was known of a kind stays.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, ensure};
+use holdfast_scenario_tests::hammer::Shot;
+use holdfast_scenario_tests::kubernetes::{Cluster, chart};
+use holdfast_scenario_tests::{Hammer, Holdfast, HoldfastOptions, Story, World, manifests, stories, until};
+use serde_json::Value;
+
+use super::kinds::{asked, class_says, guard, is_counted, is_told};
+use super::leading::comes_to_say;
+use super::serving::{answers, backend, gateway, rule};
+use super::telling::event;
+
+pub(crate) fn stories() -> Vec<Story> {
+    stories!("rights", true, [what_may_not_be_told_is_named, what_may_not_be_read_stays])
+}
+
+/// The role by which all namespaces are read.
+const ROLE: &str = "holdfast-holdfast";
+
+/// The objects of the chart that give rights, and options of a Holdfast that has these and no others.
+async fn with_rights_of_the_chart(world: &World, cluster: &Cluster) -> Result<(Value, HoldfastOptions)> {
+    let all = chart::objects(&chart::render(world, &[]).await?)?;
+    cluster.ask(&["create", "namespace", "holdfast"]).await?;
+    for kind in ["ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"] {
+        for object in chart::of_kind(&all, kind) {
+            cluster.apply(object.to_string()).await?;
+        }
+    }
+    let roles = chart::of_kind(&all, "ClusterRole");
+    let role = roles.into_iter().find(|role| role["metadata"]["name"] == ROLE).context("no role")?.clone();
+    let token = cluster.ask(&["-n", "holdfast", "create", "token", "holdfast"]).await?;
+    let kubeconfig: PathBuf = cluster.kubeconfig_of(token.trim())?;
+    let key = world.folder().join("store.key");
+    std::fs::write(&key, [7; 32])?;
+    let options = HoldfastOptions { manifests: Vec::new(), ..HoldfastOptions::new(world)? };
+    let options = options.args(&[
+        "--kubeconfig",
+        &kubeconfig.display().to_string(),
+        "--lease-namespace",
+        "holdfast",
+        "--feature-gates",
+        "FallbackConfiguration=true",
+        "--use-last-valid-config-for-fallback",
+        "--store-key-file",
+        &key.display().to_string(),
+    ]);
+    let options = options.env("POD_NAME", "holdfast-0").env("POD_NAMESPACE", "holdfast").env("POD_UID", "1");
+    Ok((role, options))
+}
+
+/// The role without what it says of these resources.
+fn without(role: &Value, resources: &[&str]) -> Result<Value> {
+    let mut less = role.clone();
+    let mut taken = 0;
+    for rule in less["rules"].as_array_mut().context("no rules")? {
+        if let Some(all) = rule["resources"].as_array_mut() {
+            let before = all.len();
+            all.retain(|resource| !resource.as_str().is_some_and(|name| resources.contains(&name)));
+            taken += before - all.len();
+        }
+    }
+    ensure!(taken >= resources.len(), "the role does not name all of {resources:?}");
+    let is_empty = |rule: &Value| rule["resources"].as_array().is_some_and(Vec::is_empty);
+    less["rules"].as_array_mut().context("no rules")?.retain(|rule| !is_empty(rule));
+    Ok(less)
+}
+
+async fn replace(world: &World, cluster: &Cluster, role: &Value) -> Result<()> {
+    let file = world.folder().join("role.json");
+    std::fs::write(&file, role.to_string())?;
+    cluster.ask(&["replace", "-f", &file.display().to_string()]).await.map(drop)
+}
+
+/// Waits until a page of diagnostics names something that is wrong, in these words.
+async fn is_shown(holdfast: &Holdfast, words: &str) -> Result<()> {
+    until(&format!("diagnostics say {words:?}"), || async {
+        let problems = &holdfast.diagnostics("/debug/faults").await?["problems"];
+        ensure!(problems.to_string().contains(words), "{problems}");
+        Ok(())
+    })
+    .await
+}
+
+async fn what_may_not_be_told_is_named(world: World) -> Result<()> {
+    let cluster = Cluster::start(&world).await?;
+    let _echo = backend(&cluster, "echo", [10, 244, 0, 1]).await?;
+    let port = gateway(&world, &cluster).await?;
+    let (role, options) = with_rights_of_the_chart(&world, &cluster).await?;
+    cluster.apply(manifests::http_route("r", &rule("/one"))).await?;
+    let holdfast = world.run_with(options).await?;
+    answers(port, "/one", 200).await?;
+    comes_to_say(&cluster, "Accepted", "True").await?;
+    event(&cluster, "ConfigurationSucceeded", "Pod/holdfast-0", "").await?;
+    class_says(&cluster, "True Read").await?;
+
+    replace(&world, &cluster, &without(&role, &["httproutes/status", "events"])?).await?;
+    let broken = "rules:\n- matches: [{path: {type: RegularExpression, value: \"/(\"}}]\n  \
+                  backendRefs: [{name: echo, port: 8080}]";
+    cluster.apply(manifests::http_route("r", broken)).await?;
+    let status = "httproutes/status in default: the right to get httproutes/status of the API group \
+                  gateway.networking.k8s.io is missing";
+    let events = "events in default: the right to create and patch events of the API group events.k8s.io is missing";
+    holdfast.comes_to_say(&[status, events]).await?;
+    is_shown(&holdfast, "the right to get httproutes/status").await?;
+    is_counted(&holdfast, "httproutes/status", "Denied", 1.0).await?;
+    class_says(&cluster, "False Denied").await?;
+    // Others are written to, and what is served is none of it.
+    answers(port, "/one", 200).await?;
+    let another = world.port()?;
+    cluster.apply(manifests::gateway("other", &manifests::http_listener(another))).await?;
+    until("another Gateway is told", || async {
+        let path = "jsonpath={.status.conditions[?(@.type==\"Accepted\")].status}";
+        let said = cluster.ask(&["get", "gateway", "other", "-o", path]).await?;
+        ensure!(said == "True", "{said:?}");
+        Ok(())
+    })
+    .await?;
+    // It is tried again and again, and told once.
+    for _ in 0..2 {
+        let tries = denied(&cluster)?;
+        until("it is tried again", || async {
+            ensure!(denied(&cluster)? > tries);
+            Ok(())
+        })
+        .await?;
+    }
+    let said = holdfast.said();
+    ensure!(said.matches(status).count() == 1 && said.matches("forbidden").count() == 0, "{said}");
+
+    replace(&world, &cluster, &role).await?;
+    comes_to_say(&cluster, "holdfast.dev/Fallback", "True").await?;
+    holdfast.comes_to_say(&["no longer: httproutes/status in default"]).await?;
+    is_counted(&holdfast, "httproutes/status", "Denied", 0.0).await?;
+    cluster.apply(manifests::http_route("r", &rule("/two"))).await?;
+    event(&cluster, "Recovered", "HTTPRoute/r", "").await?;
+    class_says(&cluster, "True Read").await
+}
+
+/// How often somebody was refused a status of a route.
+fn denied(cluster: &Cluster) -> Result<usize> {
+    let audit = cluster.audited()?;
+    let entries = audit.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let is_denied = |entry: &Value| {
+        entry["objectRef"]["resource"] == "httproutes"
+            && entry["objectRef"]["subresource"] == "status"
+            && entry["responseStatus"]["code"] == 403
+    };
+    Ok(entries.filter(is_denied).count())
+}
+
+async fn what_may_not_be_read_stays(world: World) -> Result<()> {
+    let mut cluster = Cluster::start(&world).await?;
+    let _echo = backend(&cluster, "echo", [10, 244, 0, 1]).await?;
+    let port = gateway(&world, &cluster).await?;
+    let (role, options) = with_rights_of_the_chart(&world, &cluster).await?;
+    cluster.apply(guard("alice")).await?;
+    cluster.apply(manifests::http_route("r", &rule("/one"))).await?;
+    let holdfast = world.run_with(options).await?;
+    is_told(port, Some("alice"), 200).await?;
+    is_told(port, None, 401).await?;
+    let guests = Hammer::start([asked(port, None)]);
+
+    // A watch that is open stays so until it ends.
+    replace(&world, &cluster, &without(&role, &["trafficpolicies"])?).await?;
+    cluster.stop_api_server()?;
+    cluster.start_api_server().await?;
+    holdfast.comes_to_say(&["gateway.kgateway.dev/TrafficPolicy: may no longer be read; the 1 objects"]).await?;
+    is_shown(&holdfast, "gateway.kgateway.dev/TrafficPolicy").await?;
+    is_counted(&holdfast, "gateway.kgateway.dev/TrafficPolicy", "Denied", 1.0).await?;
+    class_says(&cluster, "False Denied").await?;
+    cluster.apply(guard("bob")).await?;
+    cluster.apply(manifests::http_route("more", &rule("/more"))).await?;
+    answers(port, "/more", 200).await?;
+    is_told(port, Some("alice"), 200).await?;
+    guests.goes_on(100).await?;
+
+    // Whoever begins anew serves what it has stored, and decides nothing.
+    let options = holdfast.kill()?;
+    let mut holdfast = Holdfast::start(&world, options)?;
+    let awaited = "gateway.kgateway.dev/TrafficPolicy: not listed yet";
+    holdfast.comes_to_say(&[awaited, "until then what was stored is served"]).await?;
+    is_told(port, Some("alice"), 200).await?;
+    guests.goes_on(100).await?;
+
+    guests.stop_expecting(|shot| matches!(shot, Shot::Answer { status: 401, .. })).await?;
+    // While it is found out that a changed list of those who may come in is taken, nobody may.
+    let guests = Hammer::start([asked(port, None)]);
+    replace(&world, &cluster, &role).await?;
+    holdfast.comes_to_be_ready().await?;
+    is_told(port, Some("bob"), 200).await?;
+    is_told(port, Some("alice"), 401).await?;
+    class_says(&cluster, "True Read").await?;
+    guests.stop_expecting(|shot| matches!(shot, Shot::Answer { status: 401 | 500, .. })).await.map(drop)
+}
