@@ -91,7 +91,7 @@ impl CertgenArgs {
             (None, Some(secret)) => {
                 let server = secret.key();
                 place::check_names(&server, &wish.gateways)?;
-                let secrets = Secrets::of(self.kubeconfig.as_deref(), self.kube_context.as_deref())?;
+                let secrets = Box::new(Secrets::of(self.kubeconfig.as_deref(), self.kube_context.as_deref())?);
                 Place::Secrets { secrets, server }
             }
             (None, None) => return Err(Failure::usage("say where: --out or --secret")),

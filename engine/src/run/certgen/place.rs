@@ -23,7 +23,7 @@ pub(super) enum Place {
     /// Below this folder.
     Folder(PathBuf),
     /// In Secrets; the server's is named.
-    Secrets { secrets: Secrets, server: ObjectKey },
+    Secrets { secrets: Box<Secrets>, server: ObjectKey },
 }
 
 impl Place {
@@ -75,8 +75,8 @@ pub(super) fn check_names(server: &ObjectKey, gateways: &[String]) -> Result<(),
     if server.name.len() + AUTHORITY.len() > NAME_BYTES_MAX {
         return Err(too_long("--secret", &server.name));
     }
-    let long = gateways.iter().filter_map(|gateway| gateway.split_once('/')).map(|(_, name)| name);
-    match long.filter(|name| gateway_secret(name).len() > NAME_BYTES_MAX).next() {
+    let mut names = gateways.iter().filter_map(|gateway| gateway.split_once('/')).map(|(_, name)| name);
+    match names.find(|name| gateway_secret(name).len() > NAME_BYTES_MAX) {
         Some(name) => Err(too_long("--gateway", name)),
         None => Ok(()),
     }

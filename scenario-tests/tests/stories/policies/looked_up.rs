@@ -118,12 +118,21 @@ async fn anywhere_by_tls_to_who_proves_the_name(world: World) -> Result<()> {
         }
     }
     for wrong in [&stranger, &misnamed] {
-        until("it looked at the certificate", || async { Ok(ensure!(wrong.broken_off() > 0)) }).await?;
+        was_looked_at(wrong).await?;
     }
     ensure!(echo.count(|_| true) == before, "a request went to somebody who proved nothing");
     ask(&proves).reaches("echo").await?;
     ensure!(proves.plain() + stranger.plain() + misnamed.plain() == 0, "connections came without TLS");
     Ok(())
+}
+
+/// Whoever connected left when it saw the certificate.
+async fn was_looked_at(wrong: &Secured) -> Result<()> {
+    until("it looked at the certificate", || async {
+        ensure!(wrong.broken_off() > 0, "nobody left");
+        Ok(())
+    })
+    .await
 }
 
 /// The same of functions: a call, which is signed, goes to nobody who does not prove to be the place for it.
@@ -156,7 +165,7 @@ async fn functions_by_tls_to_who_proves_the_name(world: World) -> Result<()> {
         }
     }
     for wrong in [&stranger, &misnamed] {
-        until("it looked at the certificate", || async { Ok(ensure!(wrong.broken_off() > 0)) }).await?;
+        was_looked_at(wrong).await?;
     }
     ensure!(aws.seen().len() == before, "called at a place that proved nothing");
     get(port, "/proves").answers(201).await?;
