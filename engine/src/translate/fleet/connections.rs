@@ -35,18 +35,13 @@ impl Fleet {
         }
         let is_meant = |port: u16| names::listener(self.plan.socket(port).port()) == name;
         let listeners = self.plan.all().filter(|listener| listener.standing != Standing::Out);
-        let behind: Vec<_> = listeners.filter(|listener| is_meant(listener.port)).collect();
-        let tables: BTreeSet<_> = behind.iter().map(|listener| listener.table()).collect();
+        let behind = listeners.filter(|listener| is_meant(listener.port));
+        let tables: BTreeSet<_> = behind.map(|listener| listener.table()).collect();
+        // What is said to a socket is said to each of its tables.
         for connection in tables.iter().filter_map(|table| connections.tables.get(table)) {
             let texts: BTreeMap<_, _> = chain_parts::texts(&connection.settings).into_iter().collect();
             let said = connection.owners.iter();
             told.said.extend(said.map(|(field, said)| (said.clone(), texts.get(field).copied())));
-        }
-        let sockets: BTreeSet<u16> = behind.iter().map(|listener| listener.port).collect();
-        for connection in sockets.iter().filter_map(|port| connections.sockets.get(port)) {
-            for said in connection.owners.values() {
-                told.said.entry(said.clone()).or_insert(None);
-            }
         }
         if !told.said.is_empty() {
             let bare = self.listener_with(name, &Connections::default()).unwrap_or_default();
