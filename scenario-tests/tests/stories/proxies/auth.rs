@@ -162,7 +162,7 @@ async fn asked_over_http(world: World) -> Result<()> {
     );
     world.write("proxy.yaml", secure(guard, &routes))?;
     ask("/").header("authorization", WORD).comes_to_answer(404).await?;
-    ask("/fine").header("authorization", WORD).reaches("echo").await?;
+    ask("/fine").header("authorization", WORD).comes_to_reach("echo").await?;
     ask("/fine").answers(REFUSED).await.map(drop)
 }
 
