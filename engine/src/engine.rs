@@ -1,6 +1,7 @@
 //! The only place that decides: events in, actions out. No I/O, no clock, no async.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use holdfast_graph::{Graph, ObjectKey};
@@ -14,6 +15,7 @@ use crate::fallback::checker::Objection;
 use crate::fallback::lines::Lines;
 use crate::fallback::restored::Restored;
 use crate::fault::Fault;
+use crate::health::Ledger;
 use crate::hold::Refusal;
 use crate::object::Object;
 use crate::provision::Provisioned;
@@ -56,6 +58,9 @@ pub enum Event {
     Tried(Vec<Tried>),
     /// How the data plane of a Gateway stands; `None` where there is none any more.
     Provisioned(ObjectKey, Option<Provisioned>),
+    /// Where processes listen on this host that are not of this Holdfast, all of them, with a description of each: in
+    /// standalone mode their ports are not to be had.
+    PortsTaken(BTreeMap<SocketAddr, Arc<str>>),
     /// What is wrong with watches of an API server now, all of it.
     Troubles(Vec<Trouble>),
     /// What an earlier run stored. Comes first, or not at all.
@@ -72,6 +77,8 @@ pub enum Event {
 
 /// Something that is to be done outside.
 #[derive(Clone, Debug)]
+// Few actions exist at a time, and most of them publish.
+#[allow(clippy::large_enum_variant)]
 pub enum Action {
     /// This is what the Envoys of a Gateway should have from now on.
     Publish {
@@ -112,6 +119,8 @@ pub struct Engine {
     leaving: BTreeMap<ObjectKey, u64>,
     /// How data planes stand.
     pub(crate) provisioned: BTreeMap<ObjectKey, Provisioned>,
+    /// Since when objects are at fault, over retries and restarts.
+    ledger: Arc<Ledger>,
     /// What is wrong with watches; `None` where there are none.
     pub(crate) troubles: Option<Vec<Trouble>>,
 }
@@ -139,8 +148,14 @@ impl Engine {
             now_ms: 0,
             leaving: BTreeMap::new(),
             provisioned: BTreeMap::new(),
+            ledger: Arc::default(),
             troubles: None,
         }
+    }
+
+    /// Since when objects are at fault, as it was known before: over retries and restarts.
+    pub fn date(&mut self, ledger: Arc<Ledger>) {
+        self.ledger = ledger;
     }
 
     /// What is set.
@@ -162,6 +177,12 @@ impl Engine {
                 Event::Unusable(key, faults) => self.unusable(&key, faults),
                 Event::Unread(key, faults) => self.unread(&key, faults),
                 Event::Deleted(key) => self.delete(&key),
+                Event::PortsTaken(taken) => {
+                    // At a start there is nothing to translate yet, and what is stored is served.
+                    if !self.translator.set_taken_ports(taken) {
+                        continue;
+                    }
+                }
                 Event::Clock(now_ms) => {
                     self.now_ms = self.now_ms.max(now_ms);
                     heard.push(event);
@@ -211,6 +232,7 @@ impl Engine {
             decoding,
             settings,
             now_ms: self.now_ms,
+            ledger: &self.ledger,
             follows: lines.follows(),
             probe: self.probe.as_ref(),
             next_trial: &mut self.next_trial,
@@ -232,8 +254,14 @@ impl Engine {
         actions
     }
 
-    fn apply(&mut self, object: Object, faults: Vec<Fault>) {
+    fn apply(&mut self, mut object: Object, faults: Vec<Fault>) {
         self.note(&object.key, faults);
+        // A policy that is cut short must not open what it was attached to.
+        if object.body.lost_targets()
+            && let Some(before) = self.objects.get(&object.key).cloned().or_else(|| self.lines.last_valid(&object.key))
+        {
+            object.body.keep_targets(&before.body);
+        }
         self.leaving.remove(&object.key);
         self.unusable.remove(&object.key);
         self.unread.remove(&object.key);
@@ -253,7 +281,8 @@ impl Engine {
         self.note(key, faults);
         self.unread.remove(key);
         self.unusable.insert(key.clone());
-        self.unusable_since.entry(key.clone()).or_insert((self.now_ms / 1000).cast_signed());
+        let began = self.ledger.began(key, None, self.now());
+        self.unusable_since.entry(key.clone()).or_insert(began);
         let is_anchor = |object: &Arc<Object>| object.body.is_anchor();
         match self.objects.get(key).cloned() {
             Some(old) if is_anchor(&old) => {}

@@ -2,16 +2,24 @@
 //!
 //! A refused resource is held at what was last acknowledged. Who is to blame is not asked here.
 
+pub mod unavailable;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use holdfast_xds::{Answer, Resource, ResourceType, Snapshot, Version};
 use serde::Serialize;
 
+use self::unavailable::Unavailable;
+use crate::refusal::Class;
+
 /// Refused versions that are remembered for one Gateway; the oldest by name and version is forgotten beyond.
 pub const REFUSALS_MAX: usize = 1000;
 
-type Slot = (ResourceType, Arc<str>);
+/// The node of refusals that no Envoy of the fleet is known for.
+const PROBE: &str = "probe";
+
+pub(crate) type Slot = (ResourceType, Arc<str>);
 
 /// A refusal that is in force: the resource is still wanted in this form.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -29,6 +37,28 @@ pub struct Refusal {
     pub build: Arc<str>,
     /// Its words, scrubbed.
     pub message: String,
+    /// What it is about.
+    pub class: Class,
+}
+
+impl Refusal {
+    /// Is it known from the probe, an earlier run or another replica, and not from an Envoy?
+    pub(crate) fn is_learned(&self) -> bool {
+        *self.node == *PROBE
+    }
+
+    /// Its words, with what follows where the cause is not the content.
+    pub fn explained(&self) -> String {
+        let again = "the Envoy is sent it again, at most 30 seconds apart, and nothing has to be edited";
+        match self.class {
+            Class::Content => self.message.clone(),
+            Class::Host => format!("{} (a resource of the host of Envoy {}: {again})", self.message, self.node),
+            Class::Transient => {
+                format!("{} (a passing state of the host of Envoy {}: {again})", self.message, self.node)
+            }
+            Class::Unknown => format!("Envoy {} refused it without a reason: {again}", self.node),
+        }
+    }
 }
 
 /// How a resource stands with the Envoys of its Gateway.
@@ -40,6 +70,8 @@ pub(crate) enum Standing {
     Pending,
     /// The wanted form was refused.
     Refused(String),
+    /// The wanted form was refused for a reason of the Envoy's host, and is sent again.
+    Unavailable(String),
 }
 
 /// The answers of one Gateway's Envoys.
@@ -51,14 +83,16 @@ pub(crate) struct Hold {
     /// Published forms that are not answered yet.
     pending: BTreeMap<Slot, Vec<Arc<Resource>>>,
     refused: BTreeMap<(Slot, Version), Refusal>,
-    /// Refused since the last time that something was wanted.
-    anew: BTreeSet<Slot>,
+    /// Refused or pardoned since the last desired configuration.
+    to_publish: BTreeSet<Slot>,
+    /// Refused for reasons of hosts.
+    pub(crate) unavailable: Unavailable,
 }
 
 impl Hold {
-    /// Something new is wanted; says what to publish.
+    /// Sets the desired configuration, and returns the snapshot to publish.
     pub(crate) fn desire(&mut self, desired: Snapshot) -> Snapshot {
-        let mut changed = std::mem::take(&mut self.anew);
+        let mut changed = std::mem::take(&mut self.to_publish);
         changed.extend(ResourceType::ALL.into_iter().flat_map(|kind| differences(kind, &self.desired, &desired)));
         self.desired = desired;
         self.publish(&changed)
@@ -67,6 +101,7 @@ impl Hold {
     fn publish(&mut self, changed: &BTreeSet<Slot>) -> Snapshot {
         for slot in changed {
             let (kind, name) = slot;
+            self.unavailable.retain_wanted(slot, self.desired.get(*kind, name).map(|resource| resource.version));
             match self.admissible(slot) {
                 Some(resource) => {
                     if self.published.get(*kind, name) != Some(&resource) {
@@ -102,6 +137,19 @@ impl Hold {
                 && !self.is_acknowledged(slot.0, resource)
             {
                 self.pending.entry(slot.clone()).or_default().push(resource.clone());
+            }
+        }
+    }
+
+    /// Forms that are wanted by none were offered to an Envoy, and are offered to it no longer: its late answers to them do
+    /// not count.
+    pub(crate) fn expect_no_more(&mut self, offered: &BTreeMap<Slot, Version>) {
+        for (slot, version) in offered {
+            let Some(pending) = self.pending.get_mut(slot) else { continue };
+            let is_published = self.published.get(slot.0, &slot.1).is_some_and(|known| known.version == *version);
+            pending.retain(|resource| resource.version != *version || is_published);
+            if pending.is_empty() {
+                self.pending.remove(slot);
             }
         }
     }
@@ -185,6 +233,16 @@ impl Hold {
         self.refused.get(&((kind, name.clone()), version))
     }
 
+    /// Every form that was refused, wanted or not.
+    pub(crate) fn refused(&self) -> impl Iterator<Item = &Refusal> {
+        self.refused.values()
+    }
+
+    /// The refusal of a form, whatever its resource.
+    pub(crate) fn refused_as(&self, version: Version) -> Option<&Refusal> {
+        self.refused.iter().find(|((_, refused), _)| *refused == version).map(|(_, refusal)| refusal)
+    }
+
     /// Is anything in a configuration refused?
     pub(crate) fn refuses_any_of(&self, snapshot: &Snapshot) -> bool {
         self.refused
@@ -214,11 +272,15 @@ impl Hold {
             kind,
             resource: name.clone(),
             version: version.to_string(),
-            node: "probe".into(),
+            node: PROBE.into(),
             build: build.clone(),
             message: message.to_owned(),
+            class: Class::Content,
         };
-        self.note(((kind, name.clone()), version), refusal);
+        let form = ((kind, name.clone()), version);
+        if !self.refused.contains_key(&form) {
+            self.note(form, refusal);
+        }
     }
 
     /// An Envoy took a form; true where that is new.
@@ -252,15 +314,23 @@ impl Hold {
             node: answer.node.clone(),
             build: answer.build.clone(),
             message: message.to_owned(),
+            class: Class::Content,
         };
         self.note((slot, version), refusal)
+    }
+
+    /// An Envoy takes a form that another one refused: it is not refused any more.
+    pub(crate) fn pardon(&mut self, slot: &Slot, version: Version) {
+        if self.refused.remove(&(slot.clone(), version)).is_some() {
+            self.to_publish.insert(slot.clone());
+        }
     }
 
     fn note(&mut self, form: (Slot, Version), refusal: Refusal) -> bool {
         if let Some(pending) = self.pending.get_mut(&form.0) {
             pending.retain(|resource| resource.version != form.1);
         }
-        self.anew.insert(form.0.clone());
+        self.to_publish.insert(form.0.clone());
         let first = self.refused.insert(form, refusal).is_none();
         while self.refused.len() > REFUSALS_MAX {
             self.refused.pop_first();
@@ -275,8 +345,12 @@ impl Hold {
         if let Some(refusal) = self.refused.get(&(slot.clone(), wanted.version)) {
             return Some(Standing::Refused(refusal.message.clone()));
         }
-        let acknowledged = self.acknowledged.get(&slot).is_some_and(|resource| resource.version == wanted.version);
-        Some(if acknowledged { Standing::Acknowledged } else { Standing::Pending })
+        if self.acknowledged.get(&slot).is_some_and(|resource| resource.version == wanted.version) {
+            return Some(Standing::Acknowledged);
+        }
+        let mut unavailable = self.unavailable.refusals(&self.desired);
+        let own = unavailable.find(|refusal| refusal.kind == kind && *refusal.resource == *name);
+        Some(own.map_or(Standing::Pending, |refusal| Standing::Unavailable(refusal.explained())))
     }
 
     /// Has nobody answered yet to something that is wanted? Endpoints come and go all the time, and do not count.
@@ -296,6 +370,7 @@ impl Hold {
             .iter()
             .filter(|((slot, version), _)| self.desired.get(slot.0, &slot.1).is_some_and(|r| r.version == *version))
             .map(|(_, refusal)| refusal)
+            .chain(self.unavailable.refusals(&self.desired))
     }
 }
 

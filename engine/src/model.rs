@@ -228,7 +228,7 @@ impl Match {
 }
 
 /// How a path is matched.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum PathMatch {
     /// The whole path.
     Exact(Arc<str>),
@@ -359,6 +359,8 @@ pub struct WeightedBackend {
     pub request_headers: HeaderEdits,
     /// Changes to responses that come from here.
     pub response_headers: HeaderEdits,
+    /// The host that the back end sees.
+    pub host: Option<Arc<str>>,
     /// What becomes of cookies that it sets, in the place of what the route says.
     pub cookies: Vec<CookieRewrite>,
 }

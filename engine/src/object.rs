@@ -18,12 +18,28 @@ pub struct Metadata {
     pub uid: Arc<str>,
     /// Counts the changes of the spec.
     pub generation: i64,
-    /// `metadata.creationTimestamp` in seconds since 1970; `None` where none is written, then names decide precedence.
+    /// `metadata.creationTimestamp` in seconds since 1970; `None` where none is written, then the incarnation decides
+    /// precedence.
     pub created: Option<i64>,
+    /// When standalone mode first read the object, as the number of a reading: the later number is the younger object.
+    /// 0 for objects of an API server, which have a creation time.
+    pub incarnation: u64,
     /// Labels.
     pub labels: BTreeMap<String, String>,
     /// Annotations, without those over a kibibyte.
     pub annotations: BTreeMap<String, String>,
+}
+
+impl Metadata {
+    /// The UID of an object that carries none: its name and its incarnation.
+    pub fn own_uid(key: &ObjectKey, incarnation: u64) -> Arc<str> {
+        format!("{key}#{incarnation}").into()
+    }
+
+    /// The incarnation that a UID of [`Metadata::own_uid`] carries; 0 for any other UID.
+    pub fn incarnation_of(uid: &str) -> u64 {
+        uid.rsplit_once('#').and_then(|(_, incarnation)| incarnation.parse().ok()).unwrap_or(0)
+    }
 }
 
 /// Where an object was written, for messages.
@@ -51,10 +67,12 @@ pub struct Object {
 impl Object {
     /// The order in which objects take precedence over each other: the older first, then by namespace and name.
     ///
-    /// Objects without a creation time come after those with one, so that a written time always counts.
+    /// Objects without a creation time come after those with one, so that a written time always counts. Among objects
+    /// without one the incarnation is the age.
     pub fn age(&self) -> Age {
         Age {
             created: self.metadata.created.unwrap_or(i64::MAX),
+            incarnation: if self.metadata.created.is_some() { 0 } else { self.metadata.incarnation },
             namespace: self.key.namespace.clone(),
             name: self.key.name.clone(),
         }
@@ -66,6 +84,7 @@ impl Object {
             && self.body == other.body
             && self.metadata.uid == other.metadata.uid
             && self.metadata.created == other.metadata.created
+            && self.metadata.incarnation == other.metadata.incarnation
             && self.metadata.labels == other.metadata.labels
             && self.own_annotations().eq(other.own_annotations())
     }
@@ -81,6 +100,7 @@ impl Object {
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Age {
     created: i64,
+    incarnation: u64,
     namespace: Arc<str>,
     name: Arc<str>,
 }

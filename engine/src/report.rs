@@ -5,10 +5,14 @@
 mod back_ends;
 mod data_planes;
 mod extensions;
+mod health;
+mod missing;
 mod policies;
 mod sets;
 mod troubles;
 mod unreadable;
+
+pub use missing::missing_back_ends;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -30,9 +34,10 @@ use crate::fallback::view::FallbackReport;
 use crate::fault::Class;
 use crate::hold::{Hold, Standing};
 use crate::proxies::finding::Finding;
-use crate::status::features::SUPPORTED;
-use crate::status::{Condition, FALLBACK_CONDITION, ObjectStatus};
+use crate::status::features::supported;
+use crate::status::{CONFLICT_CONDITION, Condition, FALLBACK_CONDITION, ObjectStatus};
 use crate::translate::claims::ListenerId;
+use crate::translate::duplicates::Duplicates;
 use crate::translate::gateway::GatewayPlan;
 use crate::translate::listener::{ListenerPlan, Standing as ListenerStanding};
 use crate::translate::route::RoutePlan;
@@ -60,8 +65,8 @@ pub struct ListenerView {
     /// The port as written, which differs where low ports are shifted.
     #[serde(rename = "declaredPort")]
     pub declared_port: i32,
-    /// `HTTP` or `HTTPS`.
-    pub protocol: &'static str,
+    /// As written; `HTTP` and `HTTPS` are served.
+    pub protocol: Arc<str>,
     /// Its hostname; all hosts where unset.
     pub hostname: Option<Arc<str>>,
     /// Does it serve?
@@ -102,20 +107,20 @@ impl Engine {
     }
 
     fn gateway_view(&self, key: &ObjectKey, plan: &GatewayPlan, attached: &BTreeMap<ListenerId, i32>) -> GatewayView {
-        let holds = self.holds(&plan.name);
+        let seen = self.seen(key, plan);
         let listeners = plan.listeners.iter().map(|listener| ListenerView {
             name: listener.name.clone(),
             address: plan.address,
             port: listener.port,
             declared_port: listener.declared_port,
-            protocol: if listener.https { "HTTPS" } else { "HTTP" },
+            protocol: listener.protocol.clone(),
             hostname: listener.hostname.clone(),
-            serving: listener.standing == ListenerStanding::Serving,
+            serving: listener.standing == ListenerStanding::Serving || seen.serves_earlier_certificate(listener),
             attached_routes: attached_at(attached, key, listener),
         });
         GatewayView {
             name: plan.name.clone(),
-            programmed: programmed(plan, &holds, &self.refused_listeners(key, &plan.name)).status == "True",
+            programmed: programmed(plan, &seen).status == "True",
             listeners: listeners.collect(),
         }
     }
@@ -155,6 +160,7 @@ impl Engine {
         let attached = self.translator.attached();
         let plans = self.translator.plans();
         let report = self.fallback();
+        let duplicates = self.translator.duplicates();
         let status = |object: &Arc<crate::object::Object>| {
             let generation = object.metadata.generation;
             let status = match &object.body {
@@ -166,7 +172,8 @@ impl Engine {
                         }
                         None => Condition::new("Accepted", true, "Accepted", "the class is served by Holdfast"),
                     };
-                    let features = SUPPORTED.map(|name| json!({ "name": name }));
+                    let features = supported(self.settings().provision).into_iter();
+                    let features: Vec<Value> = features.map(|name| json!({ "name": name })).collect();
                     let conditions: Vec<Condition> = [Some(accepted), self.objects_read()]
                         .into_iter()
                         .flatten()
@@ -182,7 +189,7 @@ impl Engine {
                 Body::ListenerSet(_) => self.set_status(&report, &object.key, &attached, generation)?,
                 Body::HttpRoute(_) | Body::GrpcRoute(_) => {
                     let plan = self.translator.route(&object.key)?;
-                    self.route_status(&report, &object.key, plan, generation)?
+                    self.route_status(&report, &duplicates, &object.key, plan, generation)?
                 }
                 Body::HttpProxy(_) => {
                     let mut findings = self.translator.proxy_findings(&object.key)?;
@@ -225,19 +232,21 @@ impl Engine {
         found.collect()
     }
 
-    /// What the Envoys of a Gateway acknowledged and refused, of each build that has any.
-    fn holds(&self, gateway: &str) -> Vec<&Hold> {
-        speaking(self.lines.of(gateway)).map(|line| &line.hold).collect()
-    }
-
-    fn refused_listeners(&self, key: &ObjectKey, gateway: &str) -> RefusedListeners {
-        let lines = speaking(self.lines.of(gateway));
-        lines.flat_map(|line| self.translator.refused_listeners(key, &line.derived.overlay)).collect()
+    /// What is known of a Gateway's Envoys.
+    fn seen(&self, key: &ObjectKey, plan: &GatewayPlan) -> Seen<'_> {
+        let lines = || speaking(self.lines.of(&plan.name));
+        let refused = lines().flat_map(|line| self.translator.refused_listeners(key, &line.derived.overlay));
+        Seen {
+            holds: lines().map(|line| &line.hold).collect(),
+            refused: refused.collect(),
+            served: lines().filter_map(|line| self.translator.served_gateway(&line.fleet)).collect(),
+        }
     }
 
     fn route_status(
         &self,
         report: &FallbackReport,
+        duplicates: &BTreeMap<&ObjectKey, Duplicates>,
         key: &ObjectKey,
         plan: &Arc<RoutePlan>,
         generation: i64,
@@ -257,6 +266,7 @@ impl Engine {
                 let message = format!("{message}{before}");
                 others.push(Condition::new(FALLBACK_CONDITION, true, "Replaced", message));
             }
+            others.extend(duplicates.get(&parent.gateway).and_then(|duplicates| conflicted(duplicates, key)));
             let conditions = std::iter::once(accepted).chain(others);
             let conditions = conditions.map(|condition| condition.of_generation(generation));
             Some(json!({
@@ -269,33 +279,67 @@ impl Engine {
     }
 }
 
+/// That matches of a route are an older route's; none where they are its own.
+fn conflicted(duplicates: &Duplicates, key: &ObjectKey) -> Option<Condition> {
+    let lost = duplicates.lost.get(key)?;
+    let reason = if duplicates.wholly.contains(key) { "Overridden" } else { "PartlyOverridden" };
+    let message = lost.iter().map(|one| format!("{}: {}", one.section, one.message())).collect::<Vec<_>>().join("; ");
+    Some(Condition::new(CONFLICT_CONDITION, true, reason, message))
+}
+
 fn attached_at(attached: &BTreeMap<ListenerId, i32>, gateway: &ObjectKey, listener: &ListenerPlan) -> i32 {
     let id = ListenerId { gateway: gateway.clone(), name: listener.name.clone() };
     attached.get(&id).copied().unwrap_or(0)
 }
 
-/// Why listeners are closed that Envoy refuses, by their names.
-type RefusedListeners = BTreeMap<Arc<str>, Arc<str>>;
+/// What is known of a Gateway's Envoys, of each build that has any.
+struct Seen<'a> {
+    /// What they acknowledged and refused.
+    holds: Vec<&'a Hold>,
+    /// Why listeners are closed that Envoy refuses, by their names.
+    refused: BTreeMap<Arc<str>, Arc<str>>,
+    /// The Gateway as they are served it.
+    served: Vec<&'a GatewayPlan>,
+}
+
+impl Seen<'_> {
+    /// Is a listener that is closed as desired served with an earlier version of its certificate, to every Envoy?
+    fn serves_earlier_certificate(&self, listener: &ListenerPlan) -> bool {
+        let serves = |plan: &&GatewayPlan| {
+            let mut listeners = plan.listeners.iter().filter(|served| served.name == listener.name);
+            listeners.any(|served| served.standing == ListenerStanding::Serving)
+        };
+        listener.standing == ListenerStanding::Closed && !self.served.is_empty() && self.served.iter().all(serves)
+    }
+}
 
 /// `Programmed` of a listener: true only after an ACK of what it should be.
-fn listener_programmed(listener: &ListenerPlan, holds: &[&Hold], refused: &RefusedListeners) -> Condition {
-    if let Some(message) = refused.get(&listener.name) {
+fn listener_programmed(listener: &ListenerPlan, seen: &Seen<'_>) -> Condition {
+    if let Some(message) = seen.refused.get(&listener.name) {
         let message = format!("Envoy refused it, and its connections are refused: {message}");
         return Condition::new("Programmed", false, "Invalid", message);
     }
-    if listener.standing != ListenerStanding::Serving {
-        return Condition::new("Programmed", false, "Invalid", "the listener is not served: see its other conditions");
+    let is_earlier = seen.serves_earlier_certificate(listener);
+    if listener.standing != ListenerStanding::Serving && !is_earlier {
+        // Gateway API's conformance suite expects the reason of the conflict here for an entry of a ListenerSet only.
+        let conflict = Some(&listener.conflicted).filter(|known| listener.set.is_some() && known.status == "True");
+        let reason = conflict.map_or("Invalid", |conflict| &conflict.reason);
+        return Condition::new("Programmed", false, reason, "the listener is not served: see its other conditions");
     }
     let parts = [
         (ResourceType::Listener, names::listener(listener.port)),
         (ResourceType::Route, names::route_configuration(&listener.table())),
     ];
-    let mut pending = holds.is_empty();
-    for (hold, (kind, name)) in holds.iter().flat_map(|hold| parts.iter().map(move |part| (hold, part))) {
+    let mut pending = seen.holds.is_empty();
+    for (hold, (kind, name)) in seen.holds.iter().flat_map(|hold| parts.iter().map(move |part| (hold, part))) {
         match hold.standing(*kind, name) {
             Some(Standing::Refused(message)) => {
                 let message = format!("Envoy refused {} {name}: {message}", kind.short_name());
                 return Condition::new("Programmed", false, "Invalid", message);
+            }
+            Some(Standing::Unavailable(message)) => {
+                let message = format!("no Envoy has {} {name}: {message}", kind.short_name());
+                return Condition::new("Programmed", false, "Pending", message);
             }
             Some(Standing::Acknowledged) => {}
             Some(Standing::Pending) | None => pending = true,
@@ -303,22 +347,22 @@ fn listener_programmed(listener: &ListenerPlan, holds: &[&Hold], refused: &Refus
     }
     if pending {
         Condition::unknown("Programmed", "Pending", "no Envoy has acknowledged it yet")
+    } else if is_earlier {
+        let message = "acknowledged by Envoy, with the last valid version of a certificate that cannot be used: see \
+                       ResolvedRefs";
+        Condition::new("Programmed", true, "Programmed", message)
     } else {
         Condition::new("Programmed", true, "Programmed", "acknowledged by Envoy")
     }
 }
 
-fn programmed(plan: &GatewayPlan, holds: &[&Hold], refused: &RefusedListeners) -> Condition {
-    programmed_of(plan.own(), holds, refused)
+fn programmed(plan: &GatewayPlan, seen: &Seen<'_>) -> Condition {
+    programmed_of(plan.own(), seen)
 }
 
 /// `Programmed` of the object that these listeners are written in.
-fn programmed_of<'a>(
-    listeners: impl Iterator<Item = &'a ListenerPlan>,
-    holds: &[&Hold],
-    refused: &RefusedListeners,
-) -> Condition {
-    let conditions: Vec<Condition> = listeners.map(|listener| listener_programmed(listener, holds, refused)).collect();
+fn programmed_of<'a>(listeners: impl Iterator<Item = &'a ListenerPlan>, seen: &Seen<'_>) -> Condition {
+    let conditions: Vec<Condition> = listeners.map(|listener| listener_programmed(listener, seen)).collect();
     let any = |status: &str| conditions.iter().any(|condition| condition.status == status);
     if any("Unknown") {
         Condition::unknown("Programmed", "Pending", "Envoy has not acknowledged every listener yet")
@@ -339,10 +383,9 @@ impl Engine {
         fallback: Option<Condition>,
         generation: i64,
     ) -> Value {
-        let (holds, refused) = (&self.holds(&plan.name), &self.refused_listeners(key, &plan.name));
         let listeners = self.listener_statuses(key, plan, None, attached, generation);
         let accepted = self.all_closed(key, plan, None).unwrap_or_else(|| plan.accepted.clone());
-        let programmed = self.provisioned_or(key, plan, programmed(plan, holds, refused));
+        let programmed = self.provisioned_or(key, plan, programmed(plan, &self.seen(key, plan)));
         let conditions = [accepted, programmed].into_iter().chain(fallback);
         let mut status = json!({
             "addresses": self.addresses(key, plan),

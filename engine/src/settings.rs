@@ -13,6 +13,17 @@ pub const CONTROLLER_NAME: &str = "holdfast.dev/gateway-controller";
 pub const INVALID_ROUTE_RESPONSE_BODY: &str = "Holdfast has invalid configuration. Administrators should check the \
                                                HTTPRoute resource to find and fix config errors.";
 
+/// The body for an object of a kind: [`INVALID_ROUTE_RESPONSE_BODY`] names the kind, any other body is as it is set.
+pub fn body_for(body: &Arc<str>, kind: &str) -> Arc<str> {
+    if kind == NAMED_KIND || **body != *INVALID_ROUTE_RESPONSE_BODY {
+        return body.clone();
+    }
+    body.replace(NAMED_KIND, kind).into()
+}
+
+/// The kind that [`INVALID_ROUTE_RESPONSE_BODY`] names.
+const NAMED_KIND: &str = "HTTPRoute";
+
 /// The status of what must not be served, unless set otherwise.
 pub const CLOSED_STATUS: u16 = 500;
 
@@ -129,6 +140,8 @@ pub struct Settings {
     pub closed_status: u16,
     /// May back ends be at loopback addresses? True in standalone mode.
     pub allow_loopback_backends: bool,
+    /// May Envoy check the health of hosts that it looks up? Such checks pass no filter of addresses.
+    pub allow_health_checks_by_name: bool,
     /// In standalone mode: where listeners bind that do not name an address themselves. All Gateways share one host,
     /// so that two of them cannot have the same port. `None` in Kubernetes mode: every Gateway has its own pods.
     pub listen_address: Option<IpAddr>,
@@ -149,7 +162,12 @@ pub struct Settings {
 impl Settings {
     /// The settings of standalone mode: loopback back ends are allowed, listeners bind 127.0.0.1.
     pub fn standalone() -> Self {
-        Self { allow_loopback_backends: true, listen_address: Some(IpAddr::from([127, 0, 0, 1])), ..Self::default() }
+        Self {
+            allow_loopback_backends: true,
+            allow_health_checks_by_name: true,
+            listen_address: Some(IpAddr::from([127, 0, 0, 1])),
+            ..Self::default()
+        }
     }
 }
 
@@ -161,6 +179,7 @@ impl Default for Settings {
             missing_backend_body: INVALID_ROUTE_RESPONSE_BODY.into(),
             closed_status: CLOSED_STATUS,
             allow_loopback_backends: false,
+            allow_health_checks_by_name: false,
             listen_address: None,
             low_port_shift: 0,
             re2_program_size_max: RE2_PROGRAM_SIZE_MAX,
@@ -169,5 +188,19 @@ impl Default for Settings {
             provision: false,
             addresses: Vec::new(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_body_names_the_kind_unless_an_operator_wrote_it() {
+        let unset: Arc<str> = INVALID_ROUTE_RESPONSE_BODY.into();
+        assert!(body_for(&unset, "HTTPProxy").contains("check the HTTPProxy resource"));
+        assert_eq!(body_for(&unset, "HTTPRoute"), unset);
+        let set: Arc<str> = "look at the HTTPRoute".into();
+        assert_eq!(body_for(&set, "GRPCRoute"), set);
     }
 }

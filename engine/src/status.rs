@@ -13,6 +13,8 @@ pub use written::{withdrawn, written};
 
 /// The condition that tells of an object that is not served as written (prefix `holdfast.dev/`).
 pub const FALLBACK_CONDITION: &str = "holdfast.dev/Fallback";
+/// The condition of a route of which matches are an older route's (prefix `holdfast.dev/`).
+pub const CONFLICT_CONDITION: &str = "holdfast.dev/Conflicted";
 
 /// Characters of a condition's message; the API server takes no more than 32768.
 pub const MESSAGE_CHARS_MAX: usize = 32_000;

@@ -1,21 +1,10 @@
-//! Regexes of routes: every check ends, in bounded time, and they agree with one another.
+//! Regexes: every check ends within its steps, and the results for one regex agree. Both the bytes as they are and a
+//! text made of the pieces of the grammar are tried.
 #![no_main]
 
-use holdfast_engine::check::re2::{Limits, capture_count, check, check_substitution, literal_prefix};
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|pattern: &str| {
-    let prefix = literal_prefix(pattern);
-    assert!(prefix.len() <= pattern.len());
-    let captures = capture_count(pattern);
-    let _ = check_substitution(pattern, captures.clone().unwrap_or(0));
-    match check(pattern, Limits::default()) {
-        Ok(program) => {
-            assert_eq!(captures, Ok(program.captures));
-            // A smaller limit refuses it, and its own size does not.
-            assert!(check(pattern, Limits { program_size: program.size }).is_ok());
-            assert!(check(pattern, Limits { program_size: program.size - 1 }).is_err());
-        }
-        Err(fault) => assert!(fault.to_string().len() < 4096),
-    }
-});
+#[path = "../grammar.rs"]
+mod grammar;
+
+fuzz_target!(|bytes: &[u8]| grammar::fuzz("regex", bytes));

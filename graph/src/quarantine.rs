@@ -19,7 +19,7 @@ pub const MESSAGE_BYTES_MAX: usize = 1_024;
 /// How many bytes of a field's path are kept.
 pub const FIELD_BYTES_MAX: usize = 512;
 /// How many witnesses of a verdict are kept; it then refuses wherever these are together.
-pub const WITNESSES_MAX: usize = 16;
+pub const WITNESSES_MAX: usize = 64;
 
 /// Verdicts by content.
 #[derive(Clone, Debug, Default)]
@@ -51,8 +51,10 @@ impl Quarantine {
     pub fn convict(&mut self, content: Content, mut verdict: Verdict) -> bool {
         bound(&mut verdict);
         if let Some(kept) = self.verdicts.get_mut(&content) {
-            let weaker = verdict.detected == Detected::Suspected && kept.verdict.detected != Detected::Suspected;
-            if weaker || (kept.verdict.witnesses.is_empty() && !verdict.witnesses.is_empty()) {
+            let is_firm = kept.verdict.detected != Detected::Suspected;
+            let is_weaker = verdict.detected == Detected::Suspected
+                || (kept.verdict.witnesses.is_empty() && !verdict.witnesses.is_empty());
+            if is_firm && is_weaker {
                 return false;
             }
             verdict.since = kept.verdict.since;

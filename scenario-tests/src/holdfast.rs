@@ -30,6 +30,8 @@ pub struct HoldfastOptions {
     pub args: Vec<String>,
     /// Further variables of the environment.
     pub env: Vec<(String, String)>,
+    /// How many files it may have open, where that is set.
+    pub descriptors: Option<u32>,
 }
 
 impl HoldfastOptions {
@@ -44,6 +46,7 @@ impl HoldfastOptions {
             data: world.data(),
             args: Vec::new(),
             env: Vec::new(),
+            descriptors: None,
         })
     }
 
@@ -62,6 +65,12 @@ impl HoldfastOptions {
     /// One further variable of the environment.
     pub fn env(mut self, name: &str, value: &str) -> Self {
         self.env.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// It may have no more files open than so many.
+    pub fn descriptors(mut self, count: u32) -> Self {
+        self.descriptors = Some(count);
         self
     }
 
@@ -84,6 +93,20 @@ impl HoldfastOptions {
     }
 }
 
+/// The pages of diagnostics, below `/debug/`.
+pub const PAGES: [&str; 10] = [
+    "config/fallback",
+    "config/successful",
+    "config/failed",
+    "config/raw-error",
+    "graph",
+    "plan",
+    "envoys",
+    "faults",
+    "statuses",
+    "store",
+];
+
 /// A running `holdfast run`. Dropping it asks it to end.
 #[derive(Debug)]
 pub struct Holdfast {
@@ -103,7 +126,13 @@ impl Holdfast {
         {
             env.push(("ENVOY_BIN".to_owned(), envoy.display().to_string()));
         }
-        let process = Process::start(&binary::holdfast()?, options.command_line(), &env, &world.log("run"))?;
+        let (mut program, mut args) = (binary::holdfast()?, options.command_line());
+        if let Some(count) = options.descriptors {
+            let limited = format!("ulimit -n {count} && exec \"$0\" \"$@\"");
+            args.splice(0..0, ["-c".to_owned(), limited, program.display().to_string()]);
+            program = "/bin/sh".into();
+        }
+        let process = Process::start(&program, args, &env, &world.log("run"))?;
         Ok(Self { options, process, world: world.clone() })
     }
 

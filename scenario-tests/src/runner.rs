@@ -1,7 +1,7 @@
 //! Runs stories: several at once, each with a world of its own, a deadline, and its logs shown when it fails.
 //!
 //! Where no Envoy can be had, the stories that need one are listed as skipped, each by its name, and counted as ignored
-//! in the summary: they never pass in silence.
+//! in the summary: they never pass in silence. Under `CI=true` a tool that is missing fails the stories that need it.
 
 use std::future::Future;
 use std::io::Write;
@@ -53,35 +53,48 @@ pub fn run(stories: &[Story]) -> ExitCode {
 
 /// The same, with so many at once where the command line does not say.
 pub fn run_at_once(stories: &[Story], at_once: usize) -> ExitCode {
-    let mut arguments = Arguments::from_args();
-    arguments.test_threads.get_or_insert(at_once);
-    let asked = |story: &&Story| arguments.filter.as_deref().is_none_or(|filter| story.name.contains(filter));
-    let to_skip: Vec<&Story> = stories.iter().filter(asked).filter(|story| story.needs_envoy).collect();
-    let no_envoy = if to_skip.is_empty() || arguments.list { None } else { envoy::find().err() };
-    if let Some(why) = &no_envoy {
-        for story in to_skip {
-            let _ = writeln!(std::io::stderr(), "SKIPPED {}: {why}", story.name);
-        }
-    }
-    let has_envoy = no_envoy.is_none();
-    let trial = |story: &Story| {
-        let story = *story;
-        Trial::test(story.name, move || told(story).map_err(Failed::from))
-            .with_ignored_flag(story.needs_envoy && !has_envoy)
-    };
-    let trials = stories.iter().map(trial).collect();
-    libtest_mimic::run(&arguments, trials).exit_code()
+    let arguments = Arguments::from_args();
+    let asked = |story: &Story| arguments.filter.as_deref().is_none_or(|filter| story.name.contains(filter));
+    let needed = !arguments.list && stories.iter().any(|story| story.needs_envoy && asked(story));
+    let no_envoy = if needed { envoy::find().err().map(|why| why.to_string()) } else { None };
+    let missing = |story: &Story| no_envoy.clone().filter(|_| story.needs_envoy);
+    run_with_tools(stories.iter().map(|story| (*story, missing(story))).collect(), at_once)
 }
 
 /// Lists all stories that the command line asks for as skipped, each by its name, and why.
 pub fn skip(stories: &[Story], why: &str) -> ExitCode {
-    let arguments = Arguments::from_args();
-    let asked = |story: &&Story| arguments.filter.as_deref().is_none_or(|filter| story.name.contains(filter));
-    for story in stories.iter().filter(asked) {
-        let _ = writeln!(std::io::stderr(), "SKIPPED {}: {why}", story.name);
+    let none: Vec<(Story, Option<String>)> = stories.iter().map(|story| (*story, Some(why.to_owned()))).collect();
+    run_with(none, 1, false)
+}
+
+/// All stories lack a tool that this repository builds: they are skipped, or fail under `CI=true`.
+pub fn without_tools(stories: &[Story], why: &str) -> ExitCode {
+    run_with_tools(stories.iter().map(|story| (*story, Some(why.to_owned()))).collect(), 1)
+}
+
+/// Runs the stories that have what they need, so many at once; the others come with what is missing, and are skipped by
+/// name. What is missing is a tool that this repository builds or fetches, so that under `CI=true` it is a failure.
+pub fn run_with_tools(stories: Vec<(Story, Option<String>)>, at_once: usize) -> ExitCode {
+    run_with(stories, at_once, std::env::var_os("CI").is_some_and(|ci| ci == "true"))
+}
+
+fn run_with(stories: Vec<(Story, Option<String>)>, at_once: usize, missing_fails: bool) -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads.get_or_insert(at_once);
+    let asked = |story: &Story| arguments.filter.as_deref().is_none_or(|filter| story.name.contains(filter));
+    for (story, missing) in stories.iter().filter(|(story, _)| asked(story) && !arguments.list) {
+        if let Some(why) = missing {
+            let _ = writeln!(std::io::stderr(), "SKIPPED {}: {why}", story.name);
+        }
     }
-    let trials = stories.iter().map(|story| Trial::test(story.name, || Ok(())).with_ignored_flag(true)).collect();
-    libtest_mimic::run(&arguments, trials).exit_code()
+    let trial = |(story, missing): (Story, Option<String>)| match missing {
+        None => Trial::test(story.name, move || told(story).map_err(Failed::from)),
+        Some(why) if missing_fails => {
+            Trial::test(story.name, move || Err(Failed::from(format!("skipped under CI=true: {why}"))))
+        }
+        Some(_) => Trial::test(story.name, || Ok(())).with_ignored_flag(true),
+    };
+    libtest_mimic::run(&arguments, stories.into_iter().map(trial).collect()).exit_code()
 }
 
 /// Tells one story to its end; where it fails, says why and shows what its processes said.

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use tokio::time::{Instant, sleep, timeout_at};
 
 /// How long anything may take to come true before the story fails.
-pub const PATIENCE: Duration = Duration::from_secs(45);
+pub const PATIENCE: Duration = Duration::from_secs(120);
 /// How long to rest between two questions.
 const REST: Duration = Duration::from_millis(20);
 

@@ -42,7 +42,8 @@ fn who_follows_serves_the_same_and_outlives_the_leader() {
     same(&replicas, (0, "e1"), (1, "f1"));
     replicas.refuse(&bad());
     replicas.apply(&edit("BAD", "b")).unwrap();
-    assert_eq!(replicas.nacks(0), 1);
+    // Two Envoys convict, both of them of the replica that leads.
+    assert_eq!(replicas.nacks(0), 2);
     assert_eq!(replicas.nacks(1), 0, "what is bad is not tried again where another follows");
     for (number, node) in [(0, "e1"), (0, "e2"), (1, "f1")] {
         assert_eq!(replicas.ask(number, node, "shop.test/cart").unwrap(), "shop/a", "{node}");
@@ -120,7 +121,7 @@ fn two_leaders_for_a_while_come_to_the_same() {
     // The first does not reach the bucket, and has lost the lease without knowing.
     (replicas.all[0].reaches, replicas.all[1].leads) = (false, true);
     replicas.apply(&edit("BAD", "b")).unwrap();
-    assert!(replicas.nacks(0) <= 1 && replicas.nacks(1) <= 1, "each by itself");
+    assert!(replicas.nacks(0) <= 2 && replicas.nacks(1) <= 2, "each by itself");
     replicas.all[0].reaches = true;
     replicas.apply("{route: shop/other, path: /other, to: b}").unwrap();
     replicas.all[0].leads = false;
@@ -128,11 +129,11 @@ fn two_leaders_for_a_while_come_to_the_same() {
     same(&replicas, (0, "e1"), (1, "f1"));
     assert_eq!(replicas.ask(0, "e1", "shop.test/cart").unwrap(), "shop/a");
     assert_eq!(replicas.ask(0, "e1", "shop.test/other").unwrap(), "shop/b");
-    assert!(replicas.nacks(0) <= 1 && replicas.nacks(1) <= 1);
+    assert!(replicas.nacks(0) <= 2 && replicas.nacks(1) <= 2);
 }
 
 #[test]
-fn whoever_leads_when_all_come_to_the_same_and_nothing_is_refused_twice() {
+fn whoever_leads_when_all_come_to_the_same_and_two_envoys_refuse_at_most() {
     for seed in 0..20 {
         let mut dice = Dice::new(seed);
         let fleets: [&[(&str, &str)]; 3] = [&[("e1", BUILD)], &[("f1", BUILD)], &[("g1", BUILD)]];
@@ -158,7 +159,8 @@ fn whoever_leads_when_all_come_to_the_same_and_nothing_is_refused_twice() {
         same(&replicas, (0, "e1"), (1, "f1"));
         same(&replicas, (0, "e1"), (2, "g1"));
         let nacks: usize = (0..3).map(|number| replicas.nacks(number)).sum();
-        assert!(nacks <= contents, "seed {seed}: {nacks} refusals of {contents} contents");
+        // Two Envoys convict, of different replicas.
+        assert!(nacks <= 2 * contents, "seed {seed}: {nacks} refusals of {contents} contents");
         replicas.forgive();
         replicas.apply(&edit("the last", "b")).unwrap();
         for (number, node) in [(0, "e1"), (1, "f1"), (2, "g1")] {

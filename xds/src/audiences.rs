@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::published::Published;
-use crate::{EnvoyId, Offers, Snapshot, Waiting};
+use crate::{Again, EnvoyId, Offers, ResourceType, Snapshot, Waiting};
 
 /// See the module.
 #[derive(Debug)]
@@ -20,7 +20,11 @@ pub(crate) struct Audiences {
     nodes: BTreeMap<Arc<str>, Audience>,
     fresh_only: bool,
     waiting: Waiting,
+    again: BTreeMap<Arc<str>, Turns>,
 }
+
+/// Contents that one Envoy is sent once more.
+pub(crate) type Turns = BTreeMap<(ResourceType, Arc<str>), Again>;
 
 #[derive(Debug)]
 struct Audience {
@@ -32,6 +36,7 @@ struct Audience {
 pub(crate) struct Offer {
     pub(crate) edition: Edition,
     pub(crate) snapshot: Snapshot,
+    pub(crate) again: Turns,
 }
 
 /// What tells one offer from another.
@@ -39,6 +44,8 @@ pub(crate) struct Offer {
 pub(crate) struct Edition {
     number: u64,
     pub(crate) fresh_only: bool,
+    /// The newest turn of what it is sent once more.
+    pub(crate) turn: u64,
 }
 
 impl Audiences {
@@ -51,6 +58,7 @@ impl Audiences {
             nodes: BTreeMap::new(),
             fresh_only: offers.fresh_only,
             waiting: offers.waiting,
+            again: offers.again,
         };
         replace_all(&mut audiences.builds, offers.builds, &audiences.everyone, editions);
         replace_all(&mut audiences.nodes, offers.nodes, &audiences.everyone, editions);
@@ -60,8 +68,10 @@ impl Audiences {
     /// Takes the next offers; says whether any client may have to be told.
     pub(crate) fn replace(&mut self, offers: Offers, editions: &AtomicU64) -> bool {
         let mut differs = self.fresh_only != offers.fresh_only || self.waiting != offers.waiting;
+        differs |= self.again != offers.again;
         self.fresh_only = offers.fresh_only;
         self.waiting = offers.waiting;
+        self.again = offers.again;
         differs |= self.everyone.replace(offers.everyone, editions);
         differs |= replace_all(&mut self.builds, offers.builds, &self.everyone, editions);
         differs |= replace_all(&mut self.nodes, offers.nodes, &self.everyone, editions);
@@ -78,8 +88,14 @@ impl Audiences {
         if waits {
             return None;
         }
-        let edition = Edition { number: audience.edition, fresh_only: self.fresh_only };
-        (seen != Some(edition)).then(|| Offer { edition, snapshot: audience.published.snapshot().clone() })
+        let again = self.again.get(&envoy.node);
+        let turn = again.into_iter().flat_map(BTreeMap::values).map(|again| again.turn).max().unwrap_or_default();
+        let edition = Edition { number: audience.edition, fresh_only: self.fresh_only, turn };
+        (seen != Some(edition)).then(|| Offer {
+            edition,
+            snapshot: audience.published.snapshot().clone(),
+            again: again.cloned().unwrap_or_default(),
+        })
     }
 }
 

@@ -6,6 +6,8 @@
 
 /// Envoy cuts its message here, with a mark behind.
 const CUT_AT: usize = 4096;
+/// How Envoy begins a refusal of listeners.
+const LISTENERS: &str = "Error adding/updating listener(s) ";
 
 /// What a refusal says about the resources of its response.
 #[derive(Debug, PartialEq, Eq)]
@@ -20,9 +22,8 @@ pub(crate) enum Blame<'a> {
 
 /// Which of `names` the message blames.
 pub(crate) fn blame<'a>(message: &str, names: impl Iterator<Item = &'a str>) -> Blame<'a> {
-    let Some(list) = ["Error adding/updating listener(s) ", "Error adding/updating cluster(s) "]
-        .into_iter()
-        .find_map(|start| message.strip_prefix(start))
+    let Some(list) =
+        [LISTENERS, "Error adding/updating cluster(s) "].into_iter().find_map(|start| message.strip_prefix(start))
     else {
         return Blame::Nobody;
     };
@@ -33,6 +34,23 @@ pub(crate) fn blame<'a>(message: &str, names: impl Iterator<Item = &'a str>) -> 
         (false, false) => Blame::Exactly(named),
         (false, true) => Blame::AtLeast(named),
     }
+}
+
+/// What the message says of one of those that it names, in the form in which Envoy says it of one alone. Only listeners
+/// stand in lines of their own: of clusters the whole message is given.
+pub(crate) fn reason(message: &str, name: &str, named: &[&str]) -> String {
+    let Some(list) = message.strip_prefix(LISTENERS) else { return message.to_owned() };
+    let is_of = |line: &str, name: &str| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(": "));
+    let (mut own, mut is_own) = (Vec::new(), false);
+    for line in list.lines() {
+        if let Some(of) = named.iter().find(|of| is_of(line, of)) {
+            is_own = *of == name;
+        }
+        if is_own {
+            own.push(line);
+        }
+    }
+    if own.is_empty() { message.to_owned() } else { format!("{LISTENERS}{}", own.join("\n")) }
 }
 
 /// Does `name: ` stand at the start of an item?
@@ -58,6 +76,17 @@ mod tests {
         assert_eq!(of(listeners, &["l", "l1", "l2", "l3"]), Blame::Exactly(vec!["l1", "l2"]));
         let clusters = "Error adding/updating cluster(s) a/b: bad, c2: worse";
         assert_eq!(of(clusters, &["b", "a/b", "c2", "2"]), Blame::Exactly(vec!["a/b", "c2"]));
+    }
+
+    #[test]
+    fn of_several_listeners_each_has_its_own_reason() {
+        let message = "Error adding/updating listener(s) l1: cannot bind\nl2: no such filter\nin line 2\n";
+        let named = ["l1", "l2"];
+        assert_eq!(reason(message, "l1", &named), "Error adding/updating listener(s) l1: cannot bind");
+        assert_eq!(reason(message, "l2", &named), "Error adding/updating listener(s) l2: no such filter\nin line 2");
+        assert_eq!(reason("missing ]: [", "l1", &named), "missing ]: [");
+        let clusters = "Error adding/updating cluster(s) a: bad, b: worse";
+        assert_eq!(reason(clusters, "a", &["a", "b"]), clusters);
     }
 
     #[test]

@@ -122,6 +122,19 @@ impl Connection {
         self.cursor_mut(kind).refusals.add(name.clone(), version);
     }
 
+    /// The client refused this content for a reason that is not in it: it is sent once more, where it is still what the
+    /// client should have.
+    pub fn try_again(&mut self, kind: ResourceType, name: &str, version: Version) {
+        let now = self.now;
+        let cursor = self.cursor_mut(kind);
+        if cursor.refusals.forget(name, version) && cursor.wants(name) {
+            let name = cursor.intern(name);
+            let mut due = cursor.lift(&name, now);
+            due.again = true;
+            cursor.place(name, due);
+        }
+    }
+
     /// What the client should have is now this.
     pub fn on_snapshot(&mut self, snapshot: Snapshot) {
         let was_held = self.is_held();

@@ -25,19 +25,23 @@ const WAITING_MAX: usize = 64;
 /// The pause where the system gives no more connections (too many open files).
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// The connections of a socket whose handshake is done. The socket is closed when this is dropped.
-pub(crate) fn open(listener: TcpListener, tls: TlsSource) -> impl Stream<Item = Result<PeerIo, std::io::Error>> {
+/// The connections of a socket whose handshake is done; without TLS there is none. The socket is closed when this is dropped.
+pub(crate) fn open(
+    listener: TcpListener,
+    tls: Option<TlsSource>,
+    rooms: Rooms,
+) -> impl Stream<Item = Result<PeerIo, std::io::Error>> {
     let (sender, connections) = mpsc::channel(WAITING_MAX);
     let mut accepting = JoinSet::new();
-    accepting.spawn(accept(listener, tls, sender));
+    accepting.spawn(accept(listener, tls, rooms, sender));
     ReceiverStream::new(connections).map(move |connection| {
         let _lives_as_long = &accepting;
         Ok(connection)
     })
 }
 
-async fn accept(listener: TcpListener, tls: TlsSource, connections: mpsc::Sender<PeerIo>) {
-    let (rooms, mut handshakes) = (Rooms::default(), JoinSet::new());
+async fn accept(listener: TcpListener, tls: Option<TlsSource>, rooms: Rooms, connections: mpsc::Sender<PeerIo>) {
+    let mut handshakes = JoinSet::new();
     loop {
         tokio::select! {
             Some(_) = handshakes.join_next(), if !handshakes.is_empty() => {}
@@ -61,11 +65,16 @@ async fn shake_hands(
     stream: TcpStream,
     from: std::net::IpAddr,
     room: Room,
-    tls: TlsSource,
+    tls: Option<TlsSource>,
     connections: mpsc::Sender<PeerIo>,
 ) {
     // What Envoys wait for is small and comes alone. Where it cannot be set, it is slower.
     let _ = stream.set_nodelay(true);
+    let Some(tls) = tls else {
+        // The error is that the server has stopped.
+        let _ = connections.send(PeerIo::tcp(stream, from, room)).await;
+        return;
+    };
     let acceptor = TlsAcceptor::from(Arc::clone(&tls.borrow()));
     match timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await {
         Ok(Ok(stream)) => {

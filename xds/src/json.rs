@@ -8,6 +8,7 @@ use prost_reflect::{DescriptorPool, DynamicMessage, FieldDescriptor, Kind, Messa
 use serde_json::{Map, Value};
 
 use crate::ResourceType;
+use crate::credentials::{is_credential, is_credential_header, may_hold};
 
 /// The descriptors of the Envoy API; `types.bin.md` tells where they come from.
 pub(crate) const DESCRIPTORS: &[u8] = include_bytes!("types.bin");
@@ -29,8 +30,8 @@ const SAYS_NOTHING: u8 = 0x10;
 
 /// A resource as JSON: the same bytes give the same text.
 ///
-/// Everything the API marks as sensitive, private keys, passwords and, in a Secret, every inline value becomes
-/// `[redacted]`. Bytes that don't decode become `{"undecodable": "<why>"}`.
+/// Everything the API marks as sensitive, private keys, passwords, the values of headers that carry credentials and, in a
+/// Secret, every inline value becomes `[redacted]`. Bytes that don't decode become `{"undecodable": "<why>"}`.
 pub fn to_json(kind: ResourceType, body: &[u8]) -> Value {
     decode(kind, body).unwrap_or_else(|error| {
         let mut object = Map::new();
@@ -39,13 +40,41 @@ pub fn to_json(kind: ResourceType, body: &[u8]) -> Value {
     })
 }
 
+/// Does a resource hold anything that [`to_json`] leaves out? One that does not decode counts as one that does.
+pub(crate) fn is_sensitive_resource(kind: ResourceType, body: &[u8]) -> bool {
+    if !may_hold(body) {
+        return false;
+    }
+    let Ok((descriptor, mut shown)) = message_of(kind, body) else { return true };
+    hide_placeholders(&mut shown);
+    let mut redacted = shown.clone();
+    redact(&descriptor, &mut redacted, kind == ResourceType::Secret);
+    redacted != shown
+}
+
 fn decode(kind: ResourceType, body: &[u8]) -> Result<Value, String> {
+    let (descriptor, mut value) = message_of(kind, body)?;
+    redact(&descriptor, &mut value, kind == ResourceType::Secret);
+    Ok(value)
+}
+
+/// Hides values that hide nothing themselves: a basic auth filter without users has a comment in their place.
+fn hide_placeholders(value: &mut Value) {
+    match value {
+        Value::Object(object) => object.values_mut().for_each(hide_placeholders),
+        Value::Array(values) => values.iter_mut().for_each(hide_placeholders),
+        Value::String(text) if text.is_empty() || text == "#" => REDACTED.clone_into(text),
+        _ => {}
+    }
+}
+
+/// A resource as it is, with its descriptor.
+fn message_of(kind: ResourceType, body: &[u8]) -> Result<(MessageDescriptor, Value), String> {
     let descriptor = message(kind.url()).ok_or("the descriptors of the Envoy API lack this type")?;
     let body = without_empty_any(body);
     let message = DynamicMessage::decode(descriptor.clone(), &*body).map_err(|error| error.to_string())?;
-    let mut value = serde_json::to_value(&message).map_err(|error| error.to_string())?;
-    redact(&descriptor, &mut value, kind == ResourceType::Secret);
-    Ok(value)
+    let value = serde_json::to_value(&message).map_err(|error| error.to_string())?;
+    Ok((descriptor, value))
 }
 
 /// What Envoy takes for "this filter takes part" is an `Any` without a type, for which JSON has no form: it is left out,
@@ -80,6 +109,7 @@ fn redact(descriptor: &MessageDescriptor, value: &mut Value, inline: bool) {
     // An `Any` carries its type beside its fields.
     let expanded = object.get("@type").and_then(Value::as_str).and_then(message);
     let descriptor = expanded.as_ref().unwrap_or(descriptor);
+    redact_header(descriptor, object);
     for (key, value) in object.iter_mut() {
         let Some(field) = descriptor.get_field_by_json_name(key) else { continue };
         if (inline && matches!(key.as_str(), "inlineBytes" | "inlineString")) || is_sensitive(&field) {
@@ -87,6 +117,33 @@ fn redact(descriptor: &MessageDescriptor, value: &mut Value, inline: bool) {
         } else {
             redact_field(&field, value, inline);
         }
+    }
+}
+
+/// Takes the value out of a header that carries a credential, whether it is set or compared.
+fn redact_header(descriptor: &MessageDescriptor, header: &mut Map<String, Value>) {
+    let text = |header: &Map<String, Value>, field: &str| header.get(field).and_then(Value::as_str).map(str::to_owned);
+    match descriptor.full_name() {
+        "envoy.config.core.v3.HeaderValue" => {
+            let name = text(header, "key").unwrap_or_default();
+            let carries = text(header, "value").is_some_and(|value| is_credential(&name, &value));
+            if carries && let Some(value) = header.get_mut("value") {
+                redact_whole(value);
+            }
+            if is_credential_header(&name)
+                && let Some(value) = header.get_mut("rawValue")
+            {
+                redact_whole(value);
+            }
+        }
+        "envoy.config.route.v3.HeaderMatcher"
+            if text(header, "name").is_some_and(|name| is_credential_header(&name)) =>
+        {
+            if let Some(value) = header.get_mut("stringMatch") {
+                redact_whole(value);
+            }
+        }
+        _ => {}
     }
 }
 
@@ -216,6 +273,51 @@ mod tests {
             let text = json.to_string();
             assert!(!text.contains(CANARY) && !text.contains("chain\""), "{text}");
         }
+    }
+
+    #[test]
+    fn headers_that_carry_credentials_are_shown_without_them() {
+        use envoy_types::pb::envoy::config::core::v3::{HeaderValue, HeaderValueOption};
+        use envoy_types::pb::envoy::config::route::v3::header_matcher::HeaderMatchSpecifier;
+        use envoy_types::pb::envoy::config::route::v3::{HeaderMatcher, RouteConfiguration, RouteMatch, VirtualHost};
+        use envoy_types::pb::envoy::config::route::v3::{Route, route_match::PathSpecifier};
+        use envoy_types::pb::envoy::r#type::matcher::v3::{StringMatcher, string_matcher::MatchPattern};
+        let body = |name: &str, value: &str, compared: &str| {
+            let header = HeaderValue { key: name.to_owned(), value: value.to_owned(), ..Default::default() };
+            let pattern = Some(MatchPattern::Exact(compared.to_owned()));
+            let matcher = HeaderMatcher {
+                name: "authorization".to_owned(),
+                header_match_specifier: Some(HeaderMatchSpecifier::StringMatch(StringMatcher {
+                    match_pattern: pattern,
+                    ..Default::default()
+                })),
+                ..Default::default()
+            };
+            let matched = RouteMatch {
+                path_specifier: Some(PathSpecifier::Prefix("/".to_owned())),
+                headers: if compared.is_empty() { Vec::new() } else { vec![matcher] },
+                ..Default::default()
+            };
+            let route = Route {
+                r#match: Some(matched),
+                request_headers_to_add: vec![HeaderValueOption { header: Some(header), ..Default::default() }],
+                ..Default::default()
+            };
+            let host = VirtualHost { routes: vec![route], ..Default::default() };
+            RouteConfiguration { virtual_hosts: vec![host], ..Default::default() }.encode_to_vec()
+        };
+        for (name, value, compared) in
+            [("authorization", CANARY, ""), ("x-upstream", "Bearer MIIcanaryMII", ""), ("x-plain", "good", CANARY)]
+        {
+            let bytes = body(name, value, compared);
+            let json = to_json(ResourceType::Route, &bytes).to_string();
+            assert!(!json.contains(CANARY) && json.contains(REDACTED) && json.contains(name), "{json}");
+            assert!(is_sensitive_resource(ResourceType::Route, &bytes), "{name}");
+        }
+        let plain = body("x-plain", "good", "");
+        assert!(to_json(ResourceType::Route, &plain).to_string().contains("good"));
+        assert!(!is_sensitive_resource(ResourceType::Route, &plain));
+        assert!(is_sensitive_resource(ResourceType::Route, b"\x0a\xfftoken"), "what does not decode may hold anything");
     }
 
     #[test]

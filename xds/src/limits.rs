@@ -35,6 +35,9 @@ pub const STREAMS_PER_CONNECTION_MAX: u32 = 32;
 /// Connections that may wait to be accepted: a whole fleet reconnects at the same moment.
 pub const BACKLOG: u32 = 4096;
 
+/// How often the file of a unix socket is looked at, which is made again where it is gone.
+pub const SOCKET_LOOKED_AT: Duration = Duration::from_millis(500);
+
 /// Resource bytes in one response of several resources; a single larger resource still goes, alone.
 pub const RESPONSE_BYTES_MAX: usize = 1 << 20;
 
@@ -65,10 +68,10 @@ pub const HEADER_BYTES_MAX: u32 = 16 << 10;
 /// Bytes of messages of an RPC that wait in its flow control window until somebody reads them.
 pub const WINDOW_BYTES_MAX: u32 = 1 << 20;
 
-/// Most connections at a time over TLS.
+/// Most connections at a time over TCP.
 pub const CONNECTIONS_MAX: usize = 20_000;
 
-/// Most connections at a time over TLS from one address (of IPv6, from one network of 64 bits).
+/// Most connections at a time over TCP from one address (of IPv6, from one network of 64 bits).
 pub const CONNECTIONS_PER_PEER_MAX: usize = 1024;
 
 /// Most connections at a time of which nobody knows yet whose they are.
@@ -76,6 +79,9 @@ pub const STRANGERS_MAX: usize = 1024;
 
 /// The same from one address: so that one stranger cannot keep all others out.
 pub const STRANGERS_PER_PEER_MAX: usize = 64;
+
+/// The same without TLS, where nothing is proven and a whole fleet may come from one address.
+pub const PLAIN_STRANGERS_PER_PEER_MAX: usize = 512;
 
 /// How long a stream lasts before its Envoy has to prove anew who it is; each is ended a little earlier, by up to a
 /// tenth, so that not all of a fleet come back at once.

@@ -112,11 +112,7 @@ pub(crate) fn open(listen: Listen) -> Result<(Socket, Address), ServeError> {
         }
         Listen::Unix(path) => {
             let address = Address::Unix(path.clone());
-            let (socket, path) = bind_unix(&path).map_err(|error| match error {
-                UnixError::InUse => ServeError::InUse(address.clone()),
-                UnixError::NotASocket => ServeError::NotASocket(address.clone()),
-                UnixError::Io(source) => ServeError::of(address.clone(), source),
-            })?;
+            let (socket, path) = bound_unix(&path)?;
             Ok((Socket::Unix(socket, path), address))
         }
     }
@@ -171,23 +167,56 @@ fn bind_unix(path: &Path) -> Result<(UnixListener, OwnedPath), UnixError> {
     made
 }
 
-/// The socket file; removed when the server ends, unless another server has put its own there.
-#[derive(Debug)]
-pub(crate) struct OwnedPath {
+/// The file of a socket.
+#[derive(Clone, Debug)]
+pub(crate) struct SocketFile {
     path: PathBuf,
     inode: (u64, u64),
 }
 
+impl SocketFile {
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Is the file that clients find by this path still this socket? Its inode is not used again while it listens.
+    pub(crate) fn is_there(&self) -> bool {
+        inode(&self.path).is_ok_and(|found| found == self.inode)
+    }
+}
+
+/// The socket file; removed when the server ends, unless another server has put its own there.
+#[derive(Debug)]
+pub(crate) struct OwnedPath(pub(crate) SocketFile);
+
+/// Makes the socket again whose file is gone, and its folder where that is gone too.
+pub(crate) fn bind_again(path: &Path) -> Result<(UnixListener, OwnedPath), ServeError> {
+    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.exists()) {
+        let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+        made.map_err(|source| ServeError::of(Address::Unix(path.to_owned()), source))?;
+    }
+    bound_unix(path)
+}
+
+fn bound_unix(path: &Path) -> Result<(UnixListener, OwnedPath), ServeError> {
+    let address = || Address::Unix(path.to_owned());
+    bind_unix(path).map_err(|error| match error {
+        UnixError::InUse => ServeError::InUse(address()),
+        UnixError::NotASocket => ServeError::NotASocket(address()),
+        UnixError::Io(source) => ServeError::of(address(), source),
+    })
+}
+
 impl OwnedPath {
     fn of(path: &Path) -> io::Result<Self> {
-        Ok(Self { path: path.to_owned(), inode: inode(path)? })
+        Ok(Self(SocketFile { path: path.to_owned(), inode: inode(path)? }))
     }
 }
 
 impl Drop for OwnedPath {
     fn drop(&mut self) {
-        if inode(&self.path).is_ok_and(|found| found == self.inode) {
-            let _ = std::fs::remove_file(&self.path);
+        if self.0.is_there() {
+            let _ = std::fs::remove_file(&self.0.path);
         }
     }
 }

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::Snapshot;
 use crate::limits::{OFFERED_BUILDS_MAX, OFFERED_NODES_MAX};
+use crate::{ResourceType, Snapshot, Version};
 
 /// What the Envoys of a fleet should have: all of them the same, but for builds and nodes that are named.
 ///
@@ -23,6 +23,21 @@ pub struct Offers {
     pub fresh_only: bool,
     /// Who is not named by its node waits: it is sent nothing until something is published that is for it.
     pub waiting: Waiting,
+    /// Refused contents that the Envoys with a `node.id` are sent once more; at most [`OFFERED_NODES_MAX`] nodes. An
+    /// entry stays as it is until its content is to be sent another time.
+    pub again: BTreeMap<Arc<str>, AgainByName>,
+}
+
+/// What is sent once more, by type and name.
+pub type AgainByName = BTreeMap<(ResourceType, Arc<str>), Again>;
+
+/// A content that was refused for a reason that is not in it, and is sent once more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Again {
+    /// The refused content; another one of the same name is not concerned.
+    pub version: Version,
+    /// Rises with every time that the content is to be sent.
+    pub turn: u64,
 }
 
 /// Whose turn has not come yet. Nodes that are named never wait.
@@ -55,11 +70,12 @@ impl Offers {
 
     /// Leaves out the entries beyond the limits, the last in the order of their names; says how many these are.
     pub(crate) fn limit(&mut self) -> usize {
+        cut(&mut self.again, OFFERED_NODES_MAX);
         cut(&mut self.builds, OFFERED_BUILDS_MAX) + cut(&mut self.nodes, OFFERED_NODES_MAX)
     }
 }
 
-fn cut(entries: &mut BTreeMap<Arc<str>, Snapshot>, most: usize) -> usize {
+fn cut<T>(entries: &mut BTreeMap<Arc<str>, T>, most: usize) -> usize {
     let beyond = entries.len().saturating_sub(most);
     for _ in 0..beyond {
         entries.pop_last();

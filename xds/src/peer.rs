@@ -84,9 +84,8 @@ enum Wire {
 
 impl PeerIo {
     /// A connection without TLS.
-    pub(crate) fn tcp(stream: TcpStream) -> Self {
-        let address = stream.peer_addr().ok().map(|address| address.ip());
-        Self::new(Wire::Tcp(stream), Peer::new(Vec::new(), address, None))
+    pub(crate) fn tcp(stream: TcpStream, address: IpAddr, room: Room) -> Self {
+        Self::new(Wire::Tcp(stream), Peer::new(Vec::new(), Some(address), Some(room)))
     }
 
     /// A connection of a unix socket.

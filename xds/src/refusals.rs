@@ -34,6 +34,21 @@ impl Refusals {
         }
     }
 
+    /// The content may be sent once more; true where it was refused.
+    pub(crate) fn forget(&mut self, name: &str, version: Version) -> bool {
+        if !self.contains(name, version) {
+            return false;
+        }
+        self.order.retain(|(known, refused)| **known != *name || *refused != version);
+        if let Some(versions) = self.by_name.get_mut(name) {
+            versions.retain(|kept| *kept != version);
+            if versions.is_empty() {
+                self.by_name.remove(name);
+            }
+        }
+        true
+    }
+
     pub(crate) fn contains(&self, name: &str, version: Version) -> bool {
         self.by_name.get(name).is_some_and(|versions| versions.contains(&version))
     }

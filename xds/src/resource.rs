@@ -7,6 +7,8 @@ use bytes::Bytes;
 use holdfast_graph::Origins;
 use serde::Serialize;
 
+use crate::json;
+
 /// The xDS types that are served, in make-before-break order: what is named comes before what names it.
 ///
 /// <https://www.envoyproxy.io/docs/envoy/latest/api-docs/xds_protocol#eventual-consistency-considerations>
@@ -128,6 +130,8 @@ pub struct Resource {
     pub origins: Origins,
     /// What stands before the body on the wire, written once for all clients.
     head: OnceLock<(ResourceType, Bytes)>,
+    /// Does it hold a credential? Found out once, when it is first stored.
+    sensitive: OnceLock<bool>,
 }
 
 /// What stands on the wire before the body follows from the rest.
@@ -152,7 +156,24 @@ impl Resource {
 
     /// A resource whose version was made from the versions of its parts; it must change whenever the bytes do.
     pub fn with_version(name: impl Into<Arc<str>>, version: Version, body: impl Into<Bytes>, origins: Origins) -> Self {
-        Self { name: name.into(), version, body: body.into(), origins, head: OnceLock::new() }
+        Self {
+            name: name.into(),
+            version,
+            body: body.into(),
+            origins,
+            head: OnceLock::new(),
+            sensitive: OnceLock::new(),
+        }
+    }
+
+    /// Does the body hold a credential: the content of a Secret, a key, a password, or a header that carries one?
+    ///
+    /// The answer is computed once for a resource; it takes as long as showing the resource does.
+    pub fn is_sensitive(&self, kind: ResourceType) -> bool {
+        *self.sensitive.get_or_init(|| {
+            kind == ResourceType::Secret
+                || (kind != ResourceType::Endpoints && json::is_sensitive_resource(kind, &self.body))
+        })
     }
 
     /// What stands before the body on the wire where it is of this type: written by `write` once, however many

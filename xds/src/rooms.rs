@@ -7,8 +7,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::limits::{CONNECTIONS_MAX, CONNECTIONS_PER_PEER_MAX, STRANGERS_MAX, STRANGERS_PER_PEER_MAX};
 
 /// All connections; clones count the same ones.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Rooms(Arc<Mutex<Counted>>);
+#[derive(Clone, Debug)]
+pub(crate) struct Rooms {
+    counted: Arc<Mutex<Counted>>,
+    /// Most connections in all.
+    connections: usize,
+    /// Most of unknown peers from one address.
+    strangers_per_peer: usize,
+}
+
+impl Default for Rooms {
+    fn default() -> Self {
+        Self::of(CONNECTIONS_MAX, STRANGERS_PER_PEER_MAX)
+    }
+}
 
 #[derive(Debug, Default)]
 struct Counted {
@@ -31,15 +43,24 @@ pub(crate) struct Room {
 }
 
 impl Rooms {
+    /// So many connections at most, of which a quarter may be of unknown peers, and so many of them from one address.
+    pub(crate) fn of(connections: usize, strangers_per_peer: usize) -> Self {
+        Self { counted: Arc::default(), connections: connections.min(CONNECTIONS_MAX), strangers_per_peer }
+    }
+
+    fn strangers(&self) -> usize {
+        STRANGERS_MAX.min(self.connections / 4).max(1)
+    }
+
     /// A place for a connection from there, where there is one.
     pub(crate) fn enter(&self, peer: IpAddr) -> Option<Room> {
         let peer = network(peer);
         let mut counted = self.lock();
         let from_there = counted.by_peer.get(&peer).copied().unwrap_or_default();
-        let is_full = counted.all.connections >= CONNECTIONS_MAX
-            || counted.all.strangers >= STRANGERS_MAX
+        let is_full = counted.all.connections >= self.connections
+            || counted.all.strangers >= self.strangers()
             || from_there.connections >= CONNECTIONS_PER_PEER_MAX
-            || from_there.strangers >= STRANGERS_PER_PEER_MAX;
+            || from_there.strangers >= self.strangers_per_peer.min(self.strangers() / 2).max(1);
         if is_full {
             return None;
         }
@@ -49,7 +70,7 @@ impl Rooms {
     }
 
     fn lock(&self) -> MutexGuard<'_, Counted> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.counted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

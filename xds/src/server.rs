@@ -6,19 +6,23 @@ use std::sync::Arc;
 use envoy_types::pb::envoy::service::status::v3::client_status_discovery_service_server::ClientStatusDiscoveryServiceServer;
 use futures::TryStreamExt;
 use tokio::sync::{mpsc, watch};
-use tokio_stream::wrappers::UnixListenerStream;
 use tonic::server::NamedService;
 use tonic::transport::Server;
-use tonic::transport::server::{Router, TcpIncoming};
+use tonic::transport::server::Router;
 use tower::layer::util::{Identity, Stack};
 
 use crate::ads::AggregatedDiscoveryService;
 use crate::csds::ClientStatus;
 use crate::door::TlsSource;
 use crate::gate::Gate;
-use crate::limits::{HEADER_BYTES_MAX, KEEPALIVE, KEEPALIVE_TIMEOUT, STREAMS_PER_CONNECTION_MAX, WINDOW_BYTES_MAX};
+use crate::limits::{
+    CONNECTIONS_MAX, HEADER_BYTES_MAX, KEEPALIVE, KEEPALIVE_TIMEOUT, PLAIN_STRANGERS_PER_PEER_MAX,
+    STRANGERS_PER_PEER_MAX, STREAMS_PER_CONNECTION_MAX, WINDOW_BYTES_MAX,
+};
 use crate::listen::{Address, Listen, ServeError, Socket, open};
+use crate::lost::{self, Reachable};
 use crate::peer::PeerIo;
+use crate::rooms::Rooms;
 use crate::stream::Context;
 use crate::{Doorkeeper, Fleets, Notice, door, reflection};
 
@@ -35,14 +39,20 @@ pub async fn serve(
 /// Starts to listen. Connections wait until [`Bound::run`]. Needs a running tokio runtime.
 pub fn bind(listen: Listen) -> Result<Bound, ServeError> {
     let (socket, address) = open(listen)?;
-    Ok(Bound { socket, address, guard: None })
+    let reachable = Reachable::default();
+    if let Socket::Unix(_, file) = &socket {
+        reachable.is_at(file.0.clone());
+    }
+    Ok(Bound { socket, address, reachable, guard: None, connections_max: CONNECTIONS_MAX })
 }
 
 /// A server that listens.
 pub struct Bound {
     socket: Socket,
     address: Address,
+    reachable: Reachable,
     guard: Option<Guard>,
+    connections_max: usize,
 }
 
 /// What keeps strangers out.
@@ -57,11 +67,22 @@ impl Bound {
         &self.address
     }
 
+    /// Whether clients can reach it, also while it runs.
+    pub fn reachable(&self) -> Reachable {
+        self.reachable.clone()
+    }
+
     /// Serves over TLS, and only to whom the doorkeeper lets in. Without this every client is believed what it says.
     ///
     /// On a unix socket there is no TLS, and nobody can show anything there: then nobody is let in.
     pub fn guard(mut self, tls: TlsSource, keeper: Arc<dyn Doorkeeper>) -> Self {
         self.guard = Some(Guard { tls, keeper });
+        self
+    }
+
+    /// Takes no more TCP connections at a time than so many, nor more than [`CONNECTIONS_MAX`].
+    pub fn with_connections_max(mut self, connections: usize) -> Self {
+        self.connections_max = connections;
         self
     }
 
@@ -83,17 +104,17 @@ impl Bound {
             shutdown.await;
             stop.send_replace(true);
         };
-        let served = match (self.socket, tls) {
-            (Socket::Tcp(listener), Some(tls)) => {
-                router.serve_with_incoming_shutdown(door::open(listener, tls), shutdown).await
+        let served = match self.socket {
+            Socket::Tcp(listener) => {
+                let per_peer = if tls.is_some() { STRANGERS_PER_PEER_MAX } else { PLAIN_STRANGERS_PER_PEER_MAX };
+                let connections = door::open(listener, tls, Rooms::of(self.connections_max, per_peer));
+                router.serve_with_incoming_shutdown(connections, shutdown).await
             }
-            (Socket::Tcp(listener), None) => {
-                let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
-                router.serve_with_incoming_shutdown(incoming.map_ok(PeerIo::tcp), shutdown).await
-            }
-            (Socket::Unix(listener, _path), _) => {
-                let incoming = UnixListenerStream::new(listener);
-                router.serve_with_incoming_shutdown(incoming.map_ok(PeerIo::unix), shutdown).await
+            Socket::Unix(listener, file) => {
+                let incoming = lost::connections(listener, file, self.reachable.clone());
+                let served = router.serve_with_incoming_shutdown(incoming.map_ok(PeerIo::unix), shutdown).await;
+                self.reachable.ends();
+                served
             }
         };
         served.map_err(|source| ServeError::Serve { address: self.address, source })

@@ -109,6 +109,7 @@ async fn converse<R: Request>(
         member: context.fleets.join(envoy.clone(), R::PROTOCOL),
         teller: Teller::begin(context.notices, envoy.clone(), first.reports_versions()).await,
         belonging,
+        turn: 0,
     };
     let age = age(&stream.belonging, &envoy, stream.member.state.number);
     let ended = tokio::select! {
@@ -131,6 +132,8 @@ struct Stream {
     member: Membership,
     teller: Teller,
     belonging: Belonging,
+    /// The newest turn up to which refused contents were sent once more.
+    turn: u64,
 }
 
 /// How long a stream may last; as long as it likes where nothing had to be proven.
@@ -186,6 +189,10 @@ impl Stream {
                         true => self.member.state.connection().on_fresh_snapshot(offer.snapshot),
                         false => self.member.state.connection().on_snapshot(offer.snapshot),
                     }
+                    for ((kind, name), again) in offer.again.iter().filter(|(_, again)| again.turn > self.turn) {
+                        self.member.state.connection().try_again(*kind, name, again.version);
+                    }
+                    self.turn = self.turn.max(offer.edition.turn);
                     self.tell_what_it_had().await;
                 }
                 permit = outbound.reserve(), if may_send => {

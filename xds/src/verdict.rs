@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::blame::{Blame, blame};
+use crate::blame::{Blame, blame, reason};
 use crate::connection::{Protocol, Verdict};
 use crate::cursor::Cursor;
 use crate::due::Held;
 use crate::flight::{Flight, Item};
 use crate::scrub::scrub;
-use crate::{Outcome, Version};
+use crate::{Outcome, ResourceType, Version};
 
 /// Takes in the answer to a response: with an error it is a refusal, without one it never is.
 ///
@@ -41,7 +41,19 @@ pub(crate) fn land(cursor: &mut Cursor, flight: Flight, error: Option<&str>, now
     let since = [flight.changes_since, flight.removals_since].into_iter().flatten().min().unwrap_or(now);
     let (bad, others): (Vec<Item>, Vec<Item>) =
         flight.items.into_iter().partition(|item| item.version.is_some() && blamed.contains(&*item.name));
-    let mut told = verdicts(cursor, refused(), names_of(&bad));
+    let named: Vec<&str> = bad.iter().map(|item| &*item.name).collect();
+    let is_listener = cursor.kind == ResourceType::Listener;
+    let mut told = match bad.len() {
+        // Of each listener its own reason: one may be for its content, and another for an address that is in use.
+        2.. if is_listener => bad
+            .iter()
+            .flat_map(|item| {
+                let message = scrub(&reason(error, &item.name, &named));
+                verdicts(cursor, Outcome::Refused { message }, names_of(std::slice::from_ref(item)))
+            })
+            .collect(),
+        _ => verdicts(cursor, refused(), names_of(&bad)),
+    };
     for item in bad {
         refuse(cursor, item, since);
     }

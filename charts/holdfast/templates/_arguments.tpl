@@ -54,6 +54,7 @@
 - --shared-secrets={{ ternary "on" "off" (not (empty (include "holdfast.shares" .))) }}
 - --mass-delete-guard={{ ternary "on" "off" $v.massDeleteGuard }}
 - --allow-loopback-backends={{ $v.allowLoopbackBackends }}
+- --allow-health-checks-by-name={{ $v.allowHealthChecksByName }}
 - --ack-timeout={{ $v.ackTimeout }}
 - --probe={{ $v.probe.mode }}
 {{- if include "holdfast.sidecar" . }}

@@ -6,7 +6,9 @@ use holdfast_graph::ObjectKey;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::gateway::unserved;
 use super::meta::RawMetadata;
+use super::misspelt;
 use super::scheme::{self, Scope};
 use crate::fault::{Class, Fault};
 use crate::object::{Object, Source};
@@ -23,7 +25,7 @@ pub enum Decoded {
     Unusable(ObjectKey, Vec<Fault>),
     /// A kind that is not read: the sentence says which. Not an error: folders hold Deployments too.
     Foreign(String),
-    /// No object at all: the sentence says what is missing.
+    /// Nothing that can be told to be an object, as where the kind is misspelt: the sentence says what is wrong.
     Nameless(String),
 }
 
@@ -42,8 +44,12 @@ impl Found {
         self.faults.push(Fault::new(&self.key, Class::Invalid, field, "Invalid", message));
     }
 
-    /// A field that is not known, and not served.
+    /// A field that decoding has no place for: one that its API has and Holdfast does not serve, or one that no version
+    /// of its API has.
     pub fn unknown(&mut self, field: String) {
+        if unserved::is_unserved(&self.key, &field) {
+            return self.unserved(field);
+        }
         let message = format!("the field {field} is not known to this version of Holdfast and is not served");
         self.faults.push(Fault::new(&self.key, Class::Ignored, field, "UnknownField", message));
     }
@@ -143,7 +149,12 @@ pub fn decode_defective(mut document: Value, source: Option<Source>, defects: &[
     let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
     let metadata = fields.remove("metadata").unwrap_or_default();
     let Some(kind) = scheme::find(group, &kind_name) else {
-        return Decoded::Foreign(format!("{api_version} {kind_name} is not a kind that Holdfast reads"));
+        return match misspelt::meant(group, &kind_name) {
+            Some(meant) => Decoded::Nameless(format!(
+                "{api_version} has no kind {kind_name:?}; did you mean {meant}? It is not used"
+            )),
+            None => Decoded::Foreign(format!("{api_version} {kind_name} is not a kind that Holdfast reads")),
+        };
     };
     let key = match identity(kind, &metadata) {
         Ok(key) => key,

@@ -14,6 +14,7 @@ use gateway_api::gateways::{
 };
 use holdfast_store::StoredObject;
 use holdfast_store::record::{PAYLOAD_BYTES_MAX, TEXT_BYTES_MAX};
+use holdfast_xds::credentials::is_credential;
 use k8s_openapi::jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
@@ -46,16 +47,19 @@ pub fn document(object: &Object) -> Option<Value> {
         Body::Secret(secret) => vec![("type", value(&secret.kind)?), ("data", secret_data(secret)?)],
         Body::TrafficPolicy(policy) => vec![("spec", policy_spec(policy)?)],
         Body::ListenerPolicy(policy) => vec![("spec", policy_spec(policy)?)],
+        Body::BackendConfigPolicy(policy) => vec![("spec", policy_spec(policy)?)],
+        Body::BackendTlsPolicy(policy) => vec![("spec", policy_spec(policy)?)],
+        Body::Backend(backend) if backend.unread.is_empty() => vec![("spec", value(&**backend)?)],
+        Body::GatewayExtension(extension) if extension.unread.is_empty() => vec![("spec", value(&**extension)?)],
+        Body::DirectResponse(response) if response.unread.is_empty() => vec![("spec", value(&**response)?)],
         Body::GatewayClass(class) => vec![("spec", class_spec(class)?)],
-        // Who may refer, whom to trust and where endpoints are is always asked of today's objects.
+        // Who may refer and where endpoints are is always asked of today's objects.
         Body::ReferenceGrant(_)
         | Body::CertificateDelegation(_)
         | Body::ExtensionService(_)
         | Body::GatewayExtension(_)
         | Body::Backend(_)
         | Body::DirectResponse(_)
-        | Body::BackendConfigPolicy(_)
-        | Body::BackendTlsPolicy(_)
         | Body::EndpointSlice(_)
         | Body::ConfigMap(_)
         | Body::Namespace => return None,
@@ -77,7 +81,8 @@ pub fn document(object: &Object) -> Option<Value> {
 /// `None` where [`document`] gives none, and where the store would not take it: one record over a limit would cost the
 /// others of its batch.
 pub fn stored(object: &Object, since: i64) -> Option<StoredObject> {
-    let payload = serde_json::to_vec(&document(object)?).ok()?;
+    let document = document(object)?;
+    let payload = serde_json::to_vec(&document).ok()?;
     if payload.len() > PAYLOAD_BYTES_MAX || object.metadata.uid.len() > TEXT_BYTES_MAX {
         return None;
     }
@@ -86,7 +91,7 @@ pub fn stored(object: &Object, since: i64) -> Option<StoredObject> {
         uid: object.metadata.uid.clone(),
         generation: object.metadata.generation,
         since,
-        sensitive: is_sensitive(&object.body),
+        sensitive: is_sensitive(&object.body, &document),
         payload: payload.into(),
     })
 }
@@ -99,7 +104,13 @@ pub fn restored(stored: &StoredObject) -> Option<Object> {
     let document = serde_json::from_slice(&stored.payload).ok()?;
     let Decoded::Object(object, faults) = decode(document, None) else { return None };
     let same = || self::stored(&object, stored.since).is_some_and(|again| again == *stored);
-    (!faults.iter().any(|fault| fault.is_error()) && same()).then_some(*object)
+    if faults.iter().any(|fault| fault.is_error()) || !same() {
+        return None;
+    }
+    let mut object = *object;
+    // The store keeps the UID; the incarnation is part of it.
+    object.metadata.incarnation = Metadata::incarnation_of(&object.metadata.uid);
+    Some(object)
 }
 
 #[derive(Serialize)]
@@ -115,7 +126,7 @@ struct WrittenMetadata<'a> {
 }
 
 fn metadata(object: &Object) -> Option<Value> {
-    let Metadata { uid, generation, created, labels, annotations } = &object.metadata;
+    let Metadata { uid, generation, created, incarnation: _, labels, annotations } = &object.metadata;
     let creation_timestamp = match created {
         Some(seconds) => Some(Timestamp::from_second(*seconds).ok()?.to_string()),
         None => None,
@@ -236,7 +247,7 @@ struct PolicySpec<'a, T> {
 }
 
 fn policy_spec(policy: &Policy<impl Serialize>) -> Option<Value> {
-    let Policy { targets, spec, unread } = policy;
+    let Policy { targets, spec, unread, targets_lost: _ } = policy;
     // A place in the list that is left out would be another's.
     let whole = |places: &mut dyn Iterator<Item = usize>| places.enumerate().all(|(index, place)| index == place);
     if !unread.is_empty()
@@ -252,14 +263,28 @@ fn policy_spec(policy: &Policy<impl Serialize>) -> Option<Value> {
     })
 }
 
-/// Does an object hold what only its owner may know?
-fn is_sensitive(body: &Body) -> bool {
+/// Does an object hold what only its owner may know? `document` is the object, written back.
+fn is_sensitive(body: &Body, document: &Value) -> bool {
     match body {
         Body::Secret(_) => true,
         Body::TrafficPolicy(policy) => {
             let auth = policy.spec.as_ref().and_then(|spec| spec.basic_auth.as_ref());
-            auth.is_some_and(|auth| auth.users.is_some())
+            auth.is_some_and(|auth| auth.users.is_some()) || carries_credentials(document)
         }
+        _ => carries_credentials(document),
+    }
+}
+
+/// Is a header with a credential written anywhere in a document? In every API a header is an object with `name` and
+/// `value`.
+fn carries_credentials(document: &Value) -> bool {
+    match document {
+        Value::Object(fields) => {
+            let text = |field: &str| fields.get(field).and_then(Value::as_str);
+            let header = text("name").zip(text("value"));
+            header.is_some_and(|(name, value)| is_credential(name, value)) || fields.values().any(carries_credentials)
+        }
+        Value::Array(values) => values.iter().any(carries_credentials),
         _ => false,
     }
 }

@@ -58,6 +58,7 @@ impl RawMetadata {
             uid: self.uid.unwrap_or_default().into(),
             generation: self.generation.unwrap_or(0),
             created: self.creation_timestamp.map(|time| time.0.as_second()),
+            incarnation: 0,
             labels: self.labels.unwrap_or_default(),
             annotations,
         }

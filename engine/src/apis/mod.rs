@@ -10,10 +10,13 @@ pub mod document;
 pub mod gateway;
 pub mod kgateway;
 pub mod meta;
+mod misspelt;
+pub mod protection;
+pub mod protection_table;
 pub mod scheme;
 
 pub use decode::{Decoded, decode, decode_defective};
-pub use scheme::{KINDS, Kind, Scope};
+pub use scheme::{Backfill, KINDS, Kind, Scope};
 
 use std::sync::Arc;
 
@@ -72,6 +75,28 @@ impl Body {
             Body::HttpProxy(proxy) => proxy.virtual_host.is_some(),
             // What hangs on a policy must not be opened by a slip of the pen.
             _ => self.is_policy(),
+        }
+    }
+
+    /// Where a target of a policy could not be read: with the targets of the version before as well.
+    pub(crate) fn keep_targets(&mut self, before: &Body) {
+        match (self, before) {
+            (Body::TrafficPolicy(now), Body::TrafficPolicy(before)) => now.keep_targets(before),
+            (Body::ListenerPolicy(now), Body::ListenerPolicy(before)) => now.keep_targets(before),
+            (Body::BackendConfigPolicy(now), Body::BackendConfigPolicy(before)) => now.keep_targets(before),
+            (Body::BackendTlsPolicy(now), Body::BackendTlsPolicy(before)) => now.keep_targets(before),
+            _ => {}
+        }
+    }
+
+    /// Did a policy lose a target that could not be read?
+    pub(crate) fn lost_targets(&self) -> bool {
+        match self {
+            Body::TrafficPolicy(policy) => policy.targets_lost,
+            Body::ListenerPolicy(policy) => policy.targets_lost,
+            Body::BackendConfigPolicy(policy) => policy.targets_lost,
+            Body::BackendTlsPolicy(policy) => policy.targets_lost,
+            _ => false,
         }
     }
 

@@ -15,6 +15,15 @@ pub enum Scope {
     Cluster,
 }
 
+/// May an earlier version of an object be served where the desired one cannot? With the reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backfill {
+    /// It may, as far as it protects as much.
+    Yes(&'static str),
+    /// It never does.
+    No(&'static str),
+}
+
 /// One kind of object.
 pub struct Kind {
     /// API group, empty for the core group.
@@ -29,6 +38,8 @@ pub struct Kind {
     pub scope: Scope,
     /// Whether its status is written.
     pub has_status: bool,
+    /// Whether an earlier version may be served.
+    pub backfill: Backfill,
     pub(super) decode: fn(Value, &mut Found) -> Option<Body>,
 }
 
@@ -48,6 +59,9 @@ pub const KINDS: &[Kind] = &[
         plural: "configmaps",
         scope: Scope::Namespaced,
         has_status: false,
+        backfill: Backfill::No(
+            "it holds authorities, keys of tokens and parameters: what it no longer lists must not be trusted",
+        ),
         decode: core::config_map::decode,
     },
     Kind {
@@ -57,6 +71,9 @@ pub const KINDS: &[Kind] = &[
         plural: "namespaces",
         scope: Scope::Cluster,
         has_status: false,
+        backfill: Backfill::No(
+            "its labels decide which routes a listener accepts: such grants are always those of today",
+        ),
         decode: |_, _| Some(Body::Namespace),
     },
     Kind {
@@ -66,6 +83,9 @@ pub const KINDS: &[Kind] = &[
         plural: "secrets",
         scope: Scope::Namespaced,
         has_status: false,
+        backfill: Backfill::Yes(
+            "the server certificate with its key, until it expires; everything else in it is the desired one",
+        ),
         decode: core::secret::decode,
     },
     Kind {
@@ -75,6 +95,7 @@ pub const KINDS: &[Kind] = &[
         plural: "services",
         scope: Scope::Namespaced,
         has_status: false,
+        backfill: Backfill::Yes("ports and protocols; endpoints are always those of today"),
         decode: core::service::decode,
     },
     Kind {
@@ -84,6 +105,7 @@ pub const KINDS: &[Kind] = &[
         plural: "endpointslices",
         scope: Scope::Namespaced,
         has_status: false,
+        backfill: Backfill::No("endpoints are never held or backfilled"),
         decode: core::endpoint_slice::decode,
     },
     Kind {
@@ -93,6 +115,9 @@ pub const KINDS: &[Kind] = &[
         plural: "backends",
         scope: Scope::Namespaced,
         has_status: true,
+        backfill: Backfill::Yes(
+            "where requests go; credentials, and what a request may choose, are not wider than today",
+        ),
         decode: kgateway::backend::decode,
     },
     Kind {
@@ -102,6 +127,9 @@ pub const KINDS: &[Kind] = &[
         plural: "backendconfigpolicies",
         scope: Scope::Namespaced,
         has_status: true,
+        backfill: Backfill::Yes(
+            "how back ends are reached, by TLS that is as strict as today; targets are those of today",
+        ),
         decode: kgateway::backend_config::decode,
     },
     Kind {
@@ -111,6 +139,7 @@ pub const KINDS: &[Kind] = &[
         plural: "directresponses",
         scope: Scope::Namespaced,
         has_status: true,
+        backfill: Backfill::Yes("an answer; one that refuses requests today is not backfilled by one that does not"),
         decode: kgateway::direct_response::decode,
     },
     Kind {
@@ -120,6 +149,9 @@ pub const KINDS: &[Kind] = &[
         plural: "gatewayextensions",
         scope: Scope::Namespaced,
         has_status: true,
+        backfill: Backfill::Yes(
+            "only its time limits, retries and names of statistics: an earlier service, or an earlier way to ask it, may be laxer",
+        ),
         decode: kgateway::extension::decode,
     },
     Kind {
@@ -129,6 +161,9 @@ pub const KINDS: &[Kind] = &[
         plural: "listenerpolicies",
         scope: Scope::Namespaced,
         has_status: true,
+        backfill: Backfill::Yes(
+            "what does not decide who the client is and what it may do; targets are those of today",
+        ),
         decode: kgateway::listener_policy::decode,
     },
     Kind {
@@ -138,6 +173,9 @@ pub const KINDS: &[Kind] = &[
         plural: "trafficpolicies",
         scope: Scope::Namespaced,
         has_status: true,
+        backfill: Backfill::Yes(
+            "what does not protect; lists of those who may enter are equal to those of today, unless its owner trusts earlier ones; targets are those of today",
+        ),
         decode: kgateway::traffic_policy::decode,
     },
     Kind {
@@ -147,6 +185,9 @@ pub const KINDS: &[Kind] = &[
         plural: "backendtlspolicies",
         scope: Scope::Namespaced,
         has_status: true,
+        backfill: Backfill::Yes(
+            "nothing but `options`, which has no effect: all else is whom to trust, and is the desired one or closes the back end",
+        ),
         decode: gateway::backend_tls::decode,
     },
     Kind {
@@ -156,6 +197,9 @@ pub const KINDS: &[Kind] = &[
         plural: "gateways",
         scope: Scope::Namespaced,
         has_status: true,
+        backfill: Backfill::No(
+            "the routes of all teams are attached to it; its listeners borrow single hostnames and certificates instead",
+        ),
         decode: gateway::gateway::decode,
     },
     Kind {
@@ -165,6 +209,7 @@ pub const KINDS: &[Kind] = &[
         plural: "gatewayclasses",
         scope: Scope::Cluster,
         has_status: true,
+        backfill: Backfill::No("Gateways are attached to it"),
         decode: gateway::class::decode,
     },
     Kind {
@@ -174,6 +219,7 @@ pub const KINDS: &[Kind] = &[
         plural: "grpcroutes",
         scope: Scope::Namespaced,
         has_status: true,
+        backfill: Backfill::Yes("its rules; parents and hostnames are those of today"),
         decode: gateway::grpc_route::decode,
     },
     Kind {
@@ -183,6 +229,7 @@ pub const KINDS: &[Kind] = &[
         plural: "httproutes",
         scope: Scope::Namespaced,
         has_status: true,
+        backfill: Backfill::Yes("its rules; parents and hostnames are those of today"),
         decode: gateway::http_route::decode,
     },
     Kind {
@@ -192,6 +239,9 @@ pub const KINDS: &[Kind] = &[
         plural: "listenersets",
         scope: Scope::Namespaced,
         has_status: true,
+        backfill: Backfill::No(
+            "the routes of other teams are attached to it; its listeners borrow single hostnames and certificates instead",
+        ),
         decode: gateway::listener_set::decode,
     },
     Kind {
@@ -201,6 +251,7 @@ pub const KINDS: &[Kind] = &[
         plural: "referencegrants",
         scope: Scope::Namespaced,
         has_status: false,
+        backfill: Backfill::No("grants are always those of today"),
         decode: gateway::grant::decode,
     },
     Kind {
@@ -210,6 +261,9 @@ pub const KINDS: &[Kind] = &[
         plural: "extensionservices",
         scope: Scope::Namespaced,
         has_status: true,
+        backfill: Backfill::No(
+            "HTTPProxies are guarded by it: what guards a host is the desired version, or the host is closed",
+        ),
         decode: contour::extension_service::decode,
     },
     Kind {
@@ -219,6 +273,7 @@ pub const KINDS: &[Kind] = &[
         plural: "httpproxies",
         scope: Scope::Namespaced,
         has_status: true,
+        backfill: Backfill::Yes("its routes; host, TLS, guards of the host and includes are those of today"),
         decode: contour::http_proxy::decode,
     },
     Kind {
@@ -228,6 +283,7 @@ pub const KINDS: &[Kind] = &[
         plural: "tlscertificatedelegations",
         scope: Scope::Namespaced,
         has_status: false,
+        backfill: Backfill::No("grants are always those of today"),
         decode: contour::delegation::decode,
     },
 ];

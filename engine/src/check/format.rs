@@ -7,6 +7,7 @@
 
 use serde_json::Value;
 
+use super::meter::{Meter, OutOfSteps};
 use super::number::{self, NumberFault};
 use super::{Excerpt, header};
 
@@ -80,27 +81,48 @@ pub enum FormatFault {
     /// The type of the content can be no header.
     #[error("{0} can be no type of a content")]
     ContentType(Excerpt),
+    /// Reading it takes too many steps.
+    #[error("{0}")]
+    Costly(#[from] OutOfSteps),
 }
 
 /// Checks a format.
 pub fn check(text: &str) -> Result<(), FormatFault> {
+    counted(text).0
+}
+
+/// The same, and how many steps it took: no more than [`STEPS_PER_BYTE_MAX`](super::meter::STEPS_PER_BYTE_MAX) for each
+/// byte.
+pub fn counted(text: &str) -> (Result<(), FormatFault>, usize) {
+    let meter = Meter::linear(text);
+    (judge(text, &meter), meter.spent())
+}
+
+fn judge(text: &str, meter: &Meter) -> Result<(), FormatFault> {
     let mut rest = text;
-    while let Some((_, after)) = rest.split_once('%') {
+    while let Some((plain, after)) = rest.split_once('%') {
+        meter.spend(plain.len() + 1)?;
         if let Some(tail) = after.strip_prefix('%') {
             rest = tail;
             continue;
         }
-        match after.split_once('%') {
+        let split = after.split_once('%');
+        // A command is looked through for its length, its argument and each part of that.
+        meter.spend(4 * split.map_or(after, |(word, _)| word).len())?;
+        match split {
             Some((word, tail)) if is_command(word) => rest = tail,
-            Some((word, _)) => return Err(strange(word)),
-            None => return Err(strange(after)),
+            Some((word, _)) => return Err(FormatFault::unknown(word)),
+            None => return Err(FormatFault::unknown(after)),
         }
     }
     Ok(())
 }
 
-fn strange(word: &str) -> FormatFault {
-    FormatFault::Command { command: word.chars().take(64).filter(|c| !c.is_control()).collect() }
+impl FormatFault {
+    /// Of a text that Envoy fills nothing in for.
+    pub(super) fn unknown(word: &str) -> Self {
+        Self::Command { command: word.chars().take(64).filter(|c| !c.is_control()).collect() }
+    }
 }
 
 /// Is it something that Envoy fills in between percent signs?
@@ -208,6 +230,17 @@ mod tests {
         assert_eq!(single_header("%REQ(x-a)%"), Some("x-a"));
         assert_eq!(single_header("%REQ(x-a)% "), None);
         assert_eq!(single_header("%REQ(x-a?b)%"), None);
+    }
+
+    #[test]
+    fn steps_grow_with_the_text_and_not_faster() {
+        let pieces = ["a", "%%", "%HOSTNAME%", "%REQ(a?b):5%", "%DYNAMIC_METADATA(a:b:c)%", "%REQ(a", "):", "?", ":"];
+        for piece in pieces {
+            for begin in ["", "%", "%REQ(", "%DYNAMIC_METADATA("] {
+                let steps = |times: usize| counted(&format!("{begin}{}", piece.repeat(times))).1;
+                assert!(steps(2000) <= 2 * steps(1000) + 100, "{begin}{piece}");
+            }
+        }
     }
 
     #[test]

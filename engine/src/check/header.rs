@@ -16,6 +16,11 @@ pub const QUERY_VALUE_BYTES_MAX: usize = 1024;
 /// The methods Gateway API knows.
 pub const METHODS: [&str; 9] = ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"];
 
+/// Headers that say where a message ends, or that are about one connection only: what is changed in them makes requests
+/// and answers that the other side reads differently (RFC 9110 §7.6.1, RFC 9112 §6).
+pub const FRAMING: [&str; 8] =
+    ["connection", "content-length", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"];
+
 /// Why a header, query parameter or method cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderFault {
@@ -52,6 +57,12 @@ pub enum HeaderFault {
     PseudoHeader {
         /// What was written.
         name: Excerpt,
+    },
+    /// The header says where a message ends, or is about one connection only.
+    #[error("header {name:?} belongs to the framing of messages and connections; it cannot be added, set or removed")]
+    FramingHeader {
+        /// The name, in lower case.
+        name: &'static str,
     },
     /// Envoy refuses modifications of `Host`.
     #[error("header \"host\" cannot be added, set or removed; use the hostname of a URLRewrite filter instead")]
@@ -103,7 +114,7 @@ pub fn name(name: &str) -> Result<String, HeaderFault> {
 /// Checks the name of a header to add, set or remove and gives it in lower case.
 ///
 /// Besides the grammar, pseudo headers and `host` are refused, as Envoy does
-/// (":-prefixed or host headers may not be modified").
+/// (":-prefixed or host headers may not be modified"), and those of [`FRAMING`], which Envoy would change.
 pub fn modifiable_name(name: &str) -> Result<String, HeaderFault> {
     if name.starts_with(':') {
         return Err(HeaderFault::PseudoHeader { name: Excerpt::new(name) });
@@ -111,6 +122,9 @@ pub fn modifiable_name(name: &str) -> Result<String, HeaderFault> {
     let lower = self::name(name)?;
     if lower == "host" {
         return Err(HeaderFault::HostHeader);
+    }
+    if let Some(name) = FRAMING.into_iter().find(|name| *name == lower) {
+        return Err(HeaderFault::FramingHeader { name });
     }
     Ok(lower)
 }
@@ -196,6 +210,10 @@ mod tests {
         assert_eq!(modifiable_name("Host").unwrap_err(), HeaderFault::HostHeader);
         assert!(matches!(modifiable_name(":path").unwrap_err(), HeaderFault::PseudoHeader { .. }));
         assert_eq!(modifiable_name("X-Host").unwrap(), "x-host");
+        for name in ["Content-Length", "transfer-encoding", "Connection", "TE", "upgrade"] {
+            assert!(matches!(modifiable_name(name).unwrap_err(), HeaderFault::FramingHeader { .. }), "{name}");
+        }
+        assert_eq!(modifiable_name("content-lengths").unwrap(), "content-lengths");
         assert_eq!(name("Host").unwrap(), "host", "matching on host is fine");
     }
 

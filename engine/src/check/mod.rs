@@ -13,9 +13,13 @@ mod excerpt;
 pub mod format;
 pub mod header;
 pub mod host;
+pub mod log_format;
+pub mod meter;
 pub mod number;
 pub mod path;
 pub mod ranges;
 pub mod re2;
+pub mod refused_text;
+pub mod template;
 
 pub use excerpt::Excerpt;

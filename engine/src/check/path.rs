@@ -75,7 +75,51 @@ pub enum PathFault {
 /// Checks the value of an exact or prefix path match.
 pub fn matched(path: &str) -> Result<(), PathFault> {
     absolute(path)?;
-    for sequence in ["//", "/./", "/../", "%2f", "%2F"] {
+    dots(path)?;
+    for sequence in ["//", "%2f", "%2F"] {
+        if path.contains(sequence) {
+            return Err(PathFault::Sequence { path: Excerpt::new(path), sequence });
+        }
+    }
+    characters(path)
+}
+
+/// Checks `replaceFullPath` of a rewrite or redirect.
+///
+/// Encoded slashes are the back end's business here: nothing is matched against them. Dot segments are refused: Envoy
+/// sends them as they are written, and a back end that resolves them leaves the path that the route is for.
+pub fn full_replacement(path: &str) -> Result<(), PathFault> {
+    absolute(path)?;
+    dots(path)?;
+    characters(path)
+}
+
+/// Checks what a regular expression puts into a path: `\\1` to `\\9` are groups. A query is allowed.
+pub fn regex_replacement(pattern: &str, substitution: &str) -> Result<(), PathFault> {
+    dots(substitution)?;
+    // What is put at the beginning begins the path.
+    let begins = substitution.is_empty() || substitution.starts_with(['/', '\\']);
+    if pattern.starts_with('^') && !begins {
+        return Err(PathFault::Relative { path: Excerpt::new(substitution) });
+    }
+    if substitution.contains('#') {
+        return Err(PathFault::Fragment { path: Excerpt::new(substitution) });
+    }
+    match substitution.chars().find(|character| !character.is_ascii_graphic()) {
+        Some(character) => Err(PathFault::Character { path: Excerpt::new(substitution), character }),
+        None => Ok(()),
+    }
+}
+
+/// Checks what another server is asked with in front of the path of each request; a query may begin in it.
+pub fn front(path: &str) -> Result<(), PathFault> {
+    absolute(path)?;
+    dots(path)?;
+    characters(&path.replacen('?', "", 1))
+}
+
+fn dots(path: &str) -> Result<(), PathFault> {
+    for sequence in ["/./", "/../"] {
         if path.contains(sequence) {
             return Err(PathFault::Sequence { path: Excerpt::new(path), sequence });
         }
@@ -85,15 +129,7 @@ pub fn matched(path: &str) -> Result<(), PathFault> {
             return Err(PathFault::Ending { path: Excerpt::new(path), ending });
         }
     }
-    characters(path)
-}
-
-/// Checks `replaceFullPath` of a rewrite or redirect.
-///
-/// Encoded slashes and dot segments are the back end's business here: nothing is matched against them.
-pub fn full_replacement(path: &str) -> Result<(), PathFault> {
-    absolute(path)?;
-    characters(path)
+    Ok(())
 }
 
 /// Checks `replacePrefixMatch` of a rewrite or redirect; the empty text takes the prefix away.
@@ -159,11 +195,32 @@ mod tests {
     #[test]
     fn replacements_are_absolute_paths() {
         assert!(full_replacement("/x%2Fy").is_ok());
-        for bad in ["", "abc", "/abc#d", "/abc?d", "/a\r\nb", "/a b"] {
+        for bad in ["", "abc", "/abc#d", "/abc?d", "/a\r\nb", "/a b", "/a/../b", "/a/./b", "/a/.."] {
             assert!(full_replacement(bad).is_err(), "{bad:?}");
         }
         assert!(prefix_replacement("").is_ok());
         assert!(prefix_replacement("abc").is_err());
+    }
+
+    #[test]
+    fn substitutions_make_request_targets() {
+        for good in ["/x", "", r"\1/x", "/x?y=z"] {
+            assert!(regex_replacement("^/a", good).is_ok(), "{good:?}");
+        }
+        assert!(regex_replacement("/a", "x").is_ok(), "it need not be at the beginning");
+        for bad in ["x", "/x#y", "/x y", "/a/../b", "/\u{e4}"] {
+            assert!(regex_replacement("^/a", bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn what_another_server_is_asked_with_may_begin_a_query() {
+        for good in ["/auth", "/auth?", "/auth?rule="] {
+            assert!(front(good).is_ok(), "{good:?}");
+        }
+        for bad in ["auth", "/a#b", "/a b", "/a??", "/a/../b"] {
+            assert!(front(bad).is_err(), "{bad:?}");
+        }
     }
 
     #[test]
@@ -185,7 +242,7 @@ mod tests {
 
         #[test]
         fn checks_never_panic(path in ".*") {
-            let _ = (matched(&path), full_replacement(&path), prefix_replacement(&path));
+            let _ = (matched(&path), full_replacement(&path), prefix_replacement(&path), front(&path));
         }
     }
 }

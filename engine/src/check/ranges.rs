@@ -72,6 +72,7 @@ mod tests {
 
     use super::*;
     use crate::check::address::allowed;
+    use crate::testing::addresses::addresses;
 
     fn holds(ranges: &[Range], address: IpAddr) -> bool {
         ranges.iter().any(|range| match (range.network, address) {
@@ -84,35 +85,6 @@ mod tests {
                 u128::from(network) & mask == u128::from(address) & mask
             }
             _ => false,
-        })
-    }
-
-    /// Addresses of which many are refused.
-    fn addresses() -> impl Strategy<Value = IpAddr> {
-        let first = prop_oneof![Just(127u8), Just(0), Just(10), Just(169), Just(224), Just(255), Just(100), Just(168)];
-        let v4 = (first, prop_oneof![Just(254u8), Just(100), Just(63), any::<u8>()], any::<u16>())
-            .prop_map(|(a, b, rest)| Ipv4Addr::from([a, b, (rest >> 8) as u8, rest as u8]));
-        let known = prop::sample::select(vec![
-            Ipv4Addr::new(169, 254, 169, 254),
-            Ipv4Addr::new(100, 100, 100, 200),
-            Ipv4Addr::new(168, 63, 129, 16),
-            Ipv4Addr::BROADCAST,
-            Ipv4Addr::LOCALHOST,
-        ]);
-        let v4 = prop_oneof![v4, known, any::<u32>().prop_map(Ipv4Addr::from)];
-        (v4, 0..7u8, any::<u64>()).prop_map(|(v4, form, low)| {
-            let number = u128::from(u32::from(v4));
-            let low = u128::from(low);
-            let six = |bits: u128| IpAddr::V6(Ipv6Addr::from(bits));
-            match form {
-                0 => IpAddr::V4(v4),
-                1 => IpAddr::V6(v4.to_ipv6_mapped()),
-                2 => six(number),
-                3 => six((0x0064_ff9b_u128 << 96) | number),
-                4 => six((0x2002_u128 << 112) | (number << 80) | low),
-                5 => six((0x2001_u128 << 112) | (number << 64) | low),
-                _ => six((0xfe80_u128 << 112) | low),
-            }
         })
     }
 

@@ -17,13 +17,14 @@ use envoy_types::pb::envoy::config::cluster::v3::cluster::{
 use envoy_types::pb::envoy::config::core::v3::config_source::ConfigSourceSpecifier;
 use envoy_types::pb::envoy::config::core::v3::{AggregatedConfigSource, ApiVersion, ConfigSource};
 use envoy_types::pb::envoy::config::endpoint::v3::{ClusterLoadAssignment, LocalityLbEndpoints};
-use envoy_types::pb::google::protobuf::{Any, BoolValue, UInt32Value};
+use envoy_types::pb::google::protobuf::{Any, UInt32Value};
 use prost::Message;
 
 use super::{endpoints, names, seconds};
 use crate::features::remote::{DnsHost, Family, Group, Limits, Remote};
 use crate::features::upstream::Upstream;
 use crate::features::upstream_filters::Special;
+use crate::features::wall;
 use crate::model::{Backend, Place, Protocol};
 
 /// Seconds that connecting to a back end may take.
@@ -47,7 +48,8 @@ pub(crate) fn encode(backend: &Backend) -> Bytes {
     let special = match &backend.place {
         Place::Anywhere(anywhere) => anywhere.special(),
         Place::Function(function) => function.special(),
-        Place::Service(_) | Place::Hosts(_) => Special::default(),
+        Place::Hosts(hosts) => hosts.special(),
+        Place::Service(_) => Special::default(),
     };
     let options = options(upstream, backend.protocol, &special);
     let mut cluster = envoy::Cluster {
@@ -137,18 +139,18 @@ fn dns(host: &DnsHost, name: String) -> Bytes {
         endpoints: vec![LocalityLbEndpoints { lb_endpoints: vec![endpoint], ..Default::default() }],
         ..Default::default()
     };
+    let upstream = Upstream { tls: host.tls.clone(), ..Upstream::default() };
+    let options = options(&upstream, Protocol::Http1, &wall::special(host.loopback));
     let mut cluster = envoy::Cluster {
         name,
-        cluster_discovery_type: Some(ClusterDiscoveryType::Type(DiscoveryType::StrictDns.into())),
         connect_timeout: Some(seconds(CONNECT_TIMEOUT_S)),
         per_connection_buffer_limit_bytes: Some(UInt32Value { value: CONNECTION_BUFFER_BYTES }),
-        dns_lookup_family: family.into(),
-        // A name that nobody knows must not keep other clusters waiting.
-        wait_for_warm_on_init: Some(BoolValue { value: false }),
         load_assignment: Some(assignment),
+        typed_extension_protocol_options: options.into_iter().collect::<HashMap<_, _>>(),
         ..Default::default()
     };
-    Upstream { tls: host.tls.clone(), ..Upstream::default() }.apply(&mut cluster);
+    wall::look_up(&mut cluster, family);
+    upstream.apply(&mut cluster);
     cluster.encode_to_vec().into()
 }
 

@@ -50,6 +50,17 @@ pub(crate) fn endpoints(service: &ServicePort) -> String {
     format!("service/{}/{}/{}{health}", service.key.namespace, service.key.name, service.port)
 }
 
+/// The port of a Service that endpoints of this name are of.
+pub(crate) fn service_port(endpoints: &str) -> Option<ServicePort> {
+    let (namespace, rest) = endpoints.strip_prefix("service/")?.split_once('/')?;
+    let (name, rest) = rest.split_once('/')?;
+    let (port, health) = match rest.split_once("/health-") {
+        Some((port, health)) => (port, Some(health.parse().ok()?)),
+        None => (rest, None),
+    };
+    Some(ServicePort { key: ObjectKey::new("", "Service", namespace, name), port: port.parse().ok()?, health })
+}
+
 /// A certificate.
 pub(crate) fn secret(key: &ObjectKey) -> String {
     format!("secret/{}/{}", key.namespace, key.name)

@@ -12,7 +12,7 @@ use envoy_types::pb::envoy::config::route::v3::route_action::{
     ClusterNotFoundResponseCode, ClusterSpecifier, HostRewriteSpecifier, UpgradeConfig,
 };
 use envoy_types::pb::envoy::config::route::v3::route_match::{GrpcRouteMatchOptions, PathSpecifier};
-use envoy_types::pb::envoy::config::route::v3::weighted_cluster::ClusterWeight;
+use envoy_types::pb::envoy::config::route::v3::weighted_cluster::{ClusterWeight, cluster_weight};
 use envoy_types::pb::envoy::r#type::matcher::v3::string_matcher::MatchPattern;
 use envoy_types::pb::envoy::r#type::matcher::v3::{RegexMatcher, StringMatcher};
 use envoy_types::pb::google::protobuf::{BoolValue, UInt32Value};
@@ -249,6 +249,7 @@ fn clusters(backends: &[WeightedBackend]) -> ClusterSpecifier {
     if let [only] = backends
         && only.request_headers.is_empty()
         && only.response_headers.is_empty()
+        && only.host.is_none()
         && only.cookies.is_empty()
     {
         return ClusterSpecifier::Cluster(cluster(only));
@@ -263,6 +264,10 @@ fn clusters(backends: &[WeightedBackend]) -> ClusterSpecifier {
                 request_headers_to_remove: backend.request_headers.to_remove(),
                 response_headers_to_add: backend.response_headers.to_add(),
                 response_headers_to_remove: backend.response_headers.to_remove(),
+                host_rewrite_specifier: backend
+                    .host
+                    .as_ref()
+                    .map(|host| cluster_weight::HostRewriteSpecifier::HostRewriteLiteral(host.to_string())),
                 // One entry at most: the order of several is not defined.
                 typed_per_filter_config: (!backend.cookies.is_empty())
                     .then(|| (cookies::FILTER.to_owned(), any(&cookies::encode(&backend.cookies))))

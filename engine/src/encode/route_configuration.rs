@@ -84,6 +84,13 @@ pub(crate) fn route_configuration<'a>(
     (buffer.into(), Version::of(&parts))
 }
 
+/// A route configuration with one more virtual host, encoded as well.
+pub(crate) fn with_host(body: &Bytes, host: &Bytes) -> Bytes {
+    let mut buffer = body.to_vec();
+    append(&mut buffer, VIRTUAL_HOSTS_FIELD, host);
+    buffer.into()
+}
+
 fn append(buffer: &mut Vec<u8>, field: u32, message: &Bytes) {
     encode_key(field, WireType::LengthDelimited, buffer);
     encode_varint(message.len() as u64, buffer);

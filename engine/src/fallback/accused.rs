@@ -48,9 +48,9 @@ impl Line {
     /// Who can be at fault for a version of a route configuration. `apart`: can each be tried alone?
     pub(super) fn accused(&self, name: &str, version: &Version, apart: bool) -> Option<Accused> {
         let (parts, context) = self.suspects(name, version)?;
-        let mut policies: BTreeMap<ObjectKey, BTreeSet<Content>> = BTreeMap::new();
+        let mut policies: BTreeMap<Node, BTreeSet<Content>> = BTreeMap::new();
         let mut note = |said: &Said| {
-            policies.entry(said.policy().clone()).or_default().insert(said.content());
+            policies.entry(said.node()).or_default().insert(said.content());
         };
         let form = self.form(name, version)?;
         form.said.iter().filter(|said| self.is_unproven(said)).for_each(&mut note);
@@ -69,9 +69,9 @@ impl Line {
             (node, parts)
         });
         let parts: Suspects = parts.filter(|(_, parts)| !parts.is_empty()).collect();
-        let subject = |(key, contents): (ObjectKey, BTreeSet<Content>)| {
-            let node = Node::whole(key);
-            Subject { contents: contents.into_iter().map(|content| (content, node.clone())).collect(), node }
+        let subject = |(node, contents): (Node, BTreeSet<Content>)| Subject {
+            contents: contents.into_iter().map(|content| (content, node.clone())).collect(),
+            node,
         };
         Some(Accused { policies: policies.into_iter().map(subject).collect(), parts, context })
     }

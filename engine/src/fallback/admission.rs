@@ -4,12 +4,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use holdfast_graph::{Content, Detected, ObjectKey};
-use holdfast_xds::{ResourceType, Snapshot};
+use holdfast_xds::{Resource, ResourceType, Snapshot, Version};
 
 use super::around::Around;
+use super::forms::Form;
 use super::line::Line;
-use super::readmission::{Finding, Subject};
+use super::readmission::{Finding, Readmission, Subject};
 use super::rollout::{STRIKES_MAX, Stage, TRIED, Waiting, changes};
+use super::taking_part::Untried;
 use crate::translate::fleet::FleetId;
 
 /// Suspects on trial at one Envoy.
@@ -21,13 +23,75 @@ pub(crate) struct TrialRun {
     pub(crate) snapshot: Snapshot,
     /// What it has not answered yet.
     pub(crate) waiting: Waiting,
+    /// Since when it is offered that, in milliseconds of Unix time.
+    pub(crate) began_ms: u64,
     /// When it counts as silent, in milliseconds of Unix time.
     pub(crate) deadline: u64,
     /// What is tried.
     pub(crate) contents: BTreeSet<Content>,
     /// The objects of which that is tried apart from the rest.
     pub(crate) apart: BTreeSet<ObjectKey>,
+    /// Is it in a host that no request reaches?
+    pub(crate) is_unreached: bool,
+    /// Is it a convicted subject, on trial at a second Envoy?
+    pub(crate) is_second: bool,
+    /// What of the resources that are to be answered all Envoys had acknowledged before.
+    pub(super) before: Before,
 }
+
+/// Which contents are tried.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tried {
+    /// The contents.
+    pub(super) contents: BTreeSet<Content>,
+    /// The objects of which they are tried apart from the rest.
+    pub(super) apart: BTreeSet<ObjectKey>,
+}
+
+impl Tried {
+    /// The contents of subjects. A unit is tried apart from the rest of its object, which is closed meanwhile.
+    pub(super) fn of(subjects: &[Subject]) -> Self {
+        let units = subjects.iter().map(|subject| &subject.node).filter(|node| !node.section.is_empty());
+        Self {
+            contents: subjects.iter().flat_map(|subject| subject.contents.keys().copied()).collect(),
+            apart: units.map(|node| node.key.clone()).collect(),
+        }
+    }
+}
+
+/// What tries contents.
+#[derive(Clone, Debug)]
+pub(super) struct TrialOffer {
+    /// What an Envoy is offered.
+    pub(super) snapshot: Snapshot,
+    /// What of it is to be answered.
+    pub(super) waiting: Waiting,
+    /// Are the contents in a host that no request reaches?
+    pub(super) is_unreached: bool,
+}
+
+impl TrialRun {
+    /// A trial of suspects that begins now and has no deadline.
+    pub(super) fn new(node: Arc<str>, tried: Tried, offer: TrialOffer, now_ms: u64) -> Self {
+        let (Tried { contents, apart }, TrialOffer { snapshot, waiting, is_unreached }) = (tried, offer);
+        Self {
+            node,
+            snapshot,
+            waiting,
+            began_ms: now_ms,
+            deadline: u64::MAX,
+            contents,
+            apart,
+            is_unreached,
+            is_second: false,
+            before: Before::default(),
+        }
+    }
+}
+
+/// Acknowledged resources, of route configurations with what they are made of.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Before(Vec<(ResourceType, Arc<Resource>, Option<Form>)>);
 
 impl Line {
     /// The next group of suspects is offered to one Envoy.
@@ -35,42 +99,55 @@ impl Line {
         if self.trial.is_some() || !matches!(self.stage, Stage::Settled) {
             return;
         }
+        if self.ask_a_second_witness(around) {
+            return;
+        }
         let Some(node) = self.trial_node() else { return };
-        let Some(readmission) = &mut self.readmission else { return };
-        let Some(subjects) = readmission.next().map(<[Subject]>::to_vec) else {
-            self.readmission = None;
+        let Some(subjects) = self.next_on_trial(around) else {
+            match &self.readmission {
+                None => return,
+                // Their owners have used up their refusals, or no Envoy answered: a later tick of the clock tries them.
+                Some(readmission) if !readmission.is_done() => return,
+                Some(_) => self.readmission = None,
+            }
             around.translator.close(&self.trial_fleet());
             self.attribution.end(around.now_ms);
             return;
         };
-        let on_trial: BTreeSet<_> = subjects.iter().flat_map(|subject| subject.contents.keys().copied()).collect();
-        // A unit is tried apart from the rest of its object, which is closed meanwhile.
-        let apart = subjects.iter().filter(|subject| !subject.node.section.is_empty());
-        let apart: BTreeSet<_> = apart.map(|subject| subject.node.key.clone()).collect();
-        let Some((snapshot, waiting)) = self.on_trial(&on_trial, &apart, around) else { return };
+        let tried = Tried::of(&subjects);
+        let Some(mut offer) = self.on_trial(&tried, around) else { return };
+        offer.waiting = self.answerable(&node, offer.waiting, &offer.snapshot);
         // With one half cleared, the other half makes what was refused as a whole.
-        let known = waiting.iter().find_map(|((kind, name), version)| self.hold.refusal_of(*kind, name, *version));
-        if let Some(message) = known.map(|refusal| refusal.message.clone()) {
-            return self.trial_refused(&message, around);
+        let known = offer.waiting.iter().find_map(|((kind, name), version)| {
+            let refusal = self.hold.refusal_of(*kind, name, *version)?;
+            Some((*kind, name.clone(), *version, refusal.message.clone()))
+        });
+        if let Some((kind, name, version, message)) = known {
+            return self.trial_refused(Some((kind, &name, version)), &message, around);
         }
         self.attribution.round();
-        self.hold.expect(&snapshot, &waiting);
-        let nothing_to_learn = waiting.is_empty();
-        let deadline = around.now_ms.saturating_add(around.settings.fallback.ack_timeout_ms);
-        self.trial = Some(TrialRun { node, snapshot, waiting, deadline, contents: on_trial, apart });
+        let nothing_to_learn = offer.waiting.is_empty();
+        self.begin_trial(TrialRun::new(node, tried, offer, around.now_ms), around);
         if nothing_to_learn {
             // Their content is served already, or not at all.
             self.trial_accepted(around);
         }
     }
 
-    /// What an Envoy is offered that tries these contents, and what of it is to be answered.
-    pub(super) fn on_trial(
-        &mut self,
-        contents: &BTreeSet<Content>,
-        apart: &BTreeSet<ObjectKey>,
-        around: &mut Around<'_>,
-    ) -> Option<(Snapshot, Waiting)> {
+    /// An Envoy of this replica, or one that another replica asks, is offered what is tried, and answers in time.
+    pub(super) fn begin_trial(&mut self, mut trial: TrialRun, around: &Around<'_>) {
+        trial.deadline = around.now_ms.saturating_add(around.settings.fallback.ack_timeout_ms);
+        trial.before = self.before_trial(&trial.waiting);
+        self.hold.expect(&trial.snapshot, &trial.waiting);
+        self.trial = Some(trial);
+    }
+
+    /// What an Envoy is offered that tries these contents.
+    pub(super) fn on_trial(&mut self, tried: &Tried, around: &mut Around<'_>) -> Option<TrialOffer> {
+        let Tried { contents, apart } = tried;
+        if let Some(offer) = self.on_trial_unreached(tried, around) {
+            return Some(offer);
+        }
         let fleet = self.trial_fleet();
         around.translator.open(&fleet, &self.fleet);
         let derived = self.derive(around, contents, apart);
@@ -82,28 +159,42 @@ impl Line {
         let mut waiting = Waiting::new();
         for kind in TRIED {
             let changed = changes(self.everyone.as_ref().unwrap_or(&nothing), &snapshot, kind);
-            // A cluster that was taken is not asked for again: who has it says nothing more.
-            let unknown =
-                changed.filter(|resource| kind != ResourceType::Cluster || !self.is_known_good(kind, resource));
+            // A cluster that was taken is not asked for again: who has it says nothing more. So it is with anything that
+            // the Envoy took last: where it has that still, it is not sent it again, and never answers.
+            let unknown = changed.filter(|resource| {
+                let is_taken = self.hold.is_acknowledged(kind, resource);
+                let is_refused = || self.hold.refusal_of(kind, &resource.name, resource.version).is_some();
+                !is_taken && (kind != ResourceType::Cluster || !self.is_known_good(kind, resource) || is_refused())
+            });
             waiting.extend(unknown.map(|resource| ((kind, resource.name.clone()), resource.version)));
         }
-        Some((snapshot, waiting))
+        Some(TrialOffer { snapshot, waiting, is_unreached: false })
     }
 
     /// Who tries: an Envoy that has what is proven, where anything is; one of another replica, where there is no other.
     fn trial_node(&self) -> Option<Arc<str>> {
         let anything = self.hold.has_acknowledged_routes();
         let fit = self.envoys.keys().filter(|node| !self.alone.contains_key(*node));
-        let fit = fit.filter(|node| !anything || !self.fresh.contains(*node));
+        let fit = fit.filter(|node| !anything || !self.fresh.contains_key(*node));
         fit.min_by_key(|node| (self.afar.contains(*node), self.silent.contains(*node))).cloned()
     }
 
     /// The Envoy took the suspects that were on trial.
     pub(crate) fn trial_accepted(&mut self, around: &mut Around<'_>) {
-        self.trial = None;
+        let absent = self.absent_from_trial(around);
+        if self.is_at_second_witness() {
+            return self.second_witness_accepted(absent.is_empty(), around);
+        }
+        let is_unreached = self.trial.as_ref().is_some_and(|trial| trial.is_unreached);
+        if absent.is_empty() && !is_unreached {
+            self.trial = None;
+        } else {
+            self.end_trial();
+        }
         self.trial_strikes = 0;
         let Some(readmission) = &mut self.readmission else { return };
-        if let Finding::Cleared(subjects) = readmission.accepted() {
+        let took_part = |subject: &Subject| !subject.contents.keys().any(|content| absent.contains(content));
+        if let Finding::Cleared(subjects) = readmission.accepted(took_part) {
             for content in subjects.iter().flat_map(|subject| subject.contents.keys()) {
                 self.acquit(content);
             }
@@ -111,32 +202,112 @@ impl Line {
         self.settle(around);
     }
 
-    /// The Envoy refused the suspects that were on trial.
-    pub(crate) fn trial_refused(&mut self, message: &str, around: &mut Around<'_>) {
-        self.trial = None;
+    /// The Envoy refused the suspects that were on trial, in this resource where one is known.
+    pub(crate) fn trial_refused(
+        &mut self,
+        refused: Option<(ResourceType, &Arc<str>, Version)>,
+        message: &str,
+        around: &mut Around<'_>,
+    ) {
+        if self.is_at_second_witness() {
+            return self.second_witness_refused(refused, around);
+        }
+        let refuser = refused.and_then(|(kind, name, version)| self.refuser(kind, name, version));
+        let beside = refused.map(|(kind, name, version)| self.untried_in(kind, name, version, around));
+        let testing = self.readmission.as_ref().and_then(Readmission::testing).unwrap_or_default();
+        let message = refused.map_or_else(
+            || message.to_owned(),
+            |(kind, name, version)| self.with_policies(message, kind, name, version, testing, around),
+        );
+        let message = message.as_str();
+        self.end_trial();
         self.trial_strikes = 0;
         let Some(readmission) = &mut self.readmission else { return };
-        if let Finding::Convicted(subject) = readmission.refused() {
+        if let Some(Untried { others, are_on_trial_in_it }) = beside.filter(|beside| !beside.others.is_empty()) {
+            let is_first = refused.is_none_or(|(_, _, version)| readmission.is_first(version));
+            if !is_first {
+                // Each brings the other into its trial: neither can be tried now, and nothing is judged.
+                readmission.not_answered(around.now_ms);
+                return self.settle(around);
+            }
+            match are_on_trial_in_it {
+                true => readmission.refused_with(others.clone()),
+                false => readmission.refused_for(others.clone()),
+            }
+            self.suspect(&others, around);
+        } else if let Finding::Convicted(subject) = readmission.refused() {
             match subject.units() {
-                units if units.len() > 1 => readmission.search_in(units),
-                _ => self.convict_subject(&subject, Detected::Nack, message, around),
+                units if units.len() > 1 && !readmission.is_tied(&subject) => readmission.search_in(units),
+                _ => {
+                    self.convict_subject(&subject, Detected::Nack, message, around);
+                    self.note_refuser(subject, refuser, around);
+                }
             }
         }
         self.settle(around);
     }
 
-    /// The Envoy that tries suspects is lost or silent. Twice, while others stay, is a refusal without a word.
+    /// The Envoy that tries suspects is lost or silent. Twice, while other Envoys answer, counts as a refusal without a
+    /// message; where no other Envoy answers it proves nothing, and the suspects are tried later.
     pub(crate) fn trial_lost(&mut self, node: &str, message: &str, around: &mut Around<'_>) -> bool {
-        let Some(trial) = self.trial.take_if(|trial| *trial.node == *node) else { return false };
+        if self.trial.as_ref().is_none_or(|trial| *trial.node != *node) {
+            return false;
+        }
+        let Some(trial) = self.end_trial() else { return false };
+        if trial.is_second {
+            match self.envoys.contains_key(node) {
+                true => self.witnesses.not_answered(&trial.contents, around.now_ms),
+                false => self.witnesses.stream_ended(&trial.contents, around.now_ms),
+            }
+            return false;
+        }
         self.trial_strikes += 1;
-        if self.trial_strikes < STRIKES_MAX || !self.envoys.keys().any(|known| **known != *node) {
+        if self.trial_strikes < STRIKES_MAX {
+            return false;
+        }
+        if !self.others_answer(node) {
+            // Where no other Envoy answers, silence proves nothing about the suspects: others are tried before them.
+            self.trial_strikes = 0;
+            if let Some(readmission) = &mut self.readmission {
+                readmission.not_answered(around.now_ms);
+            }
             return false;
         }
         for ((kind, name), version) in trial.waiting {
             self.hold.refuse_version(kind, &name, version, &self.build.clone(), message);
         }
-        self.trial_refused(message, around);
+        self.trial_refused(None, message, around);
         true
+    }
+
+    /// What all Envoys have acknowledged of the resources that a trial is about.
+    pub(super) fn before_trial(&self, waiting: &Waiting) -> Before {
+        let known = |(kind, name): &(ResourceType, Arc<str>)| {
+            let resource = self.hold.acknowledged(*kind, name)?.clone();
+            let form = self.acknowledged(name).filter(|form| form.version == resource.version).cloned();
+            Some((*kind, resource, form))
+        };
+        Before(waiting.keys().filter_map(known).collect())
+    }
+
+    /// Ends a trial without a rollout of its content: forms that only one Envoy took are not acknowledged by all.
+    pub(super) fn end_trial(&mut self) -> Option<TrialRun> {
+        let mut trial = self.trial.take()?;
+        self.hold.expect_no_more(&trial.waiting);
+        for (kind, resource, form) in std::mem::take(&mut trial.before.0) {
+            let everyone = self.everyone.as_ref().and_then(|everyone| everyone.get(kind, &resource.name));
+            if everyone.is_none_or(|everyone| everyone.version != resource.version) {
+                continue;
+            }
+            if !self.hold.is_acknowledged(kind, &resource) {
+                self.configuration_changed = true;
+                if let (ResourceType::Route, Some(form)) = (kind, form) {
+                    self.acknowledged.insert(resource.name.clone(), form);
+                }
+                self.hold.restore(kind, resource);
+            }
+        }
+        Some(trial)
     }
 
     pub(super) fn trial_fleet(&self) -> FleetId {

@@ -9,16 +9,22 @@ use holdfast_xds::{Answer, Outcome, ResourceType, Version};
 
 use super::around::Around;
 use super::line::Line;
+use super::readmission::owners;
 use super::rollout::{Stage, Waiting};
 use super::shapes::shape;
 
 impl Line {
     /// An Envoy of the fleet has answered. True where the plan is to be derived anew.
     pub(crate) fn answered(&mut self, answer: &Answer, around: &mut Around<'_>) {
-        self.silent.remove(&answer.node);
+        self.heard_ms.insert(answer.node.clone(), around.now_ms);
+        if self.silent.remove(&answer.node)
+            && let Some(readmission) = &mut self.readmission
+        {
+            readmission.unpark(u64::MAX);
+        }
         if answer.kind == ResourceType::Route && answer.outcome == Outcome::Acknowledged {
             self.canary_filled(&answer.node);
-            if self.fresh.remove(&answer.node) {
+            if self.fresh.remove(&answer.node).is_some() {
                 self.start_trial(around);
             }
         }
@@ -36,6 +42,8 @@ impl Line {
 
     fn acknowledge(&mut self, answer: &Answer, name: &Arc<str>, version: Version, around: &mut Around<'_>) {
         self.came_back(&answer.node, answer.kind, name, version);
+        self.pardon_what_a_second_witness_takes(answer, name, version);
+        self.hold.unavailable.taken(&answer.node, &(answer.kind, name.clone()), version);
         if answer.kind == ResourceType::Cluster {
             self.proof.prove_cluster(version);
         }
@@ -100,6 +108,9 @@ impl Line {
     }
 
     fn refuse(&mut self, answer: &Answer, name: &Arc<str>, version: Version, message: &str, around: &mut Around<'_>) {
+        if self.refused_by_host(answer, name, version, message, around) {
+            return;
+        }
         let on_trial = self.trial.as_ref().is_some_and(|trial| {
             *trial.node == *answer.node && trial.waiting.get(&(answer.kind, name.clone())) == Some(&version)
         });
@@ -108,7 +119,9 @@ impl Line {
             if around.follows {
                 return self.end_what_is_tried();
             }
-            return self.trial_refused(message, around);
+            let owners = owners(self.on_trial_now());
+            self.fairness.budget.refused(&owners, around.now_ms);
+            return self.trial_refused(Some((answer.kind, name, version)), message, around);
         }
         let others = self.envoys.keys().any(|node| !self.alone.contains_key(node));
         let was_alone = self.alone.contains_key(&answer.node) && others;
@@ -123,6 +136,8 @@ impl Line {
             // It is held at what was acknowledged until the leader has judged.
             return self.settle(around);
         }
+        let subjects = self.subjects(answer.kind, name, version, around);
+        self.fairness.budget.refused(&owners(&subjects), around.now_ms);
         if answer.kind == ResourceType::Secret {
             self.convict_certificate(name, version, Detected::Nack, message, around);
             self.stage = Stage::Settled;
@@ -144,6 +159,10 @@ impl Line {
             _ => Waiting::new(),
         };
         if !self.canary_lost(node) {
+            if self.has_struck_out(node) && !self.others_answer(node) {
+                let is_there = self.envoys.contains_key(node);
+                return self.suspect_unanswered(&waiting, is_there, around);
+            }
             return self.advance(around);
         }
         // What comes first on the wire is what it was lost on: nothing that names it was sent yet.

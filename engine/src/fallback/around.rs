@@ -6,6 +6,7 @@ use std::sync::Arc;
 use holdfast_graph::{Graph, ObjectKey};
 
 use crate::fault::Fault;
+use crate::health::Ledger;
 use crate::settings::Settings;
 use crate::snapshot::ObjectSnapshot;
 use crate::translate::Translator;
@@ -24,6 +25,8 @@ pub(crate) struct Around<'a> {
     pub(crate) settings: &'a Settings,
     /// Milliseconds of Unix time.
     pub(crate) now_ms: u64,
+    /// Since when objects are at fault, over retries and restarts.
+    pub(crate) ledger: &'a Ledger,
     /// Does another replica lead?
     pub(crate) follows: bool,
     /// The build of the probe, where there is one.
@@ -38,6 +41,12 @@ impl Around<'_> {
     /// Seconds of Unix time.
     pub(crate) fn now(&self) -> i64 {
         i64::try_from(self.now_ms / 1000).unwrap_or(i64::MAX)
+    }
+
+    /// Since when an object is at fault that is found to be so now.
+    pub(crate) fn began(&self, key: &ObjectKey) -> i64 {
+        let generation = self.objects.get(key).map(|object| object.metadata.generation);
+        self.ledger.began(key, generation, self.now())
     }
 
     /// Could all of an object be read? What could not be is not served: such a version is never whole.

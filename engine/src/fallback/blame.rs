@@ -33,7 +33,13 @@ impl Line {
     }
 
     /// Who can be at fault for a refused resource, as they are taken in or left out together.
-    fn subjects(&self, kind: ResourceType, name: &Arc<str>, version: Version, around: &Around<'_>) -> Vec<Subject> {
+    pub(super) fn subjects(
+        &self,
+        kind: ResourceType,
+        name: &Arc<str>,
+        version: Version,
+        around: &Around<'_>,
+    ) -> Vec<Subject> {
         match kind {
             ResourceType::Route => {
                 let by_object = around.settings.fallback.use_last_valid;
@@ -61,11 +67,8 @@ impl Line {
             ResourceType::Listener => Self::suspected_first(subjects, around),
             _ => (subjects, false),
         };
-        let routes_answer = kind == ResourceType::Route
-            && !subjects.iter().any(|subject| around.translator.policy(&subject.node.key).is_some());
-        let unheard = routes_answer.then(|| self.unheard(name, &version)).flatten();
-        let told = unheard.map(|policies| format!("{message} (with what {policies} says, which is new as well)"));
-        let message = told.as_deref().unwrap_or(message);
+        let message = self.with_policies(message, kind, name, version, &subjects, around);
+        let message = message.as_str();
         self.stage = Stage::Settled;
         self.remember_refused(kind, name, version, around);
         if !around.settings.fallback.isolate {
@@ -73,14 +76,14 @@ impl Line {
         } else if self.rounds <= ROUNDS_MAX {
             self.attribution.begin(around.now_ms);
             match &subjects[..] {
-                [only] if !are_others_left => self.convict_subject(only, Detected::Nack, message, around),
+                [only] if !are_others_left => {
+                    let refuser = self.refuser(kind, name, version);
+                    self.convict_subject(only, Detected::Nack, message, around);
+                    self.note_refuser(only.clone(), refuser, around);
+                }
                 [] => {}
                 _ => {
-                    for subject in &subjects {
-                        for (content, node) in &subject.contents {
-                            self.convict(*content, node, Detected::Suspected, message, Vec::new(), around);
-                        }
-                    }
+                    self.suspect(&subjects, around);
                     // A search that is under way goes on: what stands in for its suspects may be refused as well.
                     self.readmission.get_or_insert_default().add(subjects);
                 }
@@ -89,25 +92,37 @@ impl Line {
         self.settle(around);
     }
 
+    /// A refusal with the names of the policies that may be behind it, where only routes are suspected of it: what a policy
+    /// says cannot be tried apart from a route that is new as well.
+    pub(super) fn with_policies(
+        &self,
+        message: &str,
+        kind: ResourceType,
+        name: &str,
+        version: Version,
+        subjects: &[Subject],
+        around: &Around<'_>,
+    ) -> String {
+        let is_policy = |subject: &Subject| around.translator.policy(&subject.node.key).is_some();
+        if kind != ResourceType::Route || subjects.iter().any(is_policy) {
+            return message.to_owned();
+        }
+        match self.unheard(name, &version) {
+            Some(policies) => format!("{message} (with what {policies} says, which is new as well)"),
+            None => message.to_owned(),
+        }
+    }
+
     /// Who was edited meanwhile is not tried again, and nobody stays suspected whom nobody is going to try.
     pub(crate) fn drop_suspicions(&mut self, around: &Around<'_>) {
         if let Some(readmission) = &mut self.readmission {
             let (gateway, overlay) = (&self.gateway, &self.derived.overlay);
-            readmission.retain(|subject| {
-                let key = &subject.node.key;
-                let plan = around.translator.route(key);
-                let desired = plan.map(|plan| around.translator.contents(gateway, plan)).unwrap_or_default();
-                let made = around.translator.contents_under(gateway, key, overlay, around.objects);
-                desired.iter().chain(&made).any(|(content, _)| subject.contents.contains_key(content))
-                    || stands_in(gateway, subject, around)
-                    || clusters::is_made(gateway, subject, overlay, around)
-                    || chains::is_desired(gateway, subject, around)
-                    || accused::is_said(subject, overlay, around)
-            });
-            if readmission.testing().is_none() {
-                self.trial = None;
+            readmission.retain(|subject| is_made(gateway, subject, overlay, around));
+            if readmission.testing().is_none() && !self.is_at_second_witness() {
+                self.end_trial();
             }
         }
+        self.drop_void_second_trial(around);
         let suspected = self.quarantine.iter().filter(|(_, verdict)| verdict.detected == Detected::Suspected);
         let tried = self.readmission.as_ref().map(Readmission::contents).unwrap_or_default();
         let dropped: Vec<Content> =
@@ -124,6 +139,7 @@ impl Line {
             return false;
         }
         let Some(snapshot) = around.translator.snapshot(&self.fleet).cloned() else { return false };
+        self.newest = snapshot.clone();
         self.note_forms(&self.fleet.clone(), &snapshot, around.translator);
         let refused = BLAMED.into_iter().flat_map(|kind| snapshot.of(kind).values().map(move |known| (kind, known)));
         let unexplained = refused.filter_map(|(kind, resource)| {
@@ -140,12 +156,26 @@ impl Line {
             let mut search = Search::of_what_is_known();
             self.look_into(&mut search, kind, &name, version, &message, around);
             self.stage = Stage::Probing;
+            self.wait_for_probe(around.now_ms);
             self.search_on(search, around);
         } else {
             self.blame(kind, &name, version, &message, around);
         }
         true
     }
+}
+
+/// Is a suspect desired as it is suspected, or made to be served instead of what is desired? Anything else is not tried.
+pub(super) fn is_made(gateway: &ObjectKey, subject: &Subject, overlay: &Overlay, around: &Around<'_>) -> bool {
+    let key = &subject.node.key;
+    let plan = around.translator.route(key);
+    let desired = plan.map(|plan| around.translator.contents(gateway, plan)).unwrap_or_default();
+    let made = around.translator.contents_under(gateway, key, overlay, around.objects);
+    desired.iter().chain(&made).any(|(content, _)| subject.contents.contains_key(content))
+        || stands_in(gateway, subject, around)
+        || clusters::is_made(gateway, subject, overlay, around)
+        || chains::is_desired(gateway, subject, around)
+        || accused::is_said(subject, overlay, around)
 }
 
 /// Is it an answer that may stand in for a unit that is desired?

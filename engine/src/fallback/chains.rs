@@ -13,11 +13,13 @@ use bytes::Bytes;
 use holdfast_graph::{Content, Node, ObjectKey};
 use holdfast_xds::{ResourceType, Version};
 
+use super::accused;
 use super::around::Around;
+use super::derive;
 use super::line::Line;
 use super::readmission::Subject;
-use super::{accused, policies};
 use crate::encode::chain_parts;
+use crate::translate::policy::PolicyPlan;
 
 /// What is proven by a listener that was taken.
 pub(super) fn proven(body: &[u8]) -> Vec<Content> {
@@ -38,6 +40,11 @@ fn only(original: &Bytes, body: &Bytes, these: &[Subject], all: &[Subject]) -> B
 /// Is somebody suspected for what a policy says to listeners?
 pub(super) fn is_policy(subject: &Subject, around: &Around<'_>) -> bool {
     around.translator.policy(&subject.node.key).is_some()
+}
+
+/// Is it a chain, and not what policies or routes bring into one?
+pub(super) fn is_chain(subject: &Subject) -> bool {
+    subject.contents.values().any(derive::is_chain)
 }
 
 /// Is a chain, or a filter, desired as it is suspected?
@@ -77,7 +84,7 @@ impl Line {
         for (said, text) in told.into_iter().flat_map(|told| &told.said) {
             let is_taken = text.is_some_and(|text| self.proof.is_known_good(&text));
             if !is_taken && !self.proof.is_known_good(&said.content()) {
-                let policy = Node::whole(said.policy().clone());
+                let policy = said.node();
                 suspects.entry(policy.clone()).or_default().insert(said.content(), policy);
             }
         }
@@ -89,14 +96,16 @@ impl Line {
         suspects.into_iter().map(|(node, contents)| Subject { node, contents }).collect()
     }
 
-    /// Of those who can be at fault for a listener, who is suspected first where nobody can be tried apart from Envoys
-    /// that serve: what policies say can be left out of it, and then it shows whether the rest is taken.
+    /// The suspects of a listener that are suspected first where none can be tried apart from Envoys that serve; and
+    /// whether others are left. What policies say, then the filters that routes ask for, can be left out of a chain, and
+    /// then it shows whether the chain itself is taken: it is never judged by what others bring into it.
     pub(super) fn suspected_first(suspects: Vec<Subject>, around: &Around<'_>) -> (Vec<Subject>, bool) {
         let (policies, others): (Vec<_>, Vec<_>) = suspects.into_iter().partition(|subject| is_policy(subject, around));
-        match (policies.is_empty(), others.is_empty()) {
-            (false, false) => (policies, true),
-            (false, true) => (policies, false),
-            _ => (others, false),
+        let (chains, filters): (Vec<_>, Vec<_>) = others.into_iter().partition(is_chain);
+        match (policies.is_empty(), filters.is_empty(), chains.is_empty()) {
+            (false, no_filters, no_chains) => (policies, !no_filters || !no_chains),
+            (true, false, no_chains) => (filters, !no_chains),
+            (true, true, _) => (chains, false),
         }
     }
 
@@ -110,10 +119,24 @@ impl Line {
         around: &Around<'_>,
     ) -> Option<Bytes> {
         let original = self.form_of(ResourceType::Listener, name, version)?.body.clone();
-        let silent = all.iter().filter(|subject| is_policy(subject, around) && !these.contains(subject));
-        let plan = |subject: &Subject| accused::plan(&subject.node.key, &self.derived.overlay, around).cloned();
-        let silent = silent.filter_map(|subject| Some((subject.node.key.clone(), plan(subject)?)));
-        let silent: BTreeMap<_, _> = silent.map(|(key, plan)| (key, Arc::new(policies::closed(&plan, "")))).collect();
+        let left_out = all.iter().filter(|subject| is_policy(subject, around) && !these.contains(subject));
+        let mut silent: BTreeMap<ObjectKey, Arc<PolicyPlan>> = BTreeMap::new();
+        for subject in left_out {
+            let key = &subject.node.key;
+            let plan = silent.get(key).or_else(|| accused::plan(key, &self.derived.overlay, around));
+            let Some(plan) = plan else { continue };
+            let said = match subject.node.section.is_empty() {
+                // The rest of the policy is left out with it, but for what answers for itself.
+                true => plan
+                    .contents()
+                    .map(|(_, content)| content)
+                    .filter(|content| plan.node_of(key, content).section.is_empty())
+                    .collect(),
+                false => subject.contents.keys().copied().collect(),
+            };
+            let without = plan.without(&said);
+            silent.insert(key.clone(), Arc::new(without));
+        }
         if silent.is_empty() {
             return Some(only(&original, &original, these, all));
         }

@@ -13,6 +13,7 @@ use super::events::{left_out, serving, why};
 use super::survey::{field, speaking};
 use super::view::{FallbackReport, Identity};
 use crate::engine::Engine;
+use crate::health::judge::without_field;
 use crate::status::{Condition, FALLBACK_CONDITION};
 use crate::time::Moment;
 use crate::translate::route::RoutePlan;
@@ -85,7 +86,10 @@ impl Engine {
         let broken: Vec<(&Node, &Broken)> = lines.flat_map(|line| &line.derived.broken).filter(own).collect();
         let reasons: BTreeSet<String> = broken
             .iter()
-            .map(|(node, broken)| format!("({}): {}: {}", node.section, field(node, broken), broken.message))
+            .map(|(node, broken)| {
+                let field = field(node, broken);
+                format!("({}): {field}: {}", node.section, without_field(&broken.message, &field))
+            })
             .collect();
         let reasons = reasons.into_iter().collect::<Vec<_>>().join("; ");
         let sections: BTreeSet<&str> = broken.iter().map(|(node, _)| &*node.section).collect();

@@ -1,5 +1,6 @@
 //! Verdicts as they are made: by content, stored before anything that rests on them is published.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use holdfast_graph::{Content, Detected, Node, ObjectKey, Verdict};
@@ -10,7 +11,13 @@ use super::around::Around;
 use super::line::Line;
 use super::readmission::Subject;
 
+/// The message of a suspicion. What Envoy answered is about one of all that changed, and is attached to that one alone.
+pub(super) const SUSPECTED: &str =
+    "changed together with what Envoy refused; it is tried apart from that, and served again once Envoy takes it";
+
 impl Line {
+    /// Convicts what was refused as one. Where that is more than one content, any of them may be the one at fault: the
+    /// verdict is about their combination, and void as soon as one of them is edited.
     pub(super) fn convict_subject(
         &mut self,
         subject: &Subject,
@@ -18,8 +25,35 @@ impl Line {
         message: &str,
         around: &Around<'_>,
     ) {
+        let is_desired =
+            |(content, node): (&Content, &Node)| around.translator.is_desired(&self.gateway, &node.key, content);
+        if subject.contents.len() < 2 || !subject.contents.iter().all(is_desired) {
+            for (content, node) in &subject.contents {
+                self.convict(*content, node, detected, message, Vec::new(), around);
+            }
+            return;
+        }
+        let mut convicted = BTreeSet::new();
         for (content, node) in &subject.contents {
-            self.convict(*content, node, detected, message, Vec::new(), around);
+            if !convicted.insert(node) {
+                // The unit is refused by the verdict about the first of its contents.
+                self.acquit(content);
+                continue;
+            }
+            let others = subject.contents.keys().filter(|other| *other != content).copied().collect();
+            let beside: BTreeSet<&ObjectKey> =
+                subject.contents.values().map(|other| &other.key).filter(|key| **key != node.key).collect();
+            let names = beside.into_iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+            let text = format!("{message} (refused together with {names}, which changed as well)");
+            let message = if names.is_empty() { message } else { &text };
+            self.convict(*content, node, detected, message, others, around);
+        }
+    }
+
+    /// These may be at fault for a refusal, and are not served as desired until a trial has shown which of them are.
+    pub(super) fn suspect(&mut self, subjects: &[Subject], around: &Around<'_>) {
+        for (content, node) in subjects.iter().flat_map(|subject| &subject.contents) {
+            self.convict(*content, node, Detected::Suspected, SUSPECTED, Vec::new(), around);
         }
     }
 
@@ -39,7 +73,10 @@ impl Line {
         let origin =
             self.wanted.get(ResourceType::Secret, name).and_then(|resource| resource.origins.iter().next().cloned());
         if let Some(key) = origin {
-            self.convict(Content(*version.as_bytes()), &Node::whole(key), detected, message, Vec::new(), around);
+            let (content, node) = (Content(*version.as_bytes()), Node::whole(key));
+            let refuser = self.refuser(ResourceType::Secret, name, version);
+            self.convict(content, &node, detected, message, Vec::new(), around);
+            self.note_refuser(Subject { contents: BTreeMap::from([(content, node.clone())]), node }, refuser, around);
         }
     }
 
@@ -59,10 +96,13 @@ impl Line {
             detected,
             field: field.into(),
             message: message.into(),
-            since: self.since.get(&node.key).copied().unwrap_or_else(|| around.now()),
+            since: self.since.get(&node.key).copied().unwrap_or_else(|| around.began(&node.key)),
             witnesses,
         };
         self.record(Change::Convict(self.scope(), stored(content, &verdict)));
+        if detected == Detected::Probe {
+            self.fairness.convicted_on_probe(&node.key);
+        }
         let generation = verdict.generation;
         if detected != Detected::Suspected && self.counted.insert(node.key.clone(), generation) != Some(generation) {
             self.quarantine.note_refusal(&node.key, around.now_ms);

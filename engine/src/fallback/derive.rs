@@ -9,7 +9,8 @@ use holdfast_graph::{Detected, Gates, Graph, Node, ObjectKey, Plan, Step, Verdic
 
 use super::checker::Objection;
 use super::claims;
-use super::policies;
+use super::fairness::Wait;
+use super::policies::{self, LeftOut};
 use super::shared;
 use super::world::World;
 use crate::fault::Class;
@@ -21,7 +22,7 @@ use crate::translate::proxy::{HOST, is_proxy};
 /// How often a plan is derived anew because what is made with stand-ins is refused too.
 const STAND_INS_MAX: usize = 8;
 /// What is said of what changed while everything is held.
-const HELD: &str = "held together with everything that changed since the last valid configuration";
+pub(super) const HELD: &str = "held together with everything that changed since the last valid configuration";
 /// What is said of an object that was refused again and again.
 pub(super) const WAITS: &str = "refused three times within a minute: the next try waits for up to 30 seconds";
 /// What is said of an object of which nothing can be read.
@@ -76,14 +77,15 @@ pub(crate) fn derive(world: &World<'_>, graph: &Graph) -> Derived {
     let found = if world.held.is_some() { BTreeMap::new() } else { found_by_translation(world) };
     let mut derived = Derived { broken: found, ..Derived::default() };
     let mut refused = refused(world, &mut derived.retry_at);
-    refused.extend(policies::refused(world, &mut derived.retry_at));
-    refused.extend(world.held.map(|held| changed(held, world)).unwrap_or_default());
+    let mut left_out = LeftOut::default();
+    refused.extend(policies::refused(world, &mut left_out, &mut derived.retry_at));
+    refused.extend(world.held.map(|held| changed(held, &mut left_out, world)).unwrap_or_default());
     derived.broken.extend(refused.iter().map(|(node, broken)| (node.clone(), broken.clone())));
     let mut shared = shared::refused(world, &mut derived.retry_at);
     let claims = claims::found(world);
     derived.broken.extend(claims.stood_in_for.clone());
     for _ in 0..STAND_INS_MAX {
-        if derived.broken.is_empty() && shared.is_empty() {
+        if derived.broken.is_empty() && shared.is_empty() && left_out.is_empty() {
             break;
         }
         let own = derived.broken.keys().cloned();
@@ -93,7 +95,7 @@ pub(crate) fn derive(world: &World<'_>, graph: &Graph) -> Derived {
         derived.served.clear();
         let mut closed = refused.clone();
         closed.extend(shared.closings(world, &gates));
-        lay_over(&mut derived, &closed, world);
+        lay_over(&mut derived, &closed, &left_out, world);
         let more = refused_with_stand_ins(world, &derived);
         let more_shared = shared.add(shared::refused_under(world, &derived.overlay));
         if more.is_empty() && !more_shared {
@@ -104,6 +106,7 @@ pub(crate) fn derive(world: &World<'_>, graph: &Graph) -> Derived {
     }
     shared.tell(&mut derived, world, &gates);
     policies::tell(&mut derived, world);
+    left_out.report(&mut derived);
     claims.tell(&mut derived, world);
     derived
 }
@@ -112,8 +115,19 @@ pub(crate) fn derive(world: &World<'_>, graph: &Graph) -> Derived {
 fn refused_with_stand_ins(world: &World<'_>, derived: &Derived) -> BTreeMap<Node, Broken> {
     let mut broken = BTreeMap::new();
     let keys: BTreeSet<&ObjectKey> = world.quarantine.iter().map(|(_, verdict)| &verdict.node.key).collect();
-    for key in keys.into_iter().filter(|key| !derived.overlay.objects.contains_key(*key)) {
-        for (content, node) in world.translator.contents_under(world.gateway, key, &derived.overlay, world.objects) {
+    for key in keys {
+        // What goes back on account of others may be refused as it is desired, too.
+        let desired;
+        let overlay = match derived.overlay.objects.contains_key(key) {
+            true => {
+                let mut objects = derived.overlay.objects.clone();
+                objects.remove(key);
+                desired = Overlay { objects, ..derived.overlay.clone() };
+                &desired
+            }
+            false => &derived.overlay,
+        };
+        for (content, node) in world.translator.contents_under(world.gateway, key, overlay, world.objects) {
             if world.refuses(&content) && !derived.broken.contains_key(&node) {
                 broken.extend(world.quarantine.get(&content).map(|verdict| (node, of(verdict))));
             }
@@ -150,6 +164,7 @@ fn found_by_translation(world: &World<'_>) -> BTreeMap<Node, Broken> {
         }
     }
     broken.extend(policies::found(world));
+    broken.extend(broken_back_ends(world));
     let certificates = broken_certificates(world);
     broken.retain(|node, _| !is_healed_by_certificates(node, &certificates, world));
     // What others hang on is served as it was read last.
@@ -159,6 +174,26 @@ fn found_by_translation(world: &World<'_>) -> BTreeMap<Node, Broken> {
     }
     broken.extend(certificates);
     broken
+}
+
+/// Backends that cannot be served as they are written, and of which an earlier version can. The references to others
+/// are answered where they are.
+fn broken_back_ends(world: &World<'_>) -> BTreeMap<Node, Broken> {
+    let gates = &world.settings.fallback;
+    if !gates.isolate || !gates.use_last_valid {
+        return BTreeMap::new();
+    }
+    let found = world.translator.unusable_back_ends();
+    let here = found.filter(|(key, _)| {
+        let routes = world.translator.routes_reading(key);
+        let mut plans = routes.iter().filter_map(|route| world.translator.route(route));
+        plans.any(|plan| plan.gateways().contains(world.gateway)) && world.candidate(key).is_some()
+    });
+    let broken = here.map(|(key, plan)| {
+        let (field, message) = policies::parted(plan.unenforceable.as_deref().unwrap_or_default());
+        (Node::whole(key.clone()), by_translation(field, message))
+    });
+    broken.collect()
 }
 
 /// Certificates that cannot be used.
@@ -187,17 +222,20 @@ pub(super) fn by_translation(field: String, message: String) -> Broken {
 }
 
 /// Where everything is held: the units of which nobody has acknowledged every part.
-fn changed(held: &BTreeSet<ObjectKey>, world: &World<'_>) -> BTreeMap<Node, Broken> {
+fn changed(held: &BTreeSet<ObjectKey>, left_out: &mut LeftOut, world: &World<'_>) -> BTreeMap<Node, Broken> {
     let mut broken = BTreeMap::new();
     for key in held {
-        if world.translator.policy(key).is_some_and(|plan| policies::is_new(plan, world)) {
-            let node = Node::whole(key.clone());
-            broken.insert(node.clone(), suspected(&node, HELD));
+        if let Some(plan) = world.translator.policy(key) {
+            broken.extend(policies::changed(key, plan, HELD, left_out, world));
         }
         let Some(plan) = world.translator.route(key) else { continue };
-        let contents = world.translator.contents(world.gateway, plan);
-        let unproven = contents.into_iter().filter(|(content, _)| !world.proof.is_proven(content));
-        let nodes: BTreeSet<Node> = unproven.map(|(_, node)| node).collect();
+        let unproven = world.translator.parts_of(world.gateway, plan, |part, context| {
+            // One that is new for what policies say to it is not new itself.
+            let is_told_anew = || part.said().iter().any(|said| !world.proof.is_known_good(&said.content()));
+            let is_known = || world.proof.is_known_good(&part.bare_content(context));
+            !(world.proof.is_proven(&part.encoded(context).1) || is_told_anew() && is_known())
+        });
+        let nodes: BTreeSet<Node> = unproven.into_iter().map(|(_, node)| node).collect();
         if nodes.is_empty() {
             continue;
         }
@@ -221,20 +259,20 @@ pub(super) fn suspected(node: &Node, message: &str) -> Broken {
 /// The units of desired objects that an Envoy of the build refuses, and those that wait before they are tried again.
 fn refused(world: &World<'_>, retry_at: &mut Option<u64>) -> BTreeMap<Node, Broken> {
     let mut broken = BTreeMap::new();
-    let keys: BTreeSet<&ObjectKey> = world.quarantine.iter().map(|(_, verdict)| &verdict.node.key).collect();
-    for key in keys {
+    let mut keys: BTreeSet<ObjectKey> = world.quarantine.iter().map(|(_, verdict)| verdict.node.key.clone()).collect();
+    keys.extend(world.of_waiting_owners(world.translator.route_keys().into_iter()));
+    for key in &keys {
         let Some(plan) = world.translator.route(key) else { continue };
         let contents = world.translator.contents(world.gateway, plan);
-        let waits = world.quarantine.wait_until(key, world.now_ms);
         for (content, node) in contents {
             if world.refuses(&content) {
                 broken.extend(world.quarantine.get(&content).map(|verdict| (node, of(verdict))));
-            } else if let Some(until) = waits
-                && !world.proof.is_known_good(&content)
+            } else if !world.proof.is_known_good(&content)
                 && !world.on_trial.contains(&content)
+                && let Some(Wait { until, message }) = world.waits(&node, &content)
             {
                 *retry_at = Some(retry_at.map_or(until, |other| other.min(until)));
-                broken.entry(node.clone()).or_insert_with(|| suspected(&node, WAITS));
+                broken.entry(node.clone()).or_insert_with(|| suspected(&node, message));
             }
         }
     }
@@ -267,7 +305,7 @@ pub(super) fn of(verdict: &Verdict) -> Broken {
     }
 }
 
-fn lay_over(derived: &mut Derived, refused: &BTreeMap<Node, Broken>, world: &World<'_>) {
+fn lay_over(derived: &mut Derived, refused: &BTreeMap<Node, Broken>, left_out: &LeftOut, world: &World<'_>) {
     for (node, decision) in &derived.plan.decisions {
         match decision.step {
             Step::Backfilled => {
@@ -296,7 +334,7 @@ fn lay_over(derived: &mut Derived, refused: &BTreeMap<Node, Broken>, world: &Wor
             Step::Current => {}
         }
     }
-    policies::lay_over(derived, refused, world);
+    policies::lay_over(derived, refused, left_out, world);
 }
 
 /// The generation of the version that is served: the hybrid has the desired one's metadata.

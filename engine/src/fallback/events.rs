@@ -104,6 +104,14 @@ fn tell(events: &mut Vec<FallbackEvent>, reason: Reason, object: &Identity, note
     events.push(FallbackEvent { reason, regarding: Regarding::Object(object.clone()), note });
 }
 
+/// On the controller, and on the Gateway: its owner may have no rights in the controller's namespace.
+fn tell_of_gateway(events: &mut Vec<FallbackEvent>, reason: Reason, gateway: Option<&Identity>, note: String) {
+    events.push(FallbackEvent { reason, regarding: Regarding::Controller, note: note.clone() });
+    if let Some(gateway) = gateway {
+        tell(events, reason, gateway, note);
+    }
+}
+
 /// Objects that are at fault anew, or in another generation, or by a firmer word; and their Gateways.
 fn broken(before: &FallbackReport, now: &FallbackReport, events: &mut Vec<FallbackEvent>) {
     let known: BTreeMap<&Identity, &BrokenObject> =
@@ -147,7 +155,10 @@ fn broken(before: &FallbackReport, now: &FallbackReport, events: &mut Vec<Fallba
             (count, suspected) => format!("{} refused, {suspected} suspected", count - suspected),
         };
         let note = format!("failed to apply {what} to {gateway}: {count}; {}: {}", first.object.key(), because(first));
-        events.push(FallbackEvent { reason: reason(fallback), regarding: Regarding::Controller, note });
+        // Where the Gateway itself was refused, that was said of it already.
+        let object = now.gateway(gateway).and_then(|gateway| gateway.object.as_ref());
+        let of_gateway = object.filter(|object| refused.iter().all(|broken| broken.object != **object));
+        tell_of_gateway(events, reason(fallback), of_gateway, note);
     }
 }
 
@@ -256,7 +267,7 @@ fn recovered(
     exists: impl Fn(&ObjectKey) -> bool,
     events: &mut Vec<FallbackEvent>,
 ) {
-    let (left, still) = (concerned(before), concerned(now));
+    let (left, still) = (before.concerned(), now.concerned());
     let still: BTreeSet<ObjectKey> = still.into_iter().map(Identity::key).collect();
     for object in left.into_iter().filter(|object| !still.contains(&object.key())) {
         let (regarding, note) = match exists(&object.key()) {
@@ -267,14 +278,9 @@ fn recovered(
     }
 }
 
-fn concerned(report: &FallbackReport) -> BTreeSet<&Identity> {
-    let broken = report.broken_objects.iter().map(|entry| &entry.object);
-    broken.chain(forms(report).into_keys().map(|(object, _)| object)).collect()
-}
-
 /// Gateways whose Envoys have acknowledged something else than before.
 fn gateways(before: &FallbackReport, now: &FallbackReport, events: &mut Vec<FallbackEvent>) {
-    for GatewayState { name, acknowledged, .. } in &now.gateways {
+    for GatewayState { name, acknowledged, object, .. } in &now.gateways {
         let known = before.gateway(name).and_then(|known| known.acknowledged.as_ref());
         let Some(acknowledged) = acknowledged.as_ref().filter(|acknowledged| known != Some(acknowledged)) else {
             continue;
@@ -292,7 +298,10 @@ fn gateways(before: &FallbackReport, now: &FallbackReport, events: &mut Vec<Fall
             );
             (Reason::FallbackConfigurationSucceeded, note)
         };
-        events.push(FallbackEvent { reason, regarding: Regarding::Controller, note });
+        // That all is well is said of a Gateway only where it was not so before.
+        let deviates = !acknowledged.is_empty() || known.is_some_and(|known| !known.is_empty());
+        let of_gateway = object.as_ref().filter(|_| deviates);
+        tell_of_gateway(events, reason, of_gateway, note);
     }
 }
 

@@ -9,7 +9,7 @@ use holdfast_store::Change;
 use holdfast_store::shards::{Offer, OnTrial};
 use holdfast_xds::{Resource, ResourceType, Snapshot};
 
-use super::admission::TrialRun;
+use super::admission::{TrialRun, Tried};
 use super::around::Around;
 use super::last_valid::LastValid;
 use super::line::Line;
@@ -18,6 +18,7 @@ use super::restored::RestoredLine;
 use super::rollout::{Stage, TRIED};
 use super::shapes::shape;
 use super::suspects;
+use super::witnesses::Witnesses;
 use crate::object::Object;
 
 /// What the leader has shared of a line, as far as it is needed after it was taken in.
@@ -138,14 +139,22 @@ impl Line {
             }
             return;
         };
-        let (contents, apart) = (contents.into_iter().map(Content).collect(), apart.into_iter().collect());
-        let Some((snapshot, waiting)) = self.on_trial(&contents, &apart, around) else { return };
-        if before.is_none_or(|before| before.waiting != waiting) {
-            self.hold.expect(&snapshot, &waiting);
+        let contents = contents.into_iter().map(Content).collect();
+        let tried = Tried { contents, apart: apart.into_iter().collect() };
+        let Some(offer) = self.on_trial(&tried, around) else { return };
+        let waiting = &offer.waiting;
+        // The leader asks about what an Envoy of another replica refused.
+        for (slot, version) in waiting {
+            if self.hold.refusal_of(slot.0, &slot.1, *version).is_some_and(|refusal| refusal.is_learned()) {
+                self.hold.pardon(slot, *version);
+            }
+        }
+        if before.is_none_or(|before| before.waiting != *waiting) {
+            self.hold.expect(&offer.snapshot, waiting);
         }
         let is_refused =
             waiting.iter().any(|((kind, name), version)| self.hold.refusal_of(*kind, name, *version).is_some());
-        self.trial = Some(TrialRun { node, snapshot, waiting, deadline: u64::MAX, contents, apart });
+        self.trial = Some(TrialRun::new(node, tried, offer, around.now_ms));
         if is_refused {
             self.end_what_is_tried();
         }
@@ -228,6 +237,7 @@ impl Line {
     /// Another replica leads from now on: whatever was begun ends.
     pub(super) fn step_down(&mut self, around: &mut Around<'_>) {
         (self.search, self.readmission, self.trial) = (None, None, None);
+        self.witnesses = Witnesses::default();
         self.stage = Stage::Settled;
         self.attribution.end(around.now_ms);
         for node in std::mem::take(&mut self.afar) {

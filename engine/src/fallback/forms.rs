@@ -57,11 +57,17 @@ impl Line {
                 said.iter().for_each(|said| self.proof.prove(said.content()));
             }
             let levels = translator.served_levels(fleet).cloned().unwrap_or_default();
-            let forms = self.forms.entry(name.clone()).or_default();
-            forms.push(Form { version: resource.version, composition: composition.clone(), context, said, levels });
-            if forms.len() > FORMS_MAX {
-                forms.remove(0);
-            }
+            let (version, composition) = (resource.version, composition.clone());
+            self.note_form(name, Form { version, composition, context, said, levels });
+        }
+    }
+
+    /// Remembers what one form of a route configuration is made of.
+    pub(super) fn note_form(&mut self, name: &Arc<str>, form: Form) {
+        let forms = self.forms.entry(name.clone()).or_default();
+        forms.push(form);
+        if forms.len() > FORMS_MAX {
+            forms.remove(0);
         }
     }
 
@@ -77,7 +83,7 @@ impl Line {
     /// A version of a resource that is wanted, or that is on its way to somebody.
     pub(super) fn form_of(&self, kind: ResourceType, name: &str, version: Version) -> Option<&Arc<Resource>> {
         let on_trial = self.trial.as_ref().and_then(|trial| trial.snapshot.get(kind, name));
-        let known = [self.hold.desired(kind, name), self.wanted.get(kind, name), on_trial];
+        let known = [self.hold.desired(kind, name), self.wanted.get(kind, name), on_trial, self.newest.get(kind, name)];
         known.into_iter().flatten().find(|resource| resource.version == version)
     }
 

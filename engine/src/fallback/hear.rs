@@ -33,11 +33,21 @@ impl Lines {
                     }
                 }
             }
-            Event::Probe(None) => {
-                for line in self.gateways.values_mut().flatten().filter(|line| line.stage == Stage::Probing) {
-                    line.stage = Stage::Settled;
-                    line.search = None;
-                    line.advance(around);
+            Event::Probe(build) => {
+                for line in self.gateways.values_mut().flatten() {
+                    line.proof.forget_unjudged();
+                    line.probe_pauses_until = 0;
+                    line.search_again_at = None;
+                    line.blamed.clear();
+                    let is_lost = build.is_none() && line.stage == Stage::Probing;
+                    if is_lost {
+                        line.stage = Stage::Settled;
+                        line.search = None;
+                    }
+                    if is_lost || (!around.follows && line.hold.refusals().next().is_some()) {
+                        // What the probe refused, and nobody is convicted of, is searched with those who are left.
+                        line.settle(around);
+                    }
                     self.touched.insert(line.name.clone());
                 }
             }
@@ -91,7 +101,7 @@ impl Lines {
             }
             line.envoys.insert(envoy.node.clone(), 0);
             line.afar.extend(afar.then(|| envoy.node.clone()));
-            line.fresh.extend((!resumes).then(|| envoy.node.clone()));
+            line.fresh.extend((!resumes).then(|| (envoy.node.clone(), around.now_ms)));
             let routes = around.translator.route_keys();
             line.edited(&routes, around.translator);
             line.settle(around);
@@ -102,7 +112,7 @@ impl Lines {
             line.afar.extend(afar.then(|| envoy.node.clone()));
             line.canary_connected(&envoy.node, resumes);
             if !resumes {
-                line.fresh.insert(envoy.node.clone());
+                line.fresh.insert(envoy.node.clone(), around.now_ms);
             }
             // Before its objects were looked at there is nothing that anybody could be given.
             if line.everyone.is_none() && !line.wanted.is_empty() {
@@ -134,9 +144,13 @@ impl Lines {
         line.alone.remove(&envoy.node);
         line.strays.remove(&envoy.node);
         line.silent.remove(&envoy.node);
+        line.heard_ms.remove(&envoy.node);
+        line.hold.unavailable.gone(&envoy.node);
         if afar {
             // Its replica may have gone, which says nothing.
-            line.trial.take_if(|trial| trial.node == envoy.node);
+            if line.trial.as_ref().is_some_and(|trial| trial.node == envoy.node) {
+                line.end_trial();
+            }
             line.start_trial(around);
         } else {
             line.lost(&envoy.node, SILENCE, around);
@@ -159,18 +173,20 @@ impl Lines {
                     line.trial.as_ref().filter(|trial| trial.deadline <= around.now_ms).map(|trial| trial.node.clone())
                 }
             };
-            if line.close_while_waiting(around) {
+            if line.close_while_waiting(around)
+                | line.send_again(around.now_ms)
+                | (!around.follows && (line.watch_probe(around) | line.watch_fresh(around)))
+            {
                 self.touched.insert(line.name.clone());
             }
             if let Some(node) = late.as_ref().filter(|node| line.afar.contains(*node)) {
                 line.silent.insert(node.clone());
-                line.trial = None;
+                line.end_trial();
                 line.start_trial(around);
                 self.touched.insert(line.name.clone());
             } else if let Some(node) = late {
                 if line.envoys.contains_key(&node) {
-                    line.silent.insert(node.clone());
-                    line.lost(&node, SILENCE, around);
+                    line.overdue(&node, SILENCE, around);
                 } else {
                     // It is gone for good, which says nothing: another one tries.
                     line.advance(around);
@@ -179,7 +195,13 @@ impl Lines {
             } else if (line.whole.held && line.whole.changed)
                 || line.derived.retry_at.is_some_and(|at| at <= around.now_ms)
             {
+                // What has waited is as an edit: what is refused of it is to be searched.
+                line.rounds = 0;
+                line.forget_blamed(around.now_ms);
                 line.settle(around);
+                self.touched.insert(line.name.clone());
+            } else if line.stage == Stage::Settled && !around.follows && line.has_work(around.now_ms) {
+                line.advance(around);
                 self.touched.insert(line.name.clone());
             }
         }

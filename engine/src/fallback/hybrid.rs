@@ -42,6 +42,12 @@ pub(crate) fn hybrid(desired: Option<&Object>, last: &Arc<Object>) -> Arc<Object
         (Body::ListenerPolicy(desired), Body::ListenerPolicy(last)) => {
             Body::ListenerPolicy(Arc::new(Policy { targets: desired.targets.clone(), ..(**last).clone() }))
         }
+        (Body::BackendConfigPolicy(desired), Body::BackendConfigPolicy(last)) => {
+            Body::BackendConfigPolicy(Arc::new(Policy { targets: desired.targets.clone(), ..(**last).clone() }))
+        }
+        (Body::BackendTlsPolicy(desired), Body::BackendTlsPolicy(last)) => {
+            Body::BackendTlsPolicy(Arc::new(Policy { targets: desired.targets.clone(), ..(**last).clone() }))
+        }
         (Body::Secret(desired), Body::Secret(last)) => certificate(Some(desired), last),
         _ => last.body.clone(),
     };

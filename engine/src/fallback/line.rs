@@ -1,7 +1,7 @@
 //! A line: one Gateway's Envoys of one build, and everything that is known of them.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::sync::Arc;
 
 use holdfast_graph::{Content, ObjectKey, Quarantine};
@@ -14,6 +14,7 @@ use super::attribution::Attribution;
 use super::checker;
 use super::closed::Trying;
 use super::derive::{Derived, derive};
+use super::fairness::Fairness;
 use super::following::Shared;
 use super::forms::Form;
 use super::last_valid::LastValid;
@@ -24,6 +25,7 @@ use super::rollout::Stage;
 use super::search::Search;
 use super::strays::Stray;
 use super::whole::Whole;
+use super::witnesses::Witnesses;
 use super::world::World;
 use crate::hold::Hold;
 use crate::translate::fleet::FleetId;
@@ -38,6 +40,8 @@ pub(crate) struct Line {
     pub(crate) build: Arc<str>,
     pub(crate) fleet: FleetId,
     pub(crate) quarantine: Quarantine,
+    /// Which owners wait for others.
+    pub(crate) fairness: Fairness,
     pub(crate) last_valid: LastValid,
     pub(crate) proof: Proof,
     pub(crate) hold: Hold,
@@ -63,17 +67,23 @@ pub(crate) struct Line {
     pub(super) shared: Shared,
     /// What all its Envoys have, or are to have; none before anything was offered.
     pub(crate) everyone: Option<Snapshot>,
+    /// What translation makes for them now, before anything of it is held back.
+    pub(super) newest: Snapshot,
     /// What they should have next.
     pub(crate) wanted: Snapshot,
+    /// The endpoints of now of Services that Envoys have and what they should have next does not use.
+    pub(super) kept_endpoints: Snapshot,
     pub(crate) stage: Stage,
     /// What all have while what is wanted is tried; none where they have what is wanted.
     pub(super) trying: Option<Trying>,
     pub(crate) readmission: Option<Readmission>,
     pub(crate) trial: Option<TrialRun>,
+    /// Verdicts that rest on the refusal of one Envoy.
+    pub(crate) witnesses: Witnesses,
     /// How often an Envoy was lost on the suspects that are on trial.
     pub(crate) trial_strikes: u32,
-    /// Envoys that came with nothing and have taken nothing yet.
-    pub(crate) fresh: BTreeSet<Arc<str>>,
+    /// Envoys that came with nothing and have taken nothing yet, and when they came (milliseconds of Unix time).
+    pub(crate) fresh: BTreeMap<Arc<str>, u64>,
     pub(crate) search: Option<Search>,
     pub(crate) attribution: Attribution,
     /// Without the gate: is everything that changed since the last valid configuration held back?
@@ -90,6 +100,18 @@ pub(crate) struct Line {
     pub(crate) strays: BTreeMap<Arc<str>, Stray>,
     /// Envoys that have not answered in time, and to nothing since.
     pub(crate) silent: BTreeSet<Arc<str>>,
+    /// When each Envoy answered to anything last, in milliseconds of Unix time.
+    pub(super) heard_ms: BTreeMap<Arc<str>, u64>,
+    /// Resources that an Envoy left without an answer while it answered to others: no other Envoy is waited for either.
+    pub(super) unanswered: HashSet<Version>,
+    /// When the probe counts as silent, in milliseconds of Unix time.
+    pub(super) probe_until: u64,
+    /// Until when the probe is not asked, in milliseconds of Unix time.
+    pub(super) probe_pauses_until: u64,
+    /// When a search on the probe that was cut short begins again, in milliseconds of Unix time.
+    pub(super) search_again_at: Option<u64>,
+    /// When the record of searches without a culprit was last cleared, in milliseconds of Unix time.
+    pub(super) forgot_blamed_ms: u64,
     /// What all Envoys had before the newest configuration.
     pub(crate) previous: Snapshot,
     /// What is to be stored soon.
@@ -108,6 +130,7 @@ impl Line {
             build: build.clone(),
             fleet,
             quarantine: Quarantine::new(),
+            fairness: Fairness::default(),
             last_valid: LastValid::default(),
             proof: Proof::default(),
             hold: Hold::default(),
@@ -123,13 +146,16 @@ impl Line {
             afar: BTreeSet::new(),
             shared: Shared::default(),
             everyone: None,
+            newest: Snapshot::default(),
+            kept_endpoints: Snapshot::default(),
             wanted: Snapshot::default(),
             stage: Stage::Settled,
             trying: None,
             readmission: None,
             trial: None,
+            witnesses: Witnesses::default(),
             trial_strikes: 0,
-            fresh: BTreeSet::new(),
+            fresh: BTreeMap::new(),
             search: None,
             attribution: Attribution::default(),
             whole: Whole::default(),
@@ -139,6 +165,12 @@ impl Line {
             alone: BTreeMap::new(),
             strays: BTreeMap::new(),
             silent: BTreeSet::new(),
+            heard_ms: BTreeMap::new(),
+            unanswered: HashSet::new(),
+            probe_until: 0,
+            probe_pauses_until: 0,
+            search_again_at: None,
+            forgot_blamed_ms: 0,
             previous: Snapshot::default(),
             records: Batch::default(),
             convictions: Batch::default(),
@@ -194,12 +226,12 @@ impl Line {
 
     fn replan(&mut self, around: &mut Around<'_>) {
         let derived = self.derive(around, &BTreeSet::new(), &BTreeSet::new());
-        let now = around.now();
         let mut broken: BTreeSet<ObjectKey> = derived.broken.keys().map(|node| node.key.clone()).collect();
         broken.extend(self.held().into_iter().map(|(key, _)| key));
+        broken.extend(around.translator.unusable_back_ends_of(&self.gateway).map(|(key, _)| key.clone()));
         self.since.retain(|key, _| broken.contains(key));
         for key in broken {
-            self.since.entry(key).or_insert(now);
+            self.since.entry(key).or_insert_with_key(|key| around.began(key));
         }
         if derived.overlay != self.derived.overlay {
             self.rounds += 1;
@@ -217,12 +249,14 @@ impl Line {
     pub(crate) fn carry_on(&mut self, around: &mut Around<'_>) {
         let Some(mut snapshot) = around.translator.snapshot(&self.fleet).cloned() else { return };
         self.keep_unread_endpoints(&mut snapshot, around);
+        self.newest = snapshot.clone();
         self.note_forms(&self.fleet.clone(), &snapshot, around.translator);
         let mut wanted = self.hold.desire(snapshot);
         self.hold.keep(|version| self.proof.was_acknowledged(version));
         self.close_in_hold(&mut wanted, around);
         self.close_in_strays(around);
         self.wanted = wanted;
+        self.keep_served_endpoints(around);
         let edited = std::mem::take(&mut self.edited);
         self.promote(&edited, around);
         self.advance(around);
@@ -254,6 +288,9 @@ impl Line {
             unusable: around.unusable,
             translator: around.translator,
             quarantine: &self.quarantine,
+            fairness: &self.fairness,
+            beside: (!on_trial.is_empty()).then_some(&self.derived.broken),
+            queued: self.readmission.as_ref().map(Readmission::owners).unwrap_or_default(),
             last_valid: &self.last_valid,
             held: self.whole.held.then_some(&self.unpromoted),
             proof: &self.proof,

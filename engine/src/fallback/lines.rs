@@ -126,6 +126,7 @@ impl Lines {
         self.listed = true;
         self.drop_what_is_gone(around, actions);
         let mut touched: BTreeSet<ObjectKey> = changes.fleets.into_iter().map(|(id, _)| id.gateway).collect();
+        touched.extend(changes.endpoints);
         let mut replan: BTreeSet<ObjectKey> = changes.gateways;
         for key in &changes.routes {
             replan.extend(around.translator.route(key).iter().flat_map(|plan| plan.concerns()).cloned());
@@ -217,16 +218,17 @@ impl Lines {
             let Some(lines) = self.gateways.get(&gateway) else { continue };
             let mut offers: Option<Offers> = None;
             for line in lines {
-                let Some(Offered { everyone, waits, nodes }) = line.offers() else { continue };
+                let Some(Offered { everyone, waits, nodes, again }) = line.offers() else { continue };
                 match &mut offers {
                     None => {
                         let waiting = Waiting { everyone: waits, ..Waiting::default() };
-                        offers = Some(Offers { everyone, nodes, waiting, ..Offers::default() });
+                        offers = Some(Offers { everyone, nodes, waiting, again, ..Offers::default() });
                     }
                     Some(offers) => {
                         offers.builds.insert(line.build.clone(), everyone);
                         offers.waiting.builds.extend(waits.then(|| line.build.clone()));
                         offers.nodes.extend(nodes);
+                        offers.again.extend(again);
                     }
                 }
             }
@@ -273,7 +275,7 @@ impl Lines {
 
 fn differ(before: &Offers, after: &Offers) -> bool {
     let keys = |offers: &Offers| offers.builds.keys().chain(offers.nodes.keys()).cloned().collect::<Vec<_>>();
-    (before.fresh_only, &before.waiting) != (after.fresh_only, &after.waiting)
+    (before.fresh_only, &before.waiting, &before.again) != (after.fresh_only, &after.waiting, &after.again)
         || keys(before) != keys(after)
         || differs(&before.everyone, &after.everyone)
         || before.builds.iter().any(|(build, old)| after.builds.get(build).is_none_or(|new| differs(old, new)))

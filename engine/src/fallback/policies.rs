@@ -4,9 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use holdfast_graph::{Node, ObjectKey, Step, World as _};
+use holdfast_graph::{Content, Decision, Detected, Node, ObjectKey, Step, World as _};
 
-use super::derive::{Broken, Derived, WAITS, by_translation, of, suspected};
+use super::derive::{Broken, Derived, by_translation, of, suspected};
+use super::fairness::Wait;
 use super::world::World;
 use crate::apis::gateway::listener_set;
 use crate::fault::Class;
@@ -45,13 +46,16 @@ pub(super) fn behind(replaced: &Replaced, world: &World<'_>) -> Option<(Node, Op
         // It is found for itself.
         return None;
     }
+    // The message of the unit begins with the field of the route; the policy has a field of its own.
+    let of_back_end = world.translator.back_end(policy).and_then(|plan| plan.unenforceable.as_deref());
     let own = format!("{} {}: ", policy.kind, policy.namespaced_name());
-    let (field, message) = parted(replaced.message.strip_prefix(&own).unwrap_or(&replaced.message));
+    let of_unit = || replaced.message.strip_prefix(&own).unwrap_or(&replaced.message);
+    let (field, message) = parted(of_back_end.unwrap_or_else(of_unit));
     Some((Node::whole(policy.clone()), Some(by_translation(field, message))))
 }
 
 /// `spec.field: message`, as two.
-fn parted(message: &str) -> (String, String) {
+pub(super) fn parted(message: &str) -> (String, String) {
     match message.split_once(": ") {
         Some((field, rest)) if field.starts_with("spec") || field.starts_with("metadata") => {
             (field.to_owned(), rest.to_owned())
@@ -60,42 +64,118 @@ fn parted(message: &str) -> (String, String) {
     }
 }
 
+/// What of policies only observes requests and cannot be served: it is left out, and closes nothing.
+#[derive(Debug, Default)]
+pub(super) struct LeftOut {
+    contents: BTreeMap<ObjectKey, BTreeSet<Content>>,
+    found: BTreeMap<Node, Broken>,
+}
+
+impl LeftOut {
+    /// Is there nothing of the kind?
+    pub(super) fn is_empty(&self) -> bool {
+        self.found.is_empty()
+    }
+
+    fn note(&mut self, node: Node, content: Content, broken: Broken) {
+        self.contents.entry(node.key.clone()).or_default().insert(content);
+        self.found.entry(node).or_insert(broken);
+    }
+
+    /// Policies say the rest of what they say.
+    fn lay_over(&self, said: &mut BTreeMap<ObjectKey, Arc<PolicyPlan>>, world: &World<'_>) {
+        for (key, contents) in &self.contents {
+            let Some(plan) = said.get(key).or_else(|| world.translator.policy(key)) else { continue };
+            // One that closes says nothing of it.
+            if plan.unenforceable.is_none() {
+                let without = plan.without(contents);
+                said.insert(key.clone(), Arc::new(without));
+            }
+        }
+    }
+
+    /// Adds to a plan what is left out.
+    pub(super) fn report(self, derived: &mut Derived) {
+        for (node, broken) in self.found {
+            if derived.overlay.objects.contains_key(&node.key) {
+                continue;
+            }
+            let causes = BTreeSet::from([node.key.clone()]);
+            derived.plan.decisions.insert(node.clone(), Decision { step: Step::Excluded, causes });
+            derived.broken.insert(node, broken);
+        }
+    }
+}
+
 /// Policies that an Envoy of the build refuses as they are desired, and those that wait before they are tried again.
-pub(super) fn refused(world: &World<'_>, retry_at: &mut Option<u64>) -> BTreeMap<Node, Broken> {
+pub(super) fn refused(world: &World<'_>, left_out: &mut LeftOut, retry_at: &mut Option<u64>) -> BTreeMap<Node, Broken> {
     let mut broken = BTreeMap::new();
-    let keys = world.quarantine.iter().map(|(_, verdict)| &verdict.node.key);
-    let keys: BTreeSet<&ObjectKey> = keys.collect();
-    for key in keys {
+    let mut keys: BTreeSet<ObjectKey> = world.quarantine.iter().map(|(_, verdict)| verdict.node.key.clone()).collect();
+    keys.extend(world.of_waiting_owners(world.translator.policies().map(|(key, _)| key.clone())));
+    for key in &keys {
         let Some(plan) = world.translator.policy(key).filter(|_| world.translator.governs(key, world.gateway)) else {
             continue;
         };
-        let node = Node::whole(key.clone());
-        let waits = world.quarantine.wait_until(key, world.now_ms);
         for (_, content) in plan.contents() {
-            if world.refuses(&content) {
+            let node = plan.node_of(key, &content);
+            let found = if world.refuses(&content) {
                 let field = || plan.field_of(&content).map(|field| format!("spec.{field}")).unwrap_or_default();
-                let verdict = world.quarantine.get(&content);
-                let told = |broken: Broken| Broken { field: field().into(), ..broken };
-                broken.extend(verdict.map(|verdict| (node.clone(), told(of(verdict)))));
-            } else if let Some(until) = waits
-                && !world.proof.is_known_good(&content)
+                let Some(verdict) = world.quarantine.get(&content) else { continue };
+                Broken { field: field().into(), ..of(verdict) }
+            } else if !world.proof.is_known_good(&content)
                 && !world.on_trial.contains(&content)
+                && let Some(Wait { until, message }) = world.waits(&node, &content)
             {
                 *retry_at = Some(retry_at.map_or(until, |other| other.min(until)));
-                broken.entry(node.clone()).or_insert_with(|| suspected(&node, WAITS));
+                suspected(&node, message)
+            } else {
+                continue;
+            };
+            let is_suspected = found.detected == Detected::Suspected;
+            if is_suspected && node.section.is_empty() && !plan.protects_by(&content) {
+                // Until it is known what is at fault, what protects nothing is left out.
+                left_out.note(Node::section(key.clone(), field_of(plan, &content)), content, found);
+            } else if !node.section.is_empty() {
+                left_out.note(node, content, found);
+            } else if !is_suspected {
+                broken.insert(node, found);
+            } else {
+                broken.entry(node).or_insert(found);
             }
         }
     }
     broken
 }
 
-/// Where everything is held: does a policy say what nobody has acknowledged?
-pub(super) fn is_new(plan: &PolicyPlan, world: &World<'_>) -> bool {
-    plan.contents().any(|(_, content)| !world.proof.is_proven(&content))
+fn field_of(plan: &PolicyPlan, content: &Content) -> String {
+    plan.field_of(content).unwrap_or_default()
+}
+
+/// Where everything is held: what policies say that no Envoy has acknowledged. What protects no request is left out; a
+/// policy with anything else goes back, or closes what it is attached to.
+pub(super) fn changed(
+    key: &ObjectKey,
+    plan: &PolicyPlan,
+    why: &str,
+    left_out: &mut LeftOut,
+    world: &World<'_>,
+) -> Option<(Node, Broken)> {
+    let new = plan.contents().map(|(_, content)| content).filter(|content| !world.proof.is_proven(content));
+    let (protecting, free): (Vec<Content>, Vec<Content>) = new.partition(|content| plan.protects_by(content));
+    let whole = Node::whole(key.clone());
+    if !protecting.is_empty() {
+        return Some((whole.clone(), suspected(&whole, why)));
+    }
+    for content in free {
+        let node = Node::section(key.clone(), field_of(plan, &content));
+        let found = suspected(&node, why);
+        left_out.note(node, content, found);
+    }
+    None
 }
 
 /// What policies say that do not say what they are desired to.
-pub(super) fn lay_over(derived: &mut Derived, refused: &BTreeMap<Node, Broken>, world: &World<'_>) {
+pub(super) fn lay_over(derived: &mut Derived, refused: &BTreeMap<Node, Broken>, left_out: &LeftOut, world: &World<'_>) {
     let decided = |key: &ObjectKey| derived.plan.decisions.get(&Node::whole(key.clone())).map(|decision| decision.step);
     // Those on whose account others are closed, too: extensions that they use.
     let policies = derived.broken.keys().chain(refused.keys()).filter(|node| node.section.is_empty());
@@ -114,6 +194,21 @@ pub(super) fn lay_over(derived: &mut Derived, refused: &BTreeMap<Node, Broken>, 
             said.insert(key.clone(), Arc::new(closed(plan, &why.message)));
         }
     }
+    // What is read from an object that goes back says what it says with that version.
+    let read = derived.overlay.objects.keys().filter(|key| world.translator.policy(key).is_none());
+    let users: BTreeSet<ObjectKey> = read.flat_map(|key| world.translator.policies_reading(key)).collect();
+    for user in users {
+        // What is closed stays closed.
+        if said.get(&user).is_some_and(|plan: &Arc<PolicyPlan>| plan.unenforceable.is_some()) {
+            continue;
+        }
+        let under = world.translator.try_policy_under(&user, &derived.overlay, world.objects);
+        if let Some(plan) = under.filter(|plan| world.translator.policy(&user).is_none_or(|desired| **desired != *plan))
+        {
+            said.insert(user, Arc::new(plan));
+        }
+    }
+    left_out.lay_over(&mut said, world);
     derived.overlay.policies = said;
 }
 

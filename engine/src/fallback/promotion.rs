@@ -48,7 +48,11 @@ impl Line {
             if around.translator.policy(&key).is_some() {
                 if self.is_proven_policy(&key, around) {
                     self.unpromoted.remove(&key);
-                    self.promote_one(&key, around);
+                    let read = around.translator.policy(&key).into_iter().flat_map(|plan| &plan.secrets);
+                    let extensions = read.filter(|read| &*read.kind == "GatewayExtension").cloned();
+                    for key in extensions.chain([key.clone()]).collect::<Vec<_>>() {
+                        self.promote_one(&key, around);
+                    }
                 }
                 continue;
             }
@@ -60,7 +64,10 @@ impl Line {
             let remotes = plan.iter().flat_map(|plan| plan.remotes()).collect::<Vec<_>>();
             let asked = remotes.iter().flat_map(Remote::origins);
             let own = plan.iter().flat_map(|plan| plan.backends.iter().flat_map(Backend::origins));
-            let origins: BTreeSet<ObjectKey> = own.chain(asked).cloned().collect();
+            let routes = plan.iter().flat_map(|plan| &plan.routes);
+            let made_from = routes.flat_map(|rendered| rendered.route.origins.iter());
+            let answers = made_from.filter(|key| &*key.kind == "DirectResponse");
+            let origins: BTreeSet<ObjectKey> = own.chain(asked).chain(answers).cloned().collect();
             for key in origins.iter().chain([&key]) {
                 self.promote_one(key, around);
             }

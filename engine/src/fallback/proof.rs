@@ -19,6 +19,8 @@ pub(crate) struct Proof {
     told: HashSet<Content>,
     /// Resources as a whole that the probe took.
     versions: HashSet<Version>,
+    /// Resources as a whole about which the probe could not be asked.
+    unjudged: HashSet<Version>,
     /// Clusters that an Envoy of the fleet took, perhaps on trial: it is not sent them again.
     clusters: HashSet<Version>,
 }
@@ -84,6 +86,24 @@ impl Proof {
             self.versions.clear();
         }
         self.versions.insert(version);
+    }
+
+    /// The probe could not be asked about this resource: Envoys that serve have to be, one first.
+    pub(crate) fn note_unjudged(&mut self, version: Version) {
+        if self.unjudged.len() >= CONTENTS_MAX {
+            self.unjudged.clear();
+        }
+        self.unjudged.insert(version);
+    }
+
+    /// Could the probe not be asked about this resource?
+    pub(crate) fn is_unjudged(&self, version: &Version) -> bool {
+        self.unjudged.contains(version)
+    }
+
+    /// There is another probe, or none: whatever could not be asked may be now.
+    pub(crate) fn forget_unjudged(&mut self) {
+        self.unjudged.clear();
     }
 
     /// Forgets what is not served any more, where too much is remembered.

@@ -1,110 +1,139 @@
-//! Does an earlier version of a route protect as much as the desired one?
+//! The planner's answer to: does an earlier version of an object protect as much as the desired one?
 //!
-//! An earlier version that lacks a filter which the desired version names must not stand in for it: the filter may be
-//! there for a reason that is newer. Asked rule by rule, as they are written; a rule with a name answers to the one of
-//! that name, others to the one at their place.
+//! What protects is declared beside the fields (`apis/protection.rs`); here versions are compared by it, part by part:
+//! the rules of a route, the ports of a listener, the routes of an HTTPProxy. A rule with a name is compared with the one
+//! of that name, others with the one at their place.
 
 use std::collections::BTreeSet;
 
-use gateway_api::httproutes::{HttpRouteRulesFilters as Filter, HttpRouteRulesFiltersRequestRedirectScheme as Scheme};
-
+use super::proxy_protection;
 use super::world::FALLBACK_ANNOTATION;
-use super::{listener_protection, policy_protection, proxy_protection};
 use crate::apis::Body;
-use crate::apis::gateway::grpc_route::GrpcRule;
-use crate::apis::gateway::http_route::HttpRule;
 use crate::apis::gateway::route::{Route, Rule, RuleEntry};
+use crate::apis::kgateway::listener_policy::ListenerPolicy;
+use crate::apis::kgateway::policy::{Policy, Unread};
+use crate::apis::protection::{Declare, Sheet};
 use crate::object::Object;
 
-/// The value of the annotation by which a policy's earlier lists of who may enter may stand in.
+/// The value of the annotation by which earlier lists of those who may enter are trusted.
 const LAST_VALID: &str = "last-valid";
+/// The field that is reported where not all of an object can be read.
+const UNREAD: &str = "a field that cannot be read";
+/// The field that is reported where a rule has no counterpart.
+const RULES: &str = "rules";
 
-/// See the module. `host_is_filtered`: has a host of an HTTPProxy a filter of addresses?
-pub(crate) fn is_kept(desired: &Object, last: &Body, host_is_filtered: bool) -> bool {
-    let annotation = desired.metadata.annotations.get(FALLBACK_ANNOTATION);
-    let trusted = annotation.is_some_and(|value| value == LAST_VALID);
+/// What is attached to an object from outside, as far as it decides about versions.
+#[derive(Debug, Default)]
+pub(crate) struct Context {
+    /// Has a host of an HTTPProxy a filter of addresses?
+    pub(crate) host_is_filtered: bool,
+    /// The rules of a route that policies which protect are attached to by name.
+    pub(crate) guarded_rules: BTreeSet<String>,
+}
+
+/// The first field by which an earlier version protects less than the desired one; `None` where it protects as much.
+pub(crate) fn lost(desired: &Object, last: &Body, context: &Context) -> Option<&'static str> {
+    let trusted = trusts_earlier_lists(desired);
     match (&desired.body, last) {
-        (Body::TrafficPolicy(now), Body::TrafficPolicy(last)) => policy_protection::is_kept(now, last, trusted),
-        (Body::ListenerPolicy(now), Body::ListenerPolicy(last)) => listener_protection::is_kept(now, last, trusted),
-        (Body::HttpRoute(desired), Body::HttpRoute(last)) => kept(&http(desired), &http(last)),
-        (Body::GrpcRoute(desired), Body::GrpcRoute(last)) => kept(&grpc(desired), &grpc(last)),
-        (Body::HttpProxy(desired), Body::HttpProxy(last)) => proxy_protection::is_kept(desired, last, host_is_filtered),
-        _ => true,
+        (Body::TrafficPolicy(now), Body::TrafficPolicy(last)) => policy(now, last, trusted),
+        (Body::ListenerPolicy(now), Body::ListenerPolicy(last)) => listener_at_every_port(now, last, trusted),
+        (Body::BackendConfigPolicy(now), Body::BackendConfigPolicy(last)) => policy(now, last, trusted),
+        (Body::BackendTlsPolicy(now), Body::BackendTlsPolicy(last)) => policy(now, last, trusted),
+        (Body::Backend(now), Body::Backend(last)) => spec(&**now, &now.unread, &**last, trusted),
+        (Body::GatewayExtension(now), Body::GatewayExtension(last)) => spec(&**now, &now.unread, &**last, trusted),
+        // What it refuses is told by its status, whatever else of it cannot be read.
+        (Body::DirectResponse(now), Body::DirectResponse(last)) => spec(&**now, &[], &**last, trusted),
+        (Body::HttpRoute(now), Body::HttpRoute(last)) => rules(now, last, context),
+        (Body::GrpcRoute(now), Body::GrpcRoute(last)) => rules(now, last, context),
+        (Body::HttpProxy(now), Body::HttpProxy(last)) => {
+            (!proxy_protection::is_kept(now, last, context.host_is_filtered)).then_some("routes")
+        }
+        // What decides about those is in `hybrid.rs`, or they never go back.
+        _ => None,
     }
 }
 
-fn http(route: &Route<HttpRule>) -> Vec<Protection<'_>> {
-    protections(&route.rules, |rule| rule.name.as_deref())
+/// Has the owner said that earlier lists of those who may enter may be served?
+pub(crate) fn trusts_earlier_lists(object: &Object) -> bool {
+    object.metadata.annotations.get(FALLBACK_ANNOTATION).is_some_and(|value| value == LAST_VALID)
 }
 
-fn grpc(route: &Route<GrpcRule>) -> Vec<Protection<'_>> {
-    protections(&route.rules, |rule| rule.name.as_deref())
+/// Does an object protect requests or back ends: is it a security policy, as its fields are declared?
+///
+/// Where not all of it can be read, it may do so.
+pub(crate) fn protects(body: &Body) -> bool {
+    fn of<T: Declare>(policy: &Policy<T>) -> bool {
+        !policy.unread.is_empty() || policy.spec.as_ref().is_none_or(|spec| Sheet::of(spec, false).protects())
+    }
+    match body {
+        Body::TrafficPolicy(policy) => of(policy),
+        Body::ListenerPolicy(policy) => {
+            let at_ports = |spec: &crate::apis::kgateway::listener_policy::ListenerSpec| {
+                spec.ports().into_iter().any(|port| spec.at(port, false).protects())
+            };
+            !policy.unread.is_empty() || policy.spec.as_ref().is_none_or(at_ports)
+        }
+        Body::BackendConfigPolicy(policy) => of(policy),
+        Body::BackendTlsPolicy(policy) => of(policy),
+        Body::GatewayExtension(extension) => !extension.unread.is_empty() || Sheet::of(&**extension, false).protects(),
+        Body::DirectResponse(response) => Sheet::of(&**response, false).protects(),
+        _ => false,
+    }
 }
 
-/// A rule: what it asks for, and what does as much.
-#[derive(Default)]
-struct Protection<'a> {
-    name: Option<&'a str>,
-    asked: BTreeSet<String>,
-    done: BTreeSet<String>,
+fn policy<T: Declare>(now: &Policy<T>, last: &Policy<T>, trusted: bool) -> Option<&'static str> {
+    of_specs(now, last, trusted, |now, then| Sheet::of(now, trusted).lost_in(&Sheet::of(then, trusted)))
 }
 
-fn kept(desired: &[Protection<'_>], last: &[Protection<'_>]) -> bool {
-    desired.iter().enumerate().filter(|(_, rule)| !rule.asked.is_empty()).all(|(index, rule)| {
-        let counterpart = match rule.name {
-            Some(name) => last.iter().find(|other| other.name == Some(name)),
-            None => last.get(index).filter(|other| other.name.is_none()),
-        };
-        counterpart.is_some_and(|other| rule.asked.is_subset(&other.done))
+fn listener_at_every_port(now: &ListenerPolicy, last: &ListenerPolicy, trusted: bool) -> Option<&'static str> {
+    of_specs(now, last, trusted, |now, then| {
+        let ports: BTreeSet<Option<i64>> = now.ports().union(&then.ports()).copied().collect();
+        ports.into_iter().find_map(|port| now.at(port, trusted).lost_in(&then.at(port, trusted)))
     })
 }
 
-fn protections<'a, R: Rule>(rules: &'a [RuleEntry<R>], name: impl Fn(&'a R) -> Option<&'a str>) -> Vec<Protection<'a>> {
-    let one = |entry: &'a RuleEntry<R>| match entry {
-        RuleEntry::Decoded(rule) => {
-            let mut protection = Protection { name: name(rule), ..Protection::default() };
-            rule.filters().iter().for_each(|filter| note(filter, &mut protection));
-            note_backends(rule, &mut protection);
-            protection
+/// A field that cannot be read may be the one that protects.
+fn of_specs<T>(
+    now: &Policy<T>,
+    last: &Policy<T>,
+    trusted: bool,
+    compare: impl FnOnce(&T, &T) -> Option<&'static str>,
+) -> Option<&'static str> {
+    match (&now.spec, &last.spec) {
+        (_, None) => Some(UNREAD),
+        (now_spec, _) if !trusted && (now_spec.is_none() || !now.unread.is_empty()) => Some(UNREAD),
+        (None, _) => None,
+        (Some(now), Some(then)) => compare(now, then),
+    }
+}
+
+fn spec<T: Declare>(now: &T, unread: &[Unread], last: &T, trusted: bool) -> Option<&'static str> {
+    if !trusted && !unread.is_empty() {
+        return Some(UNREAD);
+    }
+    Sheet::of(now, trusted).lost_in(&Sheet::of(last, trusted))
+}
+
+fn rules<R: Rule + Declare>(now: &Route<R>, last: &Route<R>, context: &Context) -> Option<&'static str> {
+    now.rules.iter().enumerate().find_map(|(index, entry)| {
+        let counterpart = match entry.name() {
+            Some(name) => last.rules.iter().find(|other| other.name() == Some(name)),
+            None => last.rules.get(index).filter(|other| other.name().is_none()),
+        };
+        let is_targeted = entry.name().is_some_and(|name| context.guarded_rules.contains(name));
+        let Some(sheet) = sheet(entry) else { return Some(UNREAD) };
+        match counterpart {
+            // What it no longer names it protects no less than a version without it.
+            None => (is_targeted || sheet.protects()).then_some(RULES),
+            Some(then) => self::sheet(then).map_or(Some(UNREAD), |then| sheet.lost_in(&then)),
         }
-        RuleEntry::Broken { name, .. } => Protection { name: name.as_deref(), ..Protection::default() },
-    };
-    rules.iter().map(one).collect()
+    })
 }
 
-fn note(filter: &Filter, protection: &mut Protection<'_>) {
-    let mut asked = Vec::new();
-    if filter.cors.is_some() {
-        asked.push("cors".to_owned());
-    }
-    if filter.request_redirect.as_ref().is_some_and(|redirect| redirect.scheme == Some(Scheme::Https)) {
-        asked.push("https".to_owned());
-    }
-    let request = |name: &str| format!("request {}", name.to_ascii_lowercase());
-    let response = |name: &str| format!("response {}", name.to_ascii_lowercase());
-    if let Some(edits) = &filter.request_header_modifier {
-        asked.extend(edits.remove.iter().flatten().map(|name| request(name)));
-        // What a client sends is overwritten: as good as taken away.
-        protection.done.extend(edits.set.iter().flatten().map(|header| request(&header.name)));
-    }
-    if let Some(edits) = &filter.response_header_modifier {
-        asked.extend(edits.remove.iter().flatten().map(|name| response(name)));
-        protection.done.extend(edits.set.iter().flatten().map(|header| response(&header.name)));
-    }
-    protection.done.extend(asked.iter().cloned());
-    protection.asked.extend(asked);
+/// The sheet of a rule; none where what protects it cannot be read.
+fn sheet<R: Rule + Declare>(entry: &RuleEntry<R>) -> Option<Sheet> {
+    Some(Sheet::of(entry.guards()?, false))
 }
 
-/// Headers that no back end gets from clients: taken away before each of them, if not by the rule.
-fn note_backends<R: Rule>(rule: &R, protection: &mut Protection<'_>) {
-    let removed = |filters: &[Filter]| -> BTreeSet<String> {
-        let edits = filters.iter().filter_map(|filter| filter.request_header_modifier.as_ref());
-        edits.flat_map(|edits| edits.remove.iter().flatten()).map(|name| name.to_ascii_lowercase()).collect()
-    };
-    let of_each = rule.backends().iter().map(|backend| removed(backend.filters.as_deref().unwrap_or_default()));
-    let of_all = of_each.reduce(|one, other| one.intersection(&other).cloned().collect()).unwrap_or_default();
-    protection.asked.extend(of_all.iter().map(|name| format!("before back ends {name}")));
-    let by_rule = protection.done.iter().filter_map(|name| name.strip_prefix("request ").map(str::to_owned));
-    let done: Vec<String> = of_all.into_iter().chain(by_rule).map(|name| format!("before back ends {name}")).collect();
-    protection.done.extend(done);
-}
+#[cfg(test)]
+mod tests;

@@ -1,10 +1,19 @@
 //! Suspects are taken back in by halving, on one Envoy: an ACK clears, a NACK that is down to one convicts.
 //!
 //! Of n suspects with k culprits it takes at most k·(2 + log2 n) trials. Production as a whole is never part of it.
+//! Suspects of several owners (namespaces) are halved by owner until each group is of one. Then each owner has a queue of
+//! its own, and the one that was refused least of late is next: whoever brings many culprits waits behind all others.
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
+use std::sync::Arc;
 
 use holdfast_graph::{Content, Node};
+use holdfast_xds::Version;
+
+/// Milliseconds from a trial that no Envoy answered to the next trial of the suspect; doubled after each further one.
+pub(crate) const PARKED_MS: u64 = 30_000;
+/// How often that time is doubled.
+pub(crate) const PARKED_DOUBLINGS: u32 = 4;
 
 /// Those who are taken in or left out together: an object's changed parts, or one unit's.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,6 +35,11 @@ impl Subject {
     }
 }
 
+/// The namespaces of suspects.
+pub(crate) fn owners(subjects: &[Subject]) -> BTreeSet<Arc<str>> {
+    subjects.iter().map(|subject| subject.node.key.namespace.clone()).collect()
+}
+
 /// What a trial showed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Finding {
@@ -40,43 +54,167 @@ pub(crate) enum Finding {
 /// The search.
 #[derive(Debug, Default)]
 pub(crate) struct Readmission {
-    waiting: VecDeque<Vec<Subject>>,
+    /// Groups of several owners, in the order in which they are tried.
+    shared: VecDeque<Vec<Subject>>,
+    /// Groups of one owner, likewise.
+    own: BTreeMap<Arc<str>, VecDeque<Vec<Subject>>>,
     testing: Option<Vec<Subject>>,
+    /// Subjects of which their trial held nothing, because what asks for them was closed for another suspect.
+    absent: Vec<Subject>,
+    /// Subjects of trials that no Envoy answered, and the time of the next trial of each, in milliseconds of Unix time.
+    parked: Vec<(Subject, u64)>,
+    /// How many trials of each as the only subject were not answered.
+    unanswered: BTreeMap<Node, u32>,
+    /// Was any subject cleared or convicted since these were tried last?
+    progress: bool,
+    /// Contents that can only be tried with others.
+    tied: HashSet<Content>,
+    /// Refused resources for which others were tried before those on trial: once for each.
+    with_others: HashSet<Version>,
+    /// Contents that were cleared in this search: none of them is suspected in it again.
+    cleared: HashSet<Content>,
 }
 
 impl Readmission {
-    /// Takes in a group that was refused as a whole.
-    pub(crate) fn add(&mut self, mut subjects: Vec<Subject>) {
-        subjects.sort_unstable();
-        self.split(subjects);
-    }
-
-    fn split(&mut self, mut subjects: Vec<Subject>) {
-        let later = subjects.split_off(subjects.len().div_ceil(2));
-        for half in [later, subjects] {
-            if !half.is_empty() {
-                self.waiting.push_front(half);
-            }
+    /// Takes in a group that was refused as a whole: it is searched after those of its owner that came before.
+    pub(crate) fn add(&mut self, subjects: Vec<Subject>) {
+        for half in halves(subjects) {
+            self.queue(&half).push_back(half);
         }
     }
 
-    /// A group that was refused as a whole is searched next.
+    /// A group that was refused as a whole is searched next among those of its owner.
     pub(crate) fn search_in(&mut self, subjects: Vec<Subject>) {
-        self.split(subjects);
+        for half in halves(subjects).into_iter().rev() {
+            self.queue(&half).push_front(half);
+        }
     }
 
-    /// Who is to be taken in next, for a trial; the same again while its outcome is not known.
-    pub(crate) fn next(&mut self) -> Option<&[Subject]> {
+    fn queue(&mut self, group: &[Subject]) -> &mut VecDeque<Vec<Subject>> {
+        let mut owners = owners(group);
+        match owners.pop_first() {
+            Some(owner) if owners.is_empty() => self.own.entry(owner).or_default(),
+            _ => &mut self.shared,
+        }
+    }
+
+    /// Who is to be taken in next, for a trial; the same again while its outcome is not known. `used` is how often an
+    /// owner was refused of late; none where it may not be tried now.
+    pub(crate) fn next(&mut self, used: impl Fn(&str) -> Option<u64>) -> Option<&[Subject]> {
+        let of_group = |group: &[Subject]| owners(group).iter().try_fold(0, |most, owner| Some(used(owner)?.max(most)));
+        if self.testing.as_deref().is_some_and(|testing| of_group(testing).is_none())
+            && let Some(group) = self.testing.take()
+        {
+            self.queue(&group).push_front(group);
+        }
         if self.testing.is_none() {
-            self.testing = self.waiting.pop_front();
+            if !self.waits() && std::mem::take(&mut self.progress) {
+                for subject in std::mem::take(&mut self.absent) {
+                    let group = vec![subject];
+                    self.queue(&group).push_back(group);
+                }
+            }
+            let shared = self.shared.front().and_then(|group| of_group(group)).map(|used| (used, None));
+            let own = self.own.keys().filter_map(|owner| Some((used(owner)?, Some(owner.clone()))));
+            let (_, owner) = shared.into_iter().chain(own).min()?;
+            self.testing = match owner {
+                None => self.shared.pop_front(),
+                Some(owner) => {
+                    let group = self.own.get_mut(&owner).and_then(VecDeque::pop_front);
+                    self.own.retain(|_, groups| !groups.is_empty());
+                    group
+                }
+            };
         }
         self.testing.as_deref()
     }
 
+    /// No Envoy answered the trial, which proves nothing: a group is tried in halves after all others, a single subject
+    /// after some time.
+    pub(crate) fn not_answered(&mut self, now_ms: u64) {
+        let Some(subjects) = self.testing.take() else { return };
+        if subjects.len() > 1 {
+            return self.add(subjects);
+        }
+        for subject in subjects {
+            let times = self.unanswered.entry(subject.node.clone()).or_insert(0);
+            let until = now_ms.saturating_add(PARKED_MS << (*times).min(PARKED_DOUBLINGS));
+            *times = times.saturating_add(1);
+            self.parked.push((subject, until));
+        }
+    }
+
+    /// Subjects of trials that were not answered are queued again, as far as their time has come.
+    pub(crate) fn unpark(&mut self, now_ms: u64) {
+        let (due, parked) = std::mem::take(&mut self.parked).into_iter().partition(|(_, until)| *until <= now_ms);
+        self.parked = parked;
+        let due: Vec<(Subject, u64)> = due;
+        for (subject, _) in due {
+            let group = vec![subject];
+            self.queue(&group).push_back(group);
+        }
+    }
+
+    /// Subjects of which no trial has held anything.
+    pub(crate) fn absent(&self) -> &[Subject] {
+        &self.absent
+    }
+
+    /// Subjects that close each other are tried as one from now on; `closes`: does one of two close the other?
+    pub(crate) fn tie(&mut self, closes: impl Fn(&Subject, &Subject) -> bool) {
+        let mut groups: Vec<Vec<Subject>> = Vec::new();
+        for subject in std::mem::take(&mut self.absent) {
+            let near = |group: &Vec<Subject>| group.iter().any(|other| closes(other, &subject));
+            let (joined, rest): (Vec<_>, Vec<_>) = groups.into_iter().partition(near);
+            groups = rest;
+            groups.push(joined.into_iter().flatten().chain([subject]).collect());
+        }
+        for group in groups {
+            let Some(node) = group.first().map(|subject| subject.node.clone()) else { continue };
+            let contents: BTreeMap<Content, Node> = group.into_iter().flat_map(|subject| subject.contents).collect();
+            self.tied.extend(contents.keys().copied());
+            let group = vec![Subject { node, contents }];
+            self.queue(&group).push_back(group);
+        }
+    }
+
+    /// Is it tried as one, since its parts cannot be tried apart?
+    pub(crate) fn is_tied(&self, subject: &Subject) -> bool {
+        subject.contents.keys().all(|content| self.tied.contains(content))
+    }
+
+    /// Is it the first time that others are to be tried for this refused resource?
+    pub(crate) fn is_first(&mut self, version: Version) -> bool {
+        self.with_others.insert(version)
+    }
+
+    /// Was this cleared in this search?
+    pub(crate) fn has_cleared(&self, content: &Content) -> bool {
+        self.cleared.contains(content)
+    }
+
     /// The parts that wait or are on trial.
     pub(crate) fn contents(&self) -> HashSet<Content> {
-        let subjects = self.waiting.iter().chain(&self.testing).flatten();
-        subjects.flat_map(|subject| subject.contents.keys().copied()).collect()
+        let groups = self.shared.iter().chain(self.own.values().flatten()).chain(&self.testing);
+        let parked = self.parked.iter().map(|(subject, _)| subject);
+        groups
+            .flatten()
+            .chain(&self.absent)
+            .chain(parked)
+            .flat_map(|subject| subject.contents.keys().copied())
+            .collect()
+    }
+
+    /// Does any group wait for its trial?
+    pub(crate) fn waits(&self) -> bool {
+        !self.shared.is_empty() || !self.own.is_empty()
+    }
+
+    /// The owners of which something waits or is on trial.
+    pub(crate) fn owners(&self) -> BTreeSet<Arc<str>> {
+        let groups = self.shared.iter().chain(self.own.values().flatten()).chain(&self.testing);
+        let parked = self.parked.iter().map(|(subject, _)| subject.node.key.namespace.clone());
+        groups.flat_map(|group| owners(group)).chain(owners(&self.absent)).chain(parked).collect()
     }
 
     /// Who is on trial.
@@ -84,9 +222,32 @@ impl Readmission {
         self.testing.as_deref()
     }
 
-    /// The trial was acknowledged.
-    pub(crate) fn accepted(&mut self) -> Finding {
-        self.testing.take().map_or(Finding::Undecided, Finding::Cleared)
+    /// The trial was acknowledged. It says nothing about subjects of which nothing was in it.
+    pub(crate) fn accepted(&mut self, took_part: impl Fn(&Subject) -> bool) -> Finding {
+        let Some(testing) = self.testing.take() else { return Finding::Undecided };
+        let (mut cleared, absent): (Vec<_>, Vec<_>) = testing.into_iter().partition(took_part);
+        self.cleared.extend(cleared.iter().flat_map(|subject| subject.contents.keys()));
+        // Those that are tied are served again without evidence: nothing that could be offered holds them.
+        let (tied, absent): (Vec<_>, Vec<_>) = absent.into_iter().partition(|subject| self.is_tied(subject));
+        cleared.extend(tied);
+        self.progress |= !cleared.is_empty();
+        self.absent.extend(absent);
+        Finding::Cleared(cleared)
+    }
+
+    /// The trial was refused, and others than those on trial may be at fault: they were in it as well, untried.
+    pub(crate) fn refused_with(&mut self, others: Vec<Subject>) {
+        let mut subjects = self.testing.take().unwrap_or_default();
+        subjects.extend(others);
+        self.search_in(subjects);
+    }
+
+    /// The trial was refused for others than those on trial, who are tried again after these.
+    pub(crate) fn refused_for(&mut self, others: Vec<Subject>) {
+        if let Some(group) = self.testing.take() {
+            self.queue(&group).push_back(group);
+        }
+        self.search_in(others);
     }
 
     /// The trial was refused.
@@ -94,9 +255,12 @@ impl Readmission {
         let Some(mut subjects) = self.testing.take() else { return Finding::Undecided };
         match subjects.len() {
             0 => Finding::Undecided,
-            1 => subjects.pop().map_or(Finding::Undecided, Finding::Convicted),
+            1 => {
+                self.progress = true;
+                subjects.pop().map_or(Finding::Undecided, Finding::Convicted)
+            }
             _ => {
-                self.split(subjects);
+                self.search_in(subjects);
                 Finding::Undecided
             }
         }
@@ -104,26 +268,47 @@ impl Readmission {
 
     /// Forgets those whose content is not desired any more.
     pub(crate) fn retain(&mut self, desired: impl Fn(&Subject) -> bool) {
-        for group in self.waiting.iter_mut().chain(&mut self.testing) {
+        for group in self.shared.iter_mut().chain(self.own.values_mut().flatten()).chain(&mut self.testing) {
             group.retain(&desired);
         }
-        self.waiting.retain(|group| !group.is_empty());
+        self.absent.retain(&desired);
+        self.parked.retain(|(subject, _)| desired(subject));
+        // One that has lost all but one owner belongs to that one.
+        let (shared, own): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.shared).into_iter().partition(|group| owners(group).len() > 1);
+        self.shared = shared.into();
+        own.into_iter().filter(|group| !group.is_empty()).for_each(|group| self.queue(&group).push_back(group));
+        self.own.values_mut().for_each(|groups| groups.retain(|group| !group.is_empty()));
+        self.own.retain(|_, groups| !groups.is_empty());
         self.testing.take_if(|group| group.is_empty());
     }
 
     /// Is everybody cleared or convicted?
-    #[cfg(test)]
     pub(crate) fn is_done(&self) -> bool {
-        self.testing.is_none() && self.waiting.is_empty()
+        self.testing.is_none() && !self.waits() && self.absent.is_empty() && self.parked.is_empty()
     }
+}
+
+/// Both halves of suspects, by owner where there are several; the one that is tried first comes first.
+fn halves(mut subjects: Vec<Subject>) -> Vec<Vec<Subject>> {
+    subjects.sort_unstable();
+    let owners: Vec<Arc<str>> = owners(&subjects).into_iter().collect();
+    let (first, second): (Vec<_>, Vec<_>) = match owners.get(owners.len().div_ceil(2)) {
+        Some(middle) if owners.len() > 1 => {
+            subjects.into_iter().partition(|subject| subject.node.key.namespace < *middle)
+        }
+        _ => {
+            let second = subjects.split_off(subjects.len().div_ceil(2));
+            (subjects, second)
+        }
+    };
+    [first, second].into_iter().filter(|half| !half.is_empty()).collect()
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 mod tests {
     use super::*;
-    use std::collections::BTreeSet;
-
     use holdfast_graph::ObjectKey;
 
     fn subjects(count: usize) -> Vec<Subject> {
@@ -144,10 +329,10 @@ mod tests {
         let mut search = Readmission::default();
         search.add(all.clone());
         let (mut convicted, mut cleared, mut trials) = (Vec::new(), 0, 0);
-        while let Some(group) = search.next() {
+        while let Some(group) = search.next(|_| Some(0)) {
             trials += 1;
             let bad = group.iter().any(|subject| guilty.contains(subject));
-            match if bad { search.refused() } else { search.accepted() } {
+            match if bad { search.refused() } else { search.accepted(|_| true) } {
                 Finding::Convicted(subject) => {
                     convicted.push(all.iter().position(|known| *known == subject).unwrap());
                 }
@@ -178,11 +363,11 @@ mod tests {
         let all = subjects(6);
         let mut search = Readmission::default();
         search.add(all[..4].to_vec());
-        search.next();
+        search.next(|_| Some(0));
         search.add(all[4..].to_vec());
         let mut cleared = BTreeSet::new();
-        while search.next().is_some() {
-            if let Finding::Cleared(group) = search.accepted() {
+        while search.next(|_| Some(0)).is_some() {
+            if let Finding::Cleared(group) = search.accepted(|_| true) {
                 cleared.extend(group);
             }
         }
@@ -190,15 +375,143 @@ mod tests {
     }
 
     #[test]
+    fn what_takes_no_part_in_its_trial_is_tried_again_and_then_with_what_closes_it() {
+        let all = subjects(3);
+        let mut search = Readmission::default();
+        search.add(all.clone());
+        // Each of the first two closes the other; the third can be tried alone.
+        let mut tried = Vec::new();
+        let mut convicted = Vec::new();
+        loop {
+            if search.next(|_| Some(0)).is_none() {
+                if search.absent().is_empty() {
+                    break;
+                }
+                search.tie(|one, other| *one != all[2] && *other != all[2]);
+            }
+            let group = search.next(|_| Some(0)).unwrap().to_vec();
+            let contents: BTreeSet<Content> =
+                group.iter().flat_map(|subject| subject.contents.keys().copied()).collect();
+            let pair = all[..2].iter().all(|subject| subject.contents.keys().all(|content| contents.contains(content)));
+            tried.push(contents.len());
+            match if pair { search.refused() } else { search.accepted(|subject| *subject == all[2]) } {
+                Finding::Convicted(subject) => convicted.push(subject),
+                Finding::Cleared(_) | Finding::Undecided => {}
+            }
+        }
+        assert!(search.is_done());
+        assert!(tried.len() <= 8, "it ends: {tried:?}");
+        let both: BTreeSet<Content> = all[..2].iter().flat_map(|subject| subject.contents.keys().copied()).collect();
+        let found: BTreeSet<Content> = convicted.iter().flat_map(|subject| subject.contents.keys().copied()).collect();
+        assert_eq!((convicted.len(), found), (1, both), "neither alone can be judged");
+    }
+
+    #[test]
+    fn what_was_in_a_trial_untried_is_tried_alone() {
+        let all = subjects(2);
+        let mut search = Readmission::default();
+        search.add(all[..1].to_vec());
+        search.next(|_| Some(0));
+        search.refused_with(all[1..].to_vec());
+        let mut order = Vec::new();
+        while let Some(group) = search.next(|_| Some(0)) {
+            order.push(group.to_vec());
+            search.accepted(|_| true);
+        }
+        assert_eq!(order, [vec![all[0].clone()], vec![all[1].clone()]]);
+        search.add(all[..1].to_vec());
+        search.next(|_| Some(0));
+        search.refused_for(all[1..].to_vec());
+        assert_eq!(search.next(|_| Some(0)).unwrap(), [all[1].clone()], "first those who are at fault");
+    }
+
+    #[test]
     fn who_is_edited_meanwhile_is_not_asked_for_again() {
         let all = subjects(4);
         let mut search = Readmission::default();
         search.add(all.clone());
-        search.next();
+        search.next(|_| Some(0));
         search.retain(|subject| *subject != all[0]);
-        assert_eq!(search.next().unwrap(), [all[1].clone()]);
-        search.accepted();
+        assert_eq!(search.next(|_| Some(0)).unwrap(), [all[1].clone()]);
+        search.accepted(|_| true);
         search.retain(|_| false);
-        assert!(search.is_done() && search.next().is_none());
+        assert!(search.is_done() && search.next(|_| Some(0)).is_none());
+    }
+
+    fn of_owner(owner: &str, count: usize) -> Vec<Subject> {
+        let mut subjects = subjects(count);
+        for (index, subject) in subjects.iter_mut().enumerate() {
+            subject.node.key.namespace = owner.into();
+            let content = Content((((owner.len() as u128) << 64) + index as u128).to_be_bytes());
+            subject.contents = subject.contents.values().map(|node| (content, node.clone())).collect();
+        }
+        subjects
+    }
+
+    #[test]
+    fn whoever_brings_many_culprits_waits_behind_all_others() {
+        let (bad, good): (_, Vec<Vec<Subject>>) =
+            (of_owner("attacker", 100), ["b", "cc", "zzz"].map(|owner| of_owner(owner, 3)).into());
+        let mut search = Readmission::default();
+        search.add([bad.clone(), good.concat()].concat());
+        let (mut refusals, mut cleared, mut trials) = (0, 0, 0);
+        while cleared < 9 {
+            trials += 1;
+            let used = |owner: &str| Some(if owner == "attacker" { refusals } else { 0 });
+            let group = search.next(used).unwrap().to_vec();
+            if group.iter().any(|subject| &*subject.node.key.namespace == "attacker") {
+                refusals += 1;
+                search.refused();
+            } else {
+                cleared += group.len();
+                search.accepted(|_| true);
+            }
+        }
+        assert!(trials <= 6 && refusals <= 2, "{trials} trials, {refusals} refusals");
+        assert_eq!(search.owners(), BTreeSet::from(["attacker".into()]));
+        assert_eq!(search.next(|_| None), None, "it has to wait now");
+        assert!(!search.is_done() && search.contents().len() == 100);
+        assert!(search.next(|_| Some(9)).is_some());
+    }
+
+    #[test]
+    fn a_group_on_trial_that_has_to_wait_is_tried_later() {
+        let mut search = Readmission::default();
+        search.add(of_owner("a", 2));
+        let first = search.next(|_| Some(0)).unwrap().to_vec();
+        assert_eq!(search.next(|_| None), None);
+        assert_eq!(search.testing(), None);
+        assert_eq!(search.next(|_| Some(0)).unwrap(), first);
+    }
+
+    #[test]
+    fn what_is_not_answered_keeps_no_other_subject_waiting_and_is_tried_again_later() {
+        let all = subjects(4);
+        let mut search = Readmission::default();
+        search.add(all.clone());
+        let mut cleared = BTreeSet::new();
+        // Every trial with the first subject stays without an answer.
+        while let Some(group) = search.next(|_| Some(0)) {
+            if group.contains(&all[0]) {
+                search.not_answered(0);
+            } else if let Finding::Cleared(group) = search.accepted(|_| true) {
+                cleared.extend(group);
+            }
+        }
+        assert_eq!(cleared, all[1..].iter().cloned().collect());
+        for times in 0..7 {
+            let until = PARKED_MS << times.min(PARKED_DOUBLINGS);
+            search.unpark(until - 1);
+            assert_eq!(search.next(|_| Some(0)), None, "after {times} more");
+            assert!(!search.is_done());
+            assert_eq!(search.contents().len(), 1, "it stays suspected");
+            search.unpark(until);
+            assert_eq!(search.next(|_| Some(0)).unwrap(), [all[0].clone()]);
+            search.not_answered(0);
+        }
+        search.unpark(u64::MAX);
+        assert_eq!(search.next(|_| Some(0)).unwrap(), [all[0].clone()]);
+        search.accepted(|_| true);
+        assert!(search.is_done());
     }
 }

@@ -37,9 +37,8 @@ impl Line {
                     type_url: kind.url().into(),
                     name: resource.name.clone(),
                     version: *resource.version.as_bytes(),
-                    // What policies say to routes may come from Secrets.
-                    sensitive: kind == ResourceType::Secret
-                        || (kind == ResourceType::Route && resource.origins.iter().any(|key| &*key.kind == "Secret")),
+                    // Values of Secrets reach routes, clusters and listeners, and credentials are written into objects.
+                    sensitive: resource.is_sensitive(kind),
                     origins: resource.origins.iter().take(STORED_ORIGINS_MAX).cloned().collect(),
                     body: resource.body.clone(),
                 })

@@ -12,10 +12,12 @@ use prost::Message;
 
 use super::around::Around;
 use super::chains;
+use super::derive::is_chain;
 use super::last_valid::{LastValid, Version as ObjectVersion};
 use super::line::Line;
 use super::shapes::shape;
 use crate::object::Object;
+use crate::refusal::{self, Class};
 
 /// All that was stored and could be read.
 #[derive(Clone, Debug, Default)]
@@ -84,6 +86,22 @@ impl Restored {
     }
 }
 
+/// The type of the resource that was refused for a unit; it determines the class of the refusals. What policies and
+/// extensions bring into listeners counts as a part of these.
+fn refused_type(node: &Node) -> ResourceType {
+    const PARTS_OF_ROUTES: [&str; 3] = ["rules[", "routes[", "includes["];
+    match &*node.key.kind {
+        _ if is_chain(node) => ResourceType::Listener,
+        "Secret" => ResourceType::Secret,
+        "Service" | "Backend" | "BackendConfigPolicy" | "BackendTLSPolicy" | "ExtensionService" => {
+            ResourceType::Cluster
+        }
+        "HTTPRoute" | "GRPCRoute" => ResourceType::Route,
+        _ if PARTS_OF_ROUTES.iter().any(|part| node.section.starts_with(part)) => ResourceType::Route,
+        _ => ResourceType::Listener,
+    }
+}
+
 fn verdict(stored: StoredVerdict) -> Option<(Content, Verdict)> {
     let verdict = Verdict {
         node: Node::section(stored.key, stored.section),
@@ -149,6 +167,11 @@ impl RestoredLine {
         // A suspicion ends with the run that had it: whoever it was about is tried again.
         let firm = self.verdicts.into_iter().filter(|(_, verdict)| verdict.detected != Detected::Suspected);
         for (content, verdict) in firm {
+            if refusal::class(refused_type(&verdict.node), &verdict.message) != Class::Content {
+                // Convicted by an older version of Holdfast: it says nothing about the content.
+                line.record(holdfast_store::Change::Acquit(line.scope(), content.0));
+                continue;
+            }
             if line.restore_refused(&content, &verdict) {
                 continue;
             }
@@ -199,6 +222,26 @@ mod tests {
 
     use super::*;
     use crate::fallback::lines::Lines;
+
+    #[test]
+    fn refusals_are_classified_by_what_was_refused() {
+        let class = |kind: &str, section: &str, message: &str| {
+            let node = Node::section(ObjectKey::new("g", kind, "shop", "cart"), section);
+            refusal::class(refused_type(&node), message)
+        };
+        // A refusal of a route is about the route's content, with any message or with none.
+        for message in ["", "cannot bind 'a': Address already in use", "Only unique names for routes are supported"] {
+            assert_eq!(class("HTTPRoute", "rules[0]", message), Class::Content, "{message}");
+            assert_eq!(class("GRPCRoute", "", message), Class::Content, "{message}");
+            assert_eq!(class("HTTPProxy", "routes[1]", message), Class::Content, "{message}");
+            assert_eq!(class("Secret", "", message), Class::Content, "{message}");
+        }
+        for (kind, section) in [("Gateway", "listeners[0]"), ("Service", ""), ("ListenerPolicy", "")] {
+            assert_eq!(class(kind, section, ""), Class::Unknown, "{kind}");
+            assert_eq!(class(kind, section, "cannot bind '0.0.0.0:80': Address already in use"), Class::Host, "{kind}");
+            assert_eq!(class(kind, section, "no such field"), Class::Content, "{kind}");
+        }
+    }
 
     #[test]
     fn a_configuration_without_a_listener_is_given_to_nobody() {

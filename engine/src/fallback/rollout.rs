@@ -6,12 +6,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use holdfast_xds::{Resource, ResourceType, Snapshot, Version};
+use holdfast_xds::{AgainByName, Resource, ResourceType, Snapshot, Version};
 use imbl::ordmap::DiffItem;
 
 use super::around::Around;
 use super::line::Line;
 use super::search::Search;
+use super::served_endpoints::with_current_endpoints;
 use super::shapes::shape;
 use super::suspects;
 use crate::trial::Trial;
@@ -44,6 +45,8 @@ pub(crate) enum Stage {
         strikes: u32,
         /// Has the Envoy lost what it had? Then it is first given what is proven.
         empty: bool,
+        /// Since when it is offered that, in milliseconds of Unix time.
+        began_ms: u64,
         /// When it counts as silent, in milliseconds of Unix time.
         deadline: u64,
     },
@@ -57,6 +60,8 @@ pub(crate) struct Offered {
     pub(crate) waits: bool,
     /// Single ones, by their node.
     pub(crate) nodes: BTreeMap<Arc<str>, Snapshot>,
+    /// What single ones are sent once more, by their node.
+    pub(crate) again: BTreeMap<Arc<str>, AgainByName>,
 }
 
 impl Line {
@@ -74,12 +79,27 @@ impl Line {
         }
         self.begins_to_try(around);
         if self.is_probed(around) {
-            self.trial = None;
-            return self.probe(&unproven, around);
+            let judged = unproven.iter().filter(|(_, version)| !self.proof.is_unjudged(version));
+            let judged: Waiting = judged.map(|(slot, version)| (slot.clone(), *version)).collect();
+            if !judged.is_empty() {
+                self.end_trial();
+                return self.probe(&judged, around);
+            }
+        }
+        if !matches!(self.stage, Stage::Canary { .. }) && self.is_undisturbed(around.now_ms) {
+            // With each edit that came, whoever waits for this trial would wait for longer.
+            return;
         }
         // Nobody has anything yet: the first that comes tries it, and the others wait for that one.
         let is_first = self.everyone.is_none();
         let Some(node) = self.trier() else {
+            // The Envoy that ended on it is to come back to what is proven, however long that takes.
+            if let Stage::Canary { strikes: 1.., deadline, .. } = &mut self.stage {
+                if *deadline <= around.now_ms {
+                    *deadline = around.now_ms.saturating_add(around.settings.fallback.ack_timeout_ms);
+                }
+                return;
+            }
             if is_first && self.afar.is_empty() {
                 self.stage = Stage::Settled;
                 return;
@@ -87,26 +107,31 @@ impl Line {
             return self.release(around);
         };
         // One that comes with something was served already, and keeps that meanwhile.
-        if is_first && matches!(self.stage, Stage::Settled) && !self.fresh.contains(&node) {
+        if is_first && matches!(self.stage, Stage::Settled) && !self.fresh.contains_key(&node) {
             return self.release(around);
         }
         let others_speak = !self.silent.contains(&node);
         let fresh = around.now_ms.saturating_add(around.settings.fallback.ack_timeout_ms);
-        let (strikes, node, empty, deadline) = match &self.stage {
+        let now_ms = around.now_ms;
+        let (strikes, node, empty, began_ms, deadline) = match &self.stage {
             // One that is away has its time to come back: others need not be risked.
             // Not so where others have nothing meanwhile.
-            Stage::Canary { node, strikes, empty, deadline, .. }
+            Stage::Canary { node, strikes, empty, began_ms, deadline, .. }
                 if (self.envoys.contains_key(node) && !(is_first && others_speak && self.silent.contains(node)))
                     || (*deadline > around.now_ms && !is_first) =>
             {
-                let again = if *deadline > around.now_ms { *deadline } else { fresh };
-                (*strikes, node.clone(), *empty, again)
+                let (began_ms, again) = if *deadline > now_ms { (*began_ms, *deadline) } else { (now_ms, fresh) };
+                (*strikes, node.clone(), *empty, began_ms, again)
             }
-            Stage::Canary { strikes, .. } => (*strikes, node, false, fresh),
-            _ => (0, node, false, fresh),
+            Stage::Canary { strikes, .. } => (*strikes, node, false, now_ms, fresh),
+            _ => (0, node, false, now_ms, fresh),
         };
-        self.trial = None;
-        self.stage = Stage::Canary { node, waiting: unproven, strikes, empty, deadline };
+        let waiting = self.answerable(&node, unproven, &self.wanted);
+        if waiting.is_empty() {
+            return self.release(around);
+        }
+        self.end_trial();
+        self.stage = Stage::Canary { node, waiting, strikes, empty, began_ms, deadline };
     }
 
     /// Who is to try what is new: one that speaks, where there is one.
@@ -115,9 +140,15 @@ impl Line {
         fit.min_by_key(|node| self.silent.contains(*node)).cloned()
     }
 
+    /// Is there another Envoy than this one that answers?
+    pub(super) fn others_answer(&self, node: &str) -> bool {
+        self.envoys.keys().any(|known| **known != *node && !self.silent.contains(known))
+    }
+
     /// Is there a probe of its build?
     pub(crate) fn is_probed(&self, around: &Around<'_>) -> bool {
-        around.probe.is_some_and(|build| self.build.is_empty() || **build == *self.build)
+        let is_same = |build: &Arc<str>| self.build.is_empty() || **build == *self.build;
+        around.probe.is_some_and(is_same) && self.probe_pauses_until <= around.now_ms
     }
 
     /// Everybody is offered what is wanted.
@@ -130,6 +161,11 @@ impl Line {
             self.previous = before;
         }
         self.start_trial(around);
+        let has_waited = self.derived.retry_at.is_some_and(|at| at <= around.now_ms);
+        if self.fairness.released() && has_waited {
+            // Everybody else has what is new: now it is the turn of those who let others go first.
+            self.settle(around);
+        }
     }
 
     /// Resources of which nobody has acknowledged every part.
@@ -150,7 +186,13 @@ impl Line {
     }
 
     pub(super) fn is_known_good(&self, kind: ResourceType, resource: &Resource) -> bool {
-        if self.hold.is_acknowledged(kind, resource) || self.proof.was_tried(&resource.version) {
+        let is_unanswered = || self.unanswered.contains(&resource.version);
+        let excused = || self.hold.unavailable.excuses(kind, &resource.name, resource.version);
+        if self.hold.is_acknowledged(kind, resource)
+            || self.proof.was_tried(&resource.version)
+            || excused()
+            || is_unanswered()
+        {
             return true;
         }
         if kind == ResourceType::Cluster {
@@ -176,6 +218,7 @@ impl Line {
         }
         self.search = Some(search);
         self.stage = Stage::Probing;
+        self.wait_for_probe(around.now_ms);
     }
 
     /// The canary has answered for a resource; true where it has now answered for all.
@@ -223,7 +266,7 @@ impl Line {
     ///
     /// Of what nobody has tried, nobody but who tries it is given anything.
     pub(crate) fn offers(&self) -> Option<Offered> {
-        let current = |snapshot: &Snapshot| with_current_endpoints(snapshot, &self.wanted);
+        let current = |snapshot: &Snapshot| with_current_endpoints(snapshot, &self.wanted, &self.kept_endpoints);
         let mut nodes = BTreeMap::new();
         match (&self.stage, &self.trial) {
             (Stage::Canary { node, empty, .. }, _) if !empty || self.everyone.is_none() => {
@@ -240,10 +283,14 @@ impl Line {
                 nodes.entry(node.clone()).or_insert_with(|| current(&snapshot));
             }
         }
+        let mut again: BTreeMap<Arc<str>, AgainByName> = BTreeMap::new();
+        for (node, slot, turn) in self.hold.unavailable.again() {
+            again.entry(node.clone()).or_default().insert(slot.clone(), turn);
+        }
         match everyone {
-            Some(everyone) => Some(Offered { everyone: current(everyone), waits: false, nodes }),
+            Some(everyone) => Some(Offered { everyone: current(everyone), waits: false, nodes, again }),
             None if self.stage == Stage::Probing => None,
-            None => Some(Offered { everyone: self.wanted.clone(), waits: true, nodes }),
+            None => Some(Offered { everyone: self.wanted.clone(), waits: true, nodes, again }),
         }
     }
 }
@@ -265,15 +312,4 @@ pub(super) fn changes<'a>(
         DiffItem::Update { old: (_, old), new: (_, new) } => (old.version != new.version).then(|| new.clone()),
         DiffItem::Remove(..) => None,
     })
-}
-
-/// A configuration with the endpoints of now: they are never held back.
-fn with_current_endpoints(snapshot: &Snapshot, newest: &Snapshot) -> Snapshot {
-    let mut current = snapshot.clone();
-    for item in snapshot.of(ResourceType::Endpoints).diff(newest.of(ResourceType::Endpoints)) {
-        if let DiffItem::Update { new: (_, resource), .. } = item {
-            current.insert(ResourceType::Endpoints, resource.clone());
-        }
-    }
-    current
 }

@@ -17,6 +17,7 @@ use super::rollout::{Stage, changes, next};
 use super::shapes::shape;
 use super::together::Together;
 use super::{accused, chains, trials};
+use crate::refusal::{self, Class};
 use crate::trial::{Outcome, Trial, Tried};
 
 /// Parts of one refused resource that are tried alone, at most; of more the first by object.
@@ -30,10 +31,13 @@ pub(crate) struct Search {
     expected: BTreeMap<u64, Expected>,
     refused: Vec<(ResourceType, Arc<str>, Version, String)>,
     culprits: usize,
-    /// Policies that were refused with parts, each with the message: theirs is the fault where no part is refused alone.
+    /// Policies and filters that were refused with chains, each with the message: theirs is the fault where no chain is
+    /// refused alone.
     doubtful: Vec<(Subject, String)>,
     together: Option<Together>,
     rounds: u32,
+    /// Was there no answer about a part?
+    is_cut_short: bool,
 }
 
 /// What a trial is about.
@@ -41,9 +45,19 @@ pub(crate) struct Search {
 enum Expected {
     Whole(ResourceType, Arc<str>, Version),
     Part(Subject),
-    /// A policy, with parts that may be at fault themselves.
-    Policy(Subject),
+    /// What a policy says or a filter is, in chains that may be at fault themselves.
+    Brought(Subject),
     Together,
+}
+
+impl Expected {
+    /// The type of what is tried, as far as it is known: of parts it may be a listener's.
+    fn kind(&self) -> ResourceType {
+        match self {
+            Expected::Whole(kind, ..) => *kind,
+            Expected::Part(_) | Expected::Brought(_) | Expected::Together => ResourceType::Listener,
+        }
+    }
 }
 
 impl Search {
@@ -68,11 +82,11 @@ impl Search {
         self.expected.insert(id, Expected::Part(subject));
     }
 
-    /// What a policy says is tried; `doubtful`: with parts that may be at fault themselves.
-    fn try_policy(&mut self, subject: Subject, doubtful: bool, name: Arc<str>, body: Bytes, around: &mut Around<'_>) {
+    /// What a policy says, or a filter, is tried; `doubtful`: in chains that may be at fault themselves.
+    fn try_brought(&mut self, subject: Subject, doubtful: bool, name: Arc<str>, body: Bytes, around: &mut Around<'_>) {
         let id = next(around);
         around.trials.push(Trial { id, kind: ResourceType::Listener, name, body });
-        self.expected.insert(id, if doubtful { Expected::Policy(subject) } else { Expected::Part(subject) });
+        self.expected.insert(id, if doubtful { Expected::Brought(subject) } else { Expected::Part(subject) });
     }
 
     /// Parts are tried together.
@@ -87,23 +101,30 @@ impl Line {
     /// The probe has answered.
     pub(crate) fn tried(&mut self, tried: &Tried, around: &mut Around<'_>) {
         let Some(mut search) = self.search.take() else { return };
+        self.wait_for_probe(around.now_ms);
         let Some(expected) = search.expected.remove(&tried.id) else {
             self.search = Some(search);
             return;
         };
+        let kind = expected.kind();
         let refused = match &tried.outcome {
             Outcome::Accepted => None,
+            // Of the probe's host nothing is learnt either.
+            Outcome::Refused { message } if refusal::class(kind, message) != Class::Content => None,
             Outcome::Refused { message } => Some(message.clone()),
             Outcome::Silent => Some(SILENCE.to_owned()),
             // Nothing is learnt; the Envoys of the fleet will tell.
             Outcome::Unavailable => None,
         };
         let accepted = tried.outcome == Outcome::Accepted;
+        let judged = accepted || refused.is_some();
         match (expected, refused) {
             (Expected::Whole(kind, name, version), None) => {
-                self.proof.note_tried_version(version);
                 if accepted {
+                    self.proof.note_tried_version(version);
                     self.note_tried(kind, &name, &version);
+                } else {
+                    self.proof.note_unjudged(version);
                 }
             }
             (Expected::Whole(ResourceType::Cluster, name, version), Some(message)) => {
@@ -118,8 +139,10 @@ impl Line {
                 search.culprits += 1;
                 self.convict_subject(&subject, Detected::Probe, &message, around);
             }
-            (Expected::Policy(subject), Some(message)) => search.doubtful.push((subject, message)),
-            (Expected::Part(..) | Expected::Policy(..), None) => {}
+            (Expected::Brought(subject), Some(message)) => search.doubtful.push((subject, message)),
+            (Expected::Part(subject), None) if accepted => self.fairness.cleared(&subject),
+            (Expected::Part(..) | Expected::Brought(..), None) => search.is_cut_short |= !judged,
+            (Expected::Together, None) if !judged => search.is_cut_short = true,
             (Expected::Together, refused) => {
                 if let Some(together) = &mut search.together {
                     if refused.is_some() { together.refused() } else { together.accepted() }
@@ -135,11 +158,16 @@ impl Line {
             self.search = Some(search);
             return;
         }
+        if search.is_cut_short {
+            // The remaining subjects may be at fault or not: they are searched later, or when the probe comes or goes.
+            self.search_later(around.now_ms);
+            return self.searched(around);
+        }
         let doubtful = std::mem::take(&mut search.doubtful);
         if search.culprits == 0 {
-            for (policy, message) in doubtful {
+            for (subject, message) in doubtful {
                 search.culprits += 1;
-                self.convict_subject(&policy, Detected::Probe, &message, around);
+                self.convict_subject(&subject, Detected::Probe, &message, around);
             }
         }
         if let Some(together) = search.together.take() {
@@ -256,8 +284,9 @@ impl Line {
         }
     }
 
-    /// Each filter chain and filter that changed is tried alone, and without what policies say that nobody has taken. A
-    /// policy is tried with all chains: what is refused with it can be the fault of one of these, if that changed too.
+    /// Each filter chain that changed is tried alone, without the filters, and without what policies say, that no Envoy has
+    /// taken. A filter, and what a policy says, is tried in all chains: what is refused with it can be the fault of one of
+    /// these, if that changed too.
     fn look_into_listener(
         &mut self,
         search: &mut Search,
@@ -271,19 +300,15 @@ impl Line {
             search.culprits += 1;
             return self.convict_subject(only, Detected::Probe, message, around);
         }
-        let is_policy = |subject: &&Subject| chains::is_policy(subject, around);
-        let policies: Vec<Subject> = suspects.iter().filter(is_policy).cloned().collect();
-        let doubtful = policies.len() < suspects.len();
-        for subject in suspects.into_iter().take(SUSPECTS_MAX) {
-            if policies.contains(&subject) {
-                let these = std::slice::from_ref(&subject);
-                let Some(body) = self.listener_with(name, version, these, &policies, around) else { continue };
-                search.try_policy(subject, doubtful, name.clone(), body, around);
+        let (chains, brought): (Vec<_>, Vec<_>) = suspects.iter().cloned().partition(chains::is_chain);
+        for subject in suspects.iter().take(SUSPECTS_MAX) {
+            let these = std::slice::from_ref(subject);
+            if brought.contains(subject) {
+                let Some(body) = self.listener_with(name, version, these, &brought, around) else { continue };
+                search.try_brought(subject.clone(), !chains.is_empty(), name.clone(), body, around);
             } else {
-                let all = self.chain_suspects(name, version, around);
-                let these = std::slice::from_ref(&subject);
-                let Some(body) = self.listener_with(name, version, these, &all, around) else { continue };
-                search.try_part(subject, ResourceType::Listener, name.clone(), body, around);
+                let Some(body) = self.listener_with(name, version, these, &suspects, around) else { continue };
+                search.try_part(subject.clone(), ResourceType::Listener, name.clone(), body, around);
             }
         }
     }
@@ -292,6 +317,7 @@ impl Line {
     fn searched(&mut self, around: &mut Around<'_>) {
         self.search = None;
         self.stage = Stage::Settled;
+        self.fairness.searched(around.now_ms);
         self.settle(around);
     }
 

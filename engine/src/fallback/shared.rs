@@ -7,7 +7,8 @@ use holdfast_graph::{Decision, Gates, Node, ObjectKey, Step, World as _};
 use holdfast_xds::Version;
 
 use super::clusters::share;
-use super::derive::{Broken, Derived, WAITS, of, suspected};
+use super::derive::{Broken, Derived, of, suspected};
+use super::fairness::Wait;
 use super::world::World;
 use crate::translate::overlay::Overlay;
 
@@ -23,14 +24,16 @@ pub(super) fn refused(world: &World<'_>, retry_at: &mut Option<u64>) -> Shared {
     for key in keys(world) {
         let clusters = world.translator.clusters_through(world.gateway, key);
         shared.note(key, &clusters, world);
-        let Some(until) = world.quarantine.wait_until(key, world.now_ms) else { continue };
-        let waits = clusters.into_iter().filter(|(cluster, _)| {
-            let content = share(*cluster, key);
-            !world.refuses(&content) && !world.on_trial.contains(&content) && !world.proof.was_acknowledged(cluster)
+        let waits = clusters.into_iter().filter_map(|(cluster, unit)| {
+            let content = share(cluster, key);
+            let is_unknown = !world.refuses(&content)
+                && !world.on_trial.contains(&content)
+                && !world.proof.was_acknowledged(&cluster);
+            Some((unit, world.waits(&Node::whole(key.clone()), &content).filter(|_| is_unknown)?))
         });
-        for (_, unit) in waits {
+        for (unit, Wait { until, message }) in waits {
             *retry_at = Some(retry_at.map_or(until, |other| other.min(until)));
-            let why = || (suspected(&Node::whole(key.clone()), WAITS), BTreeSet::new());
+            let why = || (suspected(&Node::whole(key.clone()), message), BTreeSet::new());
             shared.objects.entry(key.clone()).or_insert_with(why).1.insert(unit);
         }
     }

@@ -52,8 +52,21 @@ impl Line {
         version: Version,
         message: &str,
     ) {
+        let last = self.previous.clone();
+        self.keeps(node, slot, version, message, &last);
+    }
+
+    /// An Envoy keeps what it had while others have what it refused.
+    pub(super) fn keeps(
+        &mut self,
+        node: &Arc<str>,
+        slot: (ResourceType, Arc<str>),
+        version: Version,
+        message: &str,
+        last: &Snapshot,
+    ) {
         self.alone.insert(node.clone(), message.to_owned());
-        let fresh = || Stray { refused: BTreeMap::new(), last: self.previous.clone() };
+        let fresh = || Stray { refused: BTreeMap::new(), last: last.clone() };
         self.strays.entry(node.clone()).or_insert_with(fresh).refused.insert(slot, version);
     }
 

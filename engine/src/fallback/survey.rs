@@ -9,8 +9,9 @@ use std::sync::Arc;
 use holdfast_graph::{Detected, Node, ObjectKey, Step};
 use holdfast_xds::ResourceType;
 
-use super::derive::Broken;
+use super::derive::{Broken, HELD};
 use super::line::Line;
+use super::policies;
 use super::rollout::Stage;
 use super::view::{
     BackfilledObject, BrokenObject, Deviations, EnvoyCounts, ExcludedObject, FallbackReport, GatewayState, Identity,
@@ -19,6 +20,7 @@ use super::view::{
 use crate::apis::gateway::listener_set;
 use crate::apis::scheme;
 use crate::engine::Engine;
+use crate::health::judge::without_field;
 use crate::hold::Refusal;
 use crate::time::Moment;
 use crate::translate::route::RoutePlan;
@@ -39,6 +41,19 @@ impl Line {
             own.into_iter().chain(others).next().unwrap_or(&self.gateway).clone()
         };
         self.hold.refusals().map(|refusal| (behind(refusal), refusal)).collect()
+    }
+
+    /// What is wrong with a node. Of what is held together with everything else Envoy's words are about the whole.
+    pub(crate) fn words(&self, broken: &Broken) -> String {
+        let is_held = self.whole.held && &*broken.message == HELD;
+        let newest = || self.remembered.back().and_then(|version| self.hold.refused_as(*version));
+        match is_held.then(|| newest().or_else(|| self.hold.refused().next())).flatten() {
+            Some(refusal) => {
+                let (kind, name) = (refusal.kind.short_name(), &refusal.resource);
+                format!("{}; Envoy refused {kind} {name}: {}", broken.message, refusal.message)
+            }
+            None => broken.message.to_string(),
+        }
     }
 
     /// What its Envoys are served.
@@ -132,6 +147,9 @@ impl<'a> Survey<'a> {
             settled: true,
             untranslated: BTreeMap::new(),
             oldest: None,
+            object: lines.first().and_then(|line| self.gateway_object(line)),
+            closed: BTreeSet::new(),
+            unrecovered: BTreeSet::new(),
         };
         if lines.is_empty() {
             (state.state, state.settled) = (ServedState::Unverified, false);
@@ -145,6 +163,9 @@ impl<'a> Survey<'a> {
             state.envoys.pending += counts.pending;
             state.deviations.held |= line.state() == ServedState::Held;
             self.broken(line);
+            let closed = self.engine.translator.closed_hosts(&line.fleet);
+            state.closed.extend(closed.into_iter().map(|(key, ..)| self.identity(key, None)));
+            self.back_ends(line);
             self.steps(line, &mut state);
             state.deviations.broken.extend(line.derived.broken.keys().map(|node| node.key.clone()));
             state.deviations.broken.extend(line.held().into_iter().map(|(key, _)| key));
@@ -160,9 +181,11 @@ impl<'a> Survey<'a> {
         for (key, mut found) in findings {
             found.sort_by_key(|(firmness, node, _)| (*firmness, *node));
             let Some(((_, first_node, first), others)) = found.split_first() else { continue };
-            let mut message = first.message.to_string();
+            let words =
+                |node: &Node, broken: &Broken| without_field(&line.words(broken), &field(node, broken)).to_owned();
+            let mut message = words(first_node, first);
             for (_, node, other) in others.iter().filter(|(_, _, other)| other.message != first.message) {
-                message.push_str(&format!("; {}: {}", field(node, other), other.message));
+                message.push_str(&format!("; {}: {}", field(node, other), words(node, other)));
             }
             self.note(line, key, first.detected, field(first_node, first), message);
         }
@@ -172,8 +195,19 @@ impl<'a> Survey<'a> {
             }
             let detected = if &*refusal.node == "probe" { Detected::Probe } else { Detected::Nack };
             let field = if refusal.kind == ResourceType::Listener { "spec.listeners" } else { "" };
-            let message = format!("{} {}: {}", refusal.kind.short_name(), refusal.resource, refusal.message);
+            let message = format!("{} {}: {}", refusal.kind.short_name(), refusal.resource, refusal.explained());
             self.note(line, &key, detected, field.to_owned(), message);
+        }
+    }
+
+    /// Backends that cannot be used: what uses one is answered with status 500 by translation, so that no plan names it.
+    fn back_ends(&mut self, line: &Line) {
+        let engine = self.engine;
+        for (key, why) in engine.translator.unusable_back_ends_of(&line.gateway) {
+            if !line.derived.broken.keys().any(|node| node.key == *key) {
+                let (field, message) = policies::parted(why);
+                self.note(line, key, Detected::Translation, field, message);
+            }
         }
     }
 
@@ -345,18 +379,29 @@ impl<'a> Survey<'a> {
         self.engine.objects().get(key).map(|object| object.metadata.generation)
     }
 
+    /// The object of a Gateway, where there is one.
+    fn gateway_object(&self, line: &Line) -> Option<Identity> {
+        self.engine.objects().get(&line.gateway)?;
+        Some(self.identity(&line.gateway, Some(line)))
+    }
+
     fn identity(&self, key: &ObjectKey, line: Option<&Line>) -> Identity {
-        let desired = self.engine.objects().get(key).map(|object| object.metadata.uid.clone());
-        let stored = || line?.last_valid.of(key, None).next().map(|version| version.object.metadata.uid.clone());
-        let version = scheme::find(&key.group, &key.kind).and_then(|kind| kind.versions.first());
-        Identity {
-            group: key.group.clone(),
-            kind: key.kind.clone(),
-            version: version.copied().unwrap_or_default().into(),
-            namespace: key.namespace.clone(),
-            name: key.name.clone(),
-            id: desired.or_else(stored).unwrap_or_default(),
-        }
+        identity(self.engine, key, line)
+    }
+}
+
+/// Which object a key means; of one that is gone as far as `line` remembers it.
+pub(crate) fn identity(engine: &Engine, key: &ObjectKey, line: Option<&Line>) -> Identity {
+    let desired = engine.objects().get(key).map(|object| object.metadata.uid.clone());
+    let stored = || line?.last_valid.of(key, None).next().map(|version| version.object.metadata.uid.clone());
+    let version = scheme::find(&key.group, &key.kind).and_then(|kind| kind.versions.first());
+    Identity {
+        group: key.group.clone(),
+        kind: key.kind.clone(),
+        version: version.copied().unwrap_or_default().into(),
+        namespace: key.namespace.clone(),
+        name: key.name.clone(),
+        id: desired.or_else(stored).unwrap_or_default(),
     }
 }
 
@@ -382,7 +427,9 @@ pub(crate) fn scope(section: &str) -> Scope {
         section if section.starts_with("hostnames") => Scope::Hostname,
         section if section.starts_with("includes") => Scope::Include,
         "virtualhost" | "tcpproxy" => Scope::Host,
-        _ => Scope::Rule,
+        section if section.starts_with("rules") || section.starts_with("routes") => Scope::Rule,
+        // A field of a policy.
+        _ => Scope::Object,
     }
 }
 

@@ -85,8 +85,8 @@ impl Line {
 
     fn chains_together(&self, name: Arc<str>, version: Version, around: &Around<'_>) -> Option<Together> {
         let mut suspects = self.chain_suspects(&name, version, around);
-        // Nothing can be tried without a chain, and of what a policy says the chain can go without.
-        suspects.sort_by_key(|subject| chains::is_policy(subject, around));
+        // Nothing can be tried without a chain, and a chain can go without its filters and what a policy says.
+        suspects.sort_by_key(|subject| (chains::is_policy(subject, around), !chains::is_chain(subject)));
         let search = Interaction::new(suspects.clone(), 0)?;
         (suspects.len() > 1).then_some(Together::Chains(name, version, suspects, search))
     }

@@ -12,6 +12,12 @@ use super::line::Line;
 
 const KIND: &str = "EndpointSlice";
 
+/// May these endpoints be others, since some slices cannot be read?
+pub(super) fn may_be_others(resource: &Resource, around: &Around<'_>) -> bool {
+    let is_slice = |key: &ObjectKey| *key.kind == *KIND;
+    !resource.origins.iter().any(is_slice) && around.unread.iter().any(is_slice)
+}
+
 impl Line {
     /// Endpoints of which no slice is known, and some cannot be read, are as they were acknowledged.
     pub(super) fn keep_unread_endpoints(&self, snapshot: &mut Snapshot, around: &Around<'_>) {

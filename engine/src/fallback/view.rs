@@ -207,9 +207,18 @@ pub struct GatewayState {
     /// What stands in for a broken object and cannot be served whole itself, and why.
     #[serde(skip)]
     pub untranslated: BTreeMap<Identity, String>,
+    /// Objects that are no longer at fault, and that a policy above them still closes at some listener.
+    #[serde(skip)]
+    pub closed: BTreeSet<Identity>,
+    /// Of these, those that are to be current again before that is told; kept from one report to the next.
+    #[serde(skip)]
+    pub unrecovered: BTreeSet<Identity>,
     /// Since when the oldest last valid version that is served is known to be good.
     #[serde(skip)]
     pub oldest: Option<Moment>,
+    /// The Gateway's object; none where its listeners are those of HTTPProxies alone.
+    #[serde(skip)]
+    pub object: Option<Identity>,
 }
 
 /// What is served to the Envoys of a Gateway; the later, the further from what is desired.
@@ -279,7 +288,21 @@ impl FallbackReport {
                 before.gateway(&gateway.name).and_then(|known| known.acknowledged.clone())
             };
         }
+        let left = before.concerned();
+        for gateway in &mut self.gateways {
+            gateway.unrecovered = gateway.closed.iter().filter(|object| left.contains(object)).cloned().collect();
+        }
         self
+    }
+
+    /// Objects that are at fault or in a step, or that were and are still closed at some listener.
+    pub fn concerned(&self) -> BTreeSet<&Identity> {
+        let broken = self.broken_objects.iter().map(|entry| &entry.object);
+        let backfilled = self.backfilled_objects.iter().map(|entry| &entry.object);
+        let replaced = self.replaced_objects.iter().map(|entry| &entry.object);
+        let excluded = self.excluded_objects.iter().map(|entry| &entry.object);
+        let waiting = self.gateways.iter().flat_map(|gateway| &gateway.unrecovered);
+        broken.chain(backfilled).chain(replaced).chain(excluded).chain(waiting).collect()
     }
 
     /// A Gateway by its name.
@@ -287,14 +310,18 @@ impl FallbackReport {
         self.gateways.iter().find(|gateway| *gateway.name == *name)
     }
 
-    /// How many objects of each kind are in each step: the step's name, the kind, the number.
-    pub fn counts(&self) -> BTreeMap<(&'static str, Arc<str>), usize> {
+    /// The objects in each step, each once, with the step's name.
+    pub fn by_step(&self) -> BTreeSet<(&'static str, &Identity)> {
         let backfilled = self.backfilled_objects.iter().map(|object| ("backfilled", &object.object));
         let replaced = self.replaced_objects.iter().map(|object| ("replaced", &object.object));
         let excluded = self.excluded_objects.iter().map(|object| ("excluded", &object.object));
-        let objects: BTreeSet<_> = backfilled.chain(replaced).chain(excluded).collect();
+        backfilled.chain(replaced).chain(excluded).collect()
+    }
+
+    /// How many objects of each kind are in each step: the step's name, the kind, the number.
+    pub fn counts(&self) -> BTreeMap<(&'static str, Arc<str>), usize> {
         let mut counts = BTreeMap::new();
-        for (step, object) in objects {
+        for (step, object) in self.by_step() {
             *counts.entry((step, object.kind.clone())).or_insert(0) += 1;
         }
         counts

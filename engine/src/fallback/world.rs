@@ -6,6 +6,9 @@ use std::sync::Arc;
 
 use holdfast_graph::{Content, Node, ObjectKey, Quarantine};
 
+use super::clusters::share;
+use super::derive::Broken;
+use super::fairness::Fairness;
 use super::hybrid::hybrid;
 use super::last_valid::{LastValid, Version};
 use super::proof::Proof;
@@ -15,6 +18,7 @@ use crate::apis::gateway::listener_set;
 use crate::check;
 use crate::fault::Class;
 use crate::object::Object;
+use crate::policies::attachment::{self, Section};
 use crate::settings::Settings;
 use crate::snapshot::ObjectSnapshot;
 use crate::translate::Translator;
@@ -41,6 +45,11 @@ pub(crate) struct World<'a> {
     pub(crate) unusable: &'a BTreeSet<ObjectKey>,
     pub(crate) translator: &'a Translator,
     pub(crate) quarantine: &'a Quarantine,
+    pub(crate) fairness: &'a Fairness,
+    /// While others are tried apart: what is broken beside them.
+    pub(crate) beside: Option<&'a BTreeMap<Node, Broken>>,
+    /// Owners of which suspects wait to be tried.
+    pub(crate) queued: BTreeSet<Arc<str>>,
     pub(crate) last_valid: &'a LastValid,
     /// Where everything is held as a whole: the objects whose newest version is not proven. What translation finds is
     /// then left to translation.
@@ -66,15 +75,11 @@ impl World<'_> {
 
     /// Is this content refused now?
     pub(crate) fn refuses(&self, content: &Content) -> bool {
-        !self.on_trial.contains(content)
-            && self.quarantine.refuses(content, |witness| self.is_desired(witness)).is_some()
-    }
-
-    /// Does a route or a filter chain that is desired have this content? Asked of witnesses only, which are few.
-    fn is_desired(&self, content: &Content) -> bool {
-        self.translator.has_content(self.gateway, content)
-            || self.translator.chains(self.gateway).iter().any(|(known, _)| known == content)
-            || self.translator.filters(self.gateway).iter().any(|(known, _, _)| known == content)
+        let Some(verdict) = self.quarantine.get(content).filter(|_| !self.on_trial.contains(content)) else {
+            return false;
+        };
+        let is_desired = |witness: &Content| self.translator.is_desired(self.gateway, &verdict.node.key, witness);
+        self.quarantine.refuses(content, is_desired).is_some()
     }
 
     /// Is the desired version another than the last valid one, or is there none?
@@ -120,18 +125,16 @@ impl World<'_> {
         if desired.is_none() && !self.unusable.contains(key) {
             return None;
         }
-        // No last valid version of a Gateway API route names one: what has one is not whole. Those of HTTPProxies are
-        // served, and compared below.
-        let guarded =
-            self.is_guarded(key) || desired.is_some_and(|desired| !is_proxy(key) && desired.body.names_guard(None));
         let began = self.since.get(key).copied().unwrap_or(self.now());
         let max_age = self.settings.fallback.max_backfill_age;
         let policy = self.translator.policy(key);
         let waits_for =
             |plan: &Arc<PolicyPlan>| plan.unenforceable.as_ref().is_some_and(|why| why.class == Class::Referential);
-        if guarded
-            // What is missing is waited for, and what the policy guards stays closed until it is there.
-            || policy.is_some_and(waits_for)
+        // What is missing is waited for, and what the policy guards stays closed until it is there.
+        if policy.is_some_and(waits_for)
+            || self.translator.back_end(key).is_some_and(|plan| plan.unresolved.is_some())
+            // An extension that cannot be read may be stricter than all before it.
+            || (desired.is_none() && !goes_back_unread(key))
             || self.apart.is_some_and(|apart| apart.contains(key))
             || desired.is_some_and(|desired| !may_stand_in(desired))
             || max_age.is_some_and(|age| self.now().saturating_sub(began) > age)
@@ -139,9 +142,12 @@ impl World<'_> {
             return None;
         }
         let uid = desired.map(|object| &*object.metadata.uid);
-        let protects = |last: &Object| {
-            desired.is_none_or(|desired| protection::is_kept(desired, &last.body, self.host_is_filtered(key)))
+        let context = protection::Context {
+            host_is_filtered: self.host_is_filtered(key),
+            guarded_rules: self.guarded_rules(key),
         };
+        let protects =
+            |last: &Object| desired.is_none_or(|desired| protection::lost(desired, &last.body, &context).is_none());
         let admissible = |version: &&Version| {
             may_stand_in(&version.object) && says_something(&version.object) && protects(&version.object)
         };
@@ -176,6 +182,7 @@ impl World<'_> {
                 let over =
                     Overlay { objects: BTreeMap::from([(object.key.clone(), object.clone())]), ..Overlay::default() };
                 let Some(plan) = self.translator.try_route(&object.key, &over, self.objects) else { return false };
+                let plan = self.together(object, &plan).unwrap_or(plan);
                 !plan.replaced.iter().any(|replaced| replaced.class == Class::Invalid) && !self.is_refused(&plan, None)
             }
             Body::HttpProxy(_) => {
@@ -198,30 +205,104 @@ impl World<'_> {
             }
             Body::Service(_) => true,
             Body::TrafficPolicy(_) | Body::ListenerPolicy(_) => {
-                let Some(plan) = self.translator.try_policy(object, self.objects) else { return false };
-                let contents = plan.contents().map(|(_, content)| content).chain(plan.filters());
-                plan.unenforceable.is_none() && !contents.into_iter().any(|content| self.refuses(&content))
+                let plan = self.translator.try_policy(object, self.objects);
+                plan.is_some_and(|plan| self.is_enforced(&plan))
             }
-            _ => false,
+            Body::BackendConfigPolicy(_) | Body::BackendTlsPolicy(_) | Body::Backend(_) => {
+                let plan = self.translator.try_back_end(object, self.objects);
+                plan.is_some_and(|plan| plan.unenforceable.is_none()) && !self.makes_refused_clusters(object)
+            }
+            Body::DirectResponse(response) => response.unread.is_empty(),
+            Body::GatewayExtension(extension) => {
+                let over =
+                    Overlay { objects: BTreeMap::from([(object.key.clone(), object.clone())]), ..Overlay::default() };
+                let users = self.translator.policies_reading(&object.key);
+                let users = users.iter().filter_map(|user| self.translator.try_policy_under(user, &over, self.objects));
+                extension.unread.is_empty()
+                    && !self.makes_refused_clusters(object)
+                    // What else is wrong with a policy is its own matter.
+                    && users.into_iter().all(|plan| !plan.blamed.contains_key(&object.key) && !self.asks_for_refused(&plan))
+            }
+            Body::GatewayClass(_)
+            | Body::Gateway(_)
+            | Body::ListenerSet(_)
+            | Body::ReferenceGrant(_)
+            | Body::CertificateDelegation(_)
+            | Body::ExtensionService(_)
+            | Body::EndpointSlice(_)
+            | Body::ConfigMap(_)
+            | Body::Namespace => false,
         }
     }
 
+    /// Can everything that a policy says be enforced, as far as is known?
+    fn is_enforced(&self, plan: &PolicyPlan) -> bool {
+        plan.unenforceable.is_none()
+            && !plan.contents().any(|(_, content)| self.refuses(&content))
+            && !self.asks_for_refused(plan)
+    }
+
+    /// Is a filter refused that a policy asks for?
+    fn asks_for_refused(&self, plan: &PolicyPlan) -> bool {
+        plan.filters().iter().any(|content| self.refuses(content))
+    }
+
+    /// Is a cluster refused that this version of an object makes?
+    fn makes_refused_clusters(&self, object: &Arc<Object>) -> bool {
+        let over = Overlay { objects: BTreeMap::from([(object.key.clone(), object.clone())]), ..Overlay::default() };
+        let made = self.translator.clusters_made_under(self.gateway, &object.key, &over, self.objects);
+        made.iter().any(|(cluster, _)| self.refuses(&share(*cluster, &object.key)))
+    }
+
+    /// The rules of a route that policies which protect are attached to by name.
+    fn guarded_rules(&self, key: &ObjectKey) -> BTreeSet<String> {
+        let (Some(plan), Some(route)) = (self.translator.route(key), self.objects.get(key)) else {
+            return BTreeSet::new();
+        };
+        let attached = plan.policies.iter().filter_map(|policy| self.objects.get(policy));
+        let protecting = attached.filter(|policy| protection::protects(&policy.body));
+        let sections = protecting.flat_map(|policy| match &policy.body {
+            Body::TrafficPolicy(written) => {
+                attachment::sections(&written.targets, &policy.key.namespace, key, &route.metadata.labels)
+            }
+            _ => BTreeSet::new(),
+        });
+        let named = sections.filter_map(|section| match section {
+            Section::Named(name) => Some(name.to_string()),
+            Section::Whole => None,
+        });
+        named.collect()
+    }
+
     /// Is a part of the plan refused, in a section or anywhere?
-    fn is_refused(&self, plan: &RoutePlan, section: Option<&str>) -> bool {
+    pub(super) fn is_refused(&self, plan: &RoutePlan, section: Option<&str>) -> bool {
         let contents = self.translator.contents(self.gateway, plan);
         contents
             .iter()
             .any(|(content, node)| section.is_none_or(|section| *node.section == *section) && self.refuses(content))
     }
 
-    /// How a refused unit can be answered; the first manner that was not refused itself.
+    /// How a refused unit can be answered; the first manner that was not refused itself. While another unit of the object
+    /// is on trial the answer holds nothing that Envoy could refuse, since a refusal would count against the other unit.
     pub(crate) fn manner(&self, node: &Node) -> Manner {
+        let beside_a_trial = self.apart.is_some_and(|apart| apart.contains(&node.key));
+        let is_beyond_doubt = |plan: &RoutePlan| {
+            let mut own = plan.routes.iter().filter(|rendered| rendered.node() == *node);
+            let is_proven = || {
+                let contents = self.translator.contents(self.gateway, plan);
+                contents.iter().all(|(content, of)| of != node || self.proof.is_known_good(content))
+            };
+            own.all(|rendered| rendered.route.is_plain_answer()) || is_proven()
+        };
         let answers = |how: &Manner| {
             let closing = Closing { how: *how, message: "".into() };
             let closed = BTreeMap::from([(node.section.clone(), closing)]);
             let over = Overlay { closed: BTreeMap::from([(node.key.clone(), closed)]), ..Overlay::default() };
             let plan = self.translator.try_route(&node.key, &over, self.objects);
-            plan.is_some_and(|plan| !self.is_refused(&plan, Some(&node.section)))
+            plan.is_some_and(|plan| {
+                let is_safe = !beside_a_trial || *how == Manner::Narrowed || is_beyond_doubt(&plan);
+                is_safe && !self.is_refused(&plan, Some(&node.section))
+            })
         };
         [Manner::AsWritten, Manner::Narrowed].into_iter().find(answers).unwrap_or(Manner::LeftOut)
     }
@@ -249,6 +330,12 @@ impl World<'_> {
 /// Is it an HTTPProxy that has a host, so that others hang on it?
 fn is_root(object: &Object) -> bool {
     matches!(&object.body, Body::HttpProxy(proxy) if proxy.virtual_host.is_some())
+}
+
+/// Does an object of which nothing can be read go back? What decides about requests of others does not: nobody knows
+/// what it was to protect.
+fn goes_back_unread(key: &ObjectKey) -> bool {
+    !matches!(&*key.kind, "GatewayExtension" | "DirectResponse")
 }
 
 /// Without a route an HTTPProxy has nothing that could stand in.

@@ -165,7 +165,8 @@ mod tests {
     use crate::features::remote::{DnsHost, Family};
 
     fn server(name: &str, fail_open: bool) -> Arc<AuthServer> {
-        let remote = DnsHost { host: "auth.example.com".into(), port: 80, family: Family::Auto, tls: None };
+        let remote =
+            DnsHost { host: "auth.example.com".into(), port: 80, family: Family::Auto, tls: None, loopback: false };
         Arc::new(AuthServer {
             name: name.into(),
             owners: vec![],

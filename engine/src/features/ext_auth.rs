@@ -137,19 +137,12 @@ impl AuthServer {
                 flaws.push(Flaw::new("added", format!("must have at most {ENTRIES_MAX} entries")));
             }
             if !path_prefix.is_empty()
-                && let Err(fault) = check::path::full_replacement(path_prefix)
+                && let Err(fault) = check::path::front(path_prefix)
             {
                 flaws.push(Flaw::new("pathPrefix", fault));
             }
         }
         flaws.extend(self.body.iter().filter_map(|body| body.check("body")));
-        let legal = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
-        if self.stat_prefix.as_ref().is_some_and(|prefix| {
-            prefix.is_empty() || prefix.len() > STAT_PREFIX_BYTES_MAX || !prefix.chars().all(legal)
-        }) {
-            let message = format!("is made of letters, digits, _, - and ., at most {STAT_PREFIX_BYTES_MAX}");
-            flaws.push(Flaw::new("statPrefix", message));
-        }
         flaws
     }
 
@@ -200,6 +193,13 @@ impl AuthServer {
             ..Default::default()
         }
     }
+}
+
+/// Why the names of statistics cannot begin so; unset where they can.
+pub fn stat_prefix_fault(prefix: &str) -> Option<String> {
+    let legal = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+    let fits = !prefix.is_empty() && prefix.len() <= STAT_PREFIX_BYTES_MAX && prefix.chars().all(legal);
+    (!fits).then(|| format!("is made of letters, digits, _, - and ., at most {STAT_PREFIX_BYTES_MAX}"))
 }
 
 impl Body {

@@ -156,9 +156,6 @@ impl ProcessingService {
                 flaws.push(Flaw::new(field, "must not be longer than 1h"));
             }
         }
-        if self.stat_prefix.len() > TEXT_BYTES_MAX || self.stat_prefix.contains(char::is_control) {
-            flaws.push(Flaw::new("statPrefix", format!("is text of one line of at most {TEXT_BYTES_MAX} bytes")));
-        }
         flaws
     }
 
@@ -189,6 +186,12 @@ impl ProcessingService {
 
 fn too_many(field: &str) -> Flaw {
     Flaw::new(field, format!("must have at most {ENTRIES_MAX} entries"))
+}
+
+/// Why the names of statistics cannot begin so; unset where they can.
+pub fn stat_prefix_fault(prefix: &str) -> Option<String> {
+    let fits = prefix.len() <= TEXT_BYTES_MAX && !prefix.contains(char::is_control);
+    (!fits).then(|| format!("is text of one line of at most {TEXT_BYTES_MAX} bytes"))
 }
 
 impl Modes {

@@ -180,6 +180,28 @@ impl Filter {
         }
     }
 
+    /// Does it protect requests or back ends with this setting?
+    pub(crate) fn protects(self, setting: &Setting) -> bool {
+        match self {
+            Filter::HeaderMutation | Filter::Transformation => match setting {
+                Setting::Headers(headers) => headers.request.hides() || headers.response.hides(),
+                _ => true,
+            },
+            // What is switched off puts nothing in.
+            Filter::Metadata | Filter::SecretHeaders => *setting != Setting::Off,
+            Filter::Fault | Filter::DenyResponse | Filter::Decompressor(_) | Filter::Compressor(_) => false,
+            Filter::Connection
+            | Filter::Acl
+            | Filter::Cors
+            | Filter::BasicAuth
+            | Filter::ApiKeyAuth
+            | Filter::Rbac
+            | Filter::LocalRateLimit
+            | Filter::Csrf
+            | Filter::Buffer => true,
+        }
+    }
+
     /// What it is told in the chain, of no effect where a route says nothing.
     pub(crate) fn in_chain(self) -> Any {
         match self {

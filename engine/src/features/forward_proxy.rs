@@ -5,22 +5,14 @@
 //! are resolved to, all of them: Envoy tries the next one where the first is silent. The second looks at the address that
 //! was chosen, each time that one is, before it is connected to.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-
 use envoy_types::pb::envoy::config::cluster::v3 as envoy;
 use envoy_types::pb::envoy::config::cluster::v3::cluster::{
     ClusterDiscoveryType, CustomClusterType, DnsLookupFamily, LbPolicy,
 };
-use envoy_types::pb::envoy::config::core::v3::{CidrRange, TypedExtensionConfig, UpstreamHttpProtocolOptions};
-use envoy_types::pb::envoy::config::rbac::v3::permission::{Rule, Set};
-use envoy_types::pb::envoy::config::rbac::v3::principal::Identifier;
-use envoy_types::pb::envoy::config::rbac::v3::rbac::Action;
-use envoy_types::pb::envoy::config::rbac::v3::{Permission, Policy, Principal, Rbac as Rules};
+use envoy_types::pb::envoy::config::core::v3::UpstreamHttpProtocolOptions;
 use envoy_types::pb::envoy::extensions::clusters::dynamic_forward_proxy::v3::ClusterConfig;
 use envoy_types::pb::envoy::extensions::clusters::dynamic_forward_proxy::v3::cluster_config::ClusterImplementationSpecifier;
 use envoy_types::pb::envoy::extensions::common::dynamic_forward_proxy::v3::DnsCacheConfig;
-use envoy_types::pb::envoy::extensions::filters::http::rbac::v3::Rbac;
-use envoy_types::pb::envoy::extensions::rbac::matchers::upstream_ip_port::v3::UpstreamIpPortMatcher;
 use envoy_types::pb::envoy::r#type::matcher::v3::AddressMatcher;
 use envoy_types::pb::google::protobuf::UInt32Value;
 use envoy_types::pb::xds::core::v3::CidrRange as XdsRange;
@@ -30,13 +22,12 @@ use prost::Message;
 
 use super::upstream::Upstream;
 use super::upstream_filters::Special;
+use super::wall;
 use crate::check::ranges::{self, Range};
 use crate::encode::any;
 
 /// Names that one Envoy remembers for one Backend; more are refused until some were not asked for during five minutes.
 pub const NAMES_MAX: u32 = 1024;
-/// The filter that looks at what was chosen.
-const FILTER: &str = "envoy.filters.http.upstream_rbac";
 
 /// Wherever a request wants to go.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -78,7 +69,7 @@ impl Anywhere {
     /// What is special about HTTP there.
     pub(crate) fn special(&self) -> Special {
         Special {
-            filters: vec![(FILTER, any(&self.wall()))],
+            filters: vec![wall::filter(self.loopback)],
             // Who has the name that is asked for is whom the certificate must prove.
             names: Some(UpstreamHttpProtocolOptions {
                 auto_sni: true,
@@ -108,52 +99,10 @@ impl Anywhere {
     fn refused(&self) -> Vec<Range> {
         ranges::refused(self.loopback)
     }
-
-    /// Only what has an address, and none of those that are refused.
-    fn wall(&self) -> Rbac {
-        let anywhere = [IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V6(Ipv6Addr::UNSPECIFIED)];
-        let known = anywhere.map(|network| chosen(&Range { network, bits: 0 }));
-        let refused = any_of(self.refused().iter().map(chosen).collect());
-        let not_refused = rule(Rule::NotRule(Box::new(refused)));
-        let allowed = rule(Rule::AndRules(Set { rules: vec![any_of(known.into()), not_refused] }));
-        let policy = Policy {
-            permissions: vec![allowed],
-            principals: vec![Principal { identifier: Some(Identifier::Any(true)) }],
-            ..Default::default()
-        };
-        Rbac {
-            rules: Some(Rules {
-                action: Action::Allow.into(),
-                policies: [("allowed".to_owned(), policy)].into(),
-                ..Default::default()
-            }),
-            ..Default::default()
-        }
-    }
-}
-
-fn rule(rule: Rule) -> Permission {
-    Permission { rule: Some(rule) }
-}
-
-fn any_of(rules: Vec<Permission>) -> Permission {
-    rule(Rule::OrRules(Set { rules }))
 }
 
 fn bits(range: &Range) -> UInt32Value {
     UInt32Value { value: range.bits.into() }
-}
-
-/// An address that was chosen, in a range.
-fn chosen(range: &Range) -> Permission {
-    let matcher = UpstreamIpPortMatcher {
-        upstream_ip: Some(CidrRange { address_prefix: range.network.to_string(), prefix_len: Some(bits(range)) }),
-        ..Default::default()
-    };
-    rule(Rule::Matcher(TypedExtensionConfig {
-        name: "envoy.rbac.matchers.upstream_ip_port".into(),
-        typed_config: Some(any(&matcher)),
-    }))
 }
 
 /// An address that a name is resolved to, in a range.

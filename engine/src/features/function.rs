@@ -72,7 +72,9 @@ impl Function {
             }),
             ..Default::default()
         };
-        Special { filters: vec![(FILTER, any(&config))], names: None }
+        let mut special = self.hosts.special();
+        special.filters.push((FILTER, any(&config)));
+        special
     }
 
     /// The name of its host, for TLS.

@@ -50,6 +50,12 @@ impl HeaderEdits {
         Self { set, add, remove: names, ..Self::default() }
     }
 
+    /// Is a header removed or overwritten, so that its value does not get through?
+    pub fn hides(&self) -> bool {
+        let Self { set, set_formatted, add: _, add_formatted: _, remove } = self;
+        !set.is_empty() || !set_formatted.is_empty() || !remove.is_empty()
+    }
+
     /// True where nothing changes.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()

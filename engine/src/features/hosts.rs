@@ -8,9 +8,12 @@ use envoy_types::pb::envoy::config::cluster::v3::cluster::{ClusterDiscoveryType,
 use envoy_types::pb::envoy::config::endpoint::v3::cluster_load_assignment::Policy;
 use envoy_types::pb::envoy::config::endpoint::v3::lb_endpoint::HostIdentifier;
 use envoy_types::pb::envoy::config::endpoint::v3::{ClusterLoadAssignment, Endpoint, LbEndpoint, LocalityLbEndpoints};
-use envoy_types::pb::google::protobuf::{BoolValue, UInt32Value};
+use envoy_types::pb::google::protobuf::UInt32Value;
 use holdfast_graph::ObjectKey;
 
+use super::upstream::Upstream;
+use super::upstream_filters::Special;
+use super::wall;
 use crate::encode::endpoints;
 
 /// Hosts of one object.
@@ -18,6 +21,11 @@ pub const HOSTS_MAX: usize = 256;
 /// How many percent of the requests of a group its healthy hosts can take: so many that of as many hosts as there may be
 /// one is enough. Envoy would pass requests on as soon as more than a quarter of a group has failed.
 const OVERPROVISIONING: u32 = 100 * 256;
+
+/// What is wrong with health checks of hosts that are looked up.
+const CHECKS_BY_NAME: &str = "healthCheck of a policy would connect to whatever address the host name resolves to, \
+                              loopback and metadata services included: use outlierDetection, write addresses instead \
+                              of the host name, or start Holdfast with --allow-health-checks-by-name";
 
 /// The hosts of an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -28,6 +36,8 @@ pub struct Hosts {
     pub members: Vec<ObjectKey>,
     /// The hosts with their ports, at least one, in groups: the next one is for requests when all of a group have failed.
     pub groups: Vec<Vec<(NamedHost, u16)>>,
+    /// May those that are named be the proxy's own host?
+    pub loopback: bool,
 }
 
 /// A host.
@@ -40,15 +50,32 @@ pub enum NamedHost {
 }
 
 impl Hosts {
+    /// Does Envoy look any of them up?
+    fn are_named(&self) -> bool {
+        self.groups.iter().flatten().any(|(host, _)| matches!(host, NamedHost::Name(_)))
+    }
+
+    /// What is special about HTTP there: a name leads where its owner wants, which must not be where no address may lead.
+    pub(crate) fn special(&self) -> Special {
+        if self.are_named() { wall::special(self.loopback) } else { Special::default() }
+    }
+
+    /// Why what policies set cannot hold there: health checks connect to whatever address a name resolves to, and no filter
+    /// of Envoy sees them.
+    pub(crate) fn fits(&self, upstream: &Upstream, checks_by_name: bool) -> Result<(), String> {
+        let is_checked = upstream.configured.as_ref().is_some_and(|configured| configured.health.is_some());
+        if is_checked && self.are_named() && !checks_by_name {
+            return Err(CHECKS_BY_NAME.into());
+        }
+        Ok(())
+    }
+
     /// Writes into a cluster where its endpoints are.
     pub(crate) fn apply(&self, cluster: &mut envoy::Cluster) {
-        let are_named = self.groups.iter().flatten().any(|(host, _)| matches!(host, NamedHost::Name(_)));
-        let discovery = if are_named { DiscoveryType::StrictDns } else { DiscoveryType::Static };
-        cluster.cluster_discovery_type = Some(ClusterDiscoveryType::Type(discovery.into()));
-        if are_named {
-            cluster.dns_lookup_family = DnsLookupFamily::V4Preferred.into();
-            // A name that nobody knows must not keep other clusters waiting.
-            cluster.wait_for_warm_on_init = Some(BoolValue { value: false });
+        if self.are_named() {
+            wall::look_up(cluster, DnsLookupFamily::V4Preferred);
+        } else {
+            cluster.cluster_discovery_type = Some(ClusterDiscoveryType::Type(DiscoveryType::Static.into()));
         }
         let group = |(priority, group): (u32, &Vec<(NamedHost, u16)>)| LocalityLbEndpoints {
             lb_endpoints: group.iter().map(|(host, port)| host.encode(*port)).collect(),

@@ -50,6 +50,7 @@ pub mod token_bucket;
 pub mod tracing;
 pub mod upstream;
 pub(crate) mod upstream_filters;
+pub(crate) mod wall;
 
 /// Something wrong with a feature's settings: where (relative to the feature's own field) and a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -316,7 +316,8 @@ mod tests {
     use crate::features::remote::{DnsHost, Family};
 
     fn login(secret: &'static str, owner: &str) -> Login {
-        let remote = DnsHost { host: "idp.example.com".into(), port: 443, family: Family::Auto, tls: None };
+        let remote =
+            DnsHost { host: "idp.example.com".into(), port: 443, family: Family::Auto, tls: None, loopback: false };
         let key = |kind: &str, name: &str| ObjectKey::new("", kind, "shop", name);
         Login {
             name: "oauth2".into(),

@@ -19,6 +19,7 @@ use envoy_types::pb::google::api::expr::v1alpha1::expr::{Call, CreateList, Creat
 
 use super::Flaw;
 use crate::check::cel::{self, Constant, Expr, Kind};
+use crate::check::re2::Regexes;
 
 /// Conditions of one policy; the CRD allows as many.
 pub const CONDITIONS_MAX: usize = 256;
@@ -37,7 +38,12 @@ pub struct Conditions {
 
 impl Conditions {
     /// Reads conditions, of which one must hold. Those for whom it does may come in, or where `deny` is set all others.
-    pub fn read<'a>(deny: bool, texts: impl IntoIterator<Item = &'a str>) -> Result<Self, Vec<Flaw>> {
+    /// Regexes in them are charged to the policy.
+    pub fn read<'a>(
+        deny: bool,
+        texts: impl IntoIterator<Item = &'a str>,
+        regexes: &Regexes,
+    ) -> Result<Self, Vec<Flaw>> {
         let (mut conditions, mut flaws) = (Vec::new(), Vec::new());
         let mut steps = 0usize;
         for (index, text) in texts.into_iter().enumerate() {
@@ -45,7 +51,7 @@ impl Conditions {
                 flaws.push(Flaw::new("", format!("must have at most {CONDITIONS_MAX} entries")));
                 break;
             }
-            match cel::check(text) {
+            match cel::check(text, regexes) {
                 Ok(condition) => {
                     steps = steps.saturating_add(condition.steps());
                     conditions.push(condition);
@@ -133,11 +139,16 @@ mod tests {
     use prost::Message;
 
     use super::*;
+    use crate::check::re2::Limits;
+
+    fn regexes() -> Regexes {
+        Regexes::of_object(Limits::default())
+    }
 
     #[test]
     fn who_is_not_to_come_in_must_be_known() {
         let action = |deny| {
-            let conditions = Conditions::read(deny, ["request.method == 'GET'", "connection.mtls"]);
+            let conditions = Conditions::read(deny, ["request.method == 'GET'", "connection.mtls"], &regexes());
             let encoded = conditions.ok().map(|conditions| conditions.encode()).unwrap_or_default();
             let rules = encoded.rbac.and_then(|rbac| rbac.rules).unwrap_or_default();
             let condition = rules.policies.into_values().next().and_then(|policy| policy.condition);
@@ -154,8 +165,8 @@ mod tests {
     #[test]
     fn conditions_are_as_deep_together_as_decoders_take() {
         let mut depths = (1..40).map(|depth| format!("1 in {}1{}", "[".repeat(depth), "]".repeat(depth)));
-        let deepest = depths.rfind(|text| cel::check(text).is_ok()).unwrap_or_default();
-        let conditions = Conditions::read(true, std::iter::repeat_n(&*deepest, CONDITIONS_MAX));
+        let deepest = depths.rfind(|text| cel::check(text, &regexes()).is_ok()).unwrap_or_default();
+        let conditions = Conditions::read(true, std::iter::repeat_n(&*deepest, CONDITIONS_MAX), &regexes());
         let bytes = conditions.map(|conditions| conditions.encode().encode_to_vec());
         // Envoy's decoder and this one have the same limit.
         assert!(bytes.is_ok_and(|bytes| RbacPerRoute::decode(&*bytes).is_ok()));
@@ -164,7 +175,7 @@ mod tests {
     #[test]
     fn there_are_limits_and_every_flaw_is_told() {
         let fields = |texts: &[&str]| {
-            let flaws = Conditions::read(false, texts.iter().copied()).err().unwrap_or_default();
+            let flaws = Conditions::read(false, texts.iter().copied(), &regexes()).err().unwrap_or_default();
             flaws.into_iter().map(|flaw| flaw.field).collect::<Vec<_>>()
         };
         assert_eq!(fields(&[]), [""]);

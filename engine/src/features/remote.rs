@@ -66,6 +66,8 @@ pub struct DnsHost {
     pub family: Family,
     /// TLS, where it is spoken.
     pub tls: Option<UpstreamTls>,
+    /// May it be the proxy's own host?
+    pub loopback: bool,
 }
 
 /// Families of addresses.

@@ -66,6 +66,50 @@ pub(crate) enum Piece {
 }
 
 impl Piece {
+    /// Does it only observe requests? Access logs, tracing and names of statistics protect no request: what of them cannot
+    /// be used is left out and reported, and closes nothing.
+    pub(crate) fn only_observes(&self) -> bool {
+        match self {
+            Piece::StatPrefix(_) | Piece::Tracing(_) => true,
+            Piece::Connection(part) => part.only_observes(),
+            Piece::Filters(_)
+            | Piece::Acl(_)
+            | Piece::Timeouts(..)
+            | Piece::Retry(_)
+            | Piece::InternalRedirect(_)
+            | Piece::Mirroring(_)
+            | Piece::Path(_)
+            | Piece::AutoHost(_)
+            | Piece::ExtAuth(_)
+            | Piece::Jwt(_)
+            | Piece::GlobalLimit(_)
+            | Piece::ExtProc(_)
+            | Piece::OAuth2(_) => false,
+        }
+    }
+
+    /// Does it protect requests or back ends? What does not may be left out where it cannot be served as it is new.
+    pub(crate) fn protects(&self) -> bool {
+        match self {
+            Piece::Filters(filters) => filters.iter().any(|(filter, setting)| filter.protects(setting)),
+            Piece::Connection(part) => part.protects(),
+            Piece::Acl(_)
+            | Piece::ExtAuth(_)
+            | Piece::Jwt(_)
+            | Piece::GlobalLimit(_)
+            | Piece::ExtProc(_)
+            | Piece::OAuth2(_) => true,
+            Piece::Timeouts(..)
+            | Piece::Retry(_)
+            | Piece::InternalRedirect(_)
+            | Piece::Mirroring(_)
+            | Piece::Path(_)
+            | Piece::AutoHost(_)
+            | Piece::StatPrefix(_)
+            | Piece::Tracing(_) => false,
+        }
+    }
+
     /// Does it decide who may come in, or how much?
     pub(crate) fn guards(&self) -> bool {
         match self {

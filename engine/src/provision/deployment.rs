@@ -6,8 +6,8 @@
 use serde_json::{Value, json};
 
 use super::bootstrap::{ADMIN_SOCKET, BOOTSTRAP_FILE, MEMORY_LIMIT, READY_PORT};
-use super::parameters::{Parameters, PodParameters};
-use super::{DataPlane, Operator, names, object, own_labels, put, selector, with};
+use super::parameters::{LogLevel, Parameters, PodParameters};
+use super::{DataPlane, Operator, QUIET, names, object, own_labels, put, selector, with};
 
 /// Who Envoy runs as: nobody.
 const USER: i64 = 65_532;
@@ -103,6 +103,9 @@ fn envoy(operator: &Operator, parameters: &Parameters, drain: u32) -> Value {
     args.extend(parameters.concurrency.iter().flat_map(|count| ["--concurrency".into(), count.to_string()]));
     if let Some(Value::String(level)) = parameters.log_level.map(|level| json!(level)) {
         args.extend(["--log-level".into(), level]);
+    }
+    if !matches!(parameters.log_level, Some(LogLevel::Trace | LogLevel::Debug)) {
+        args.extend(["--component-log-level".into(), QUIET.into()]);
     }
     // Ports of listeners are not named here: they need not be, and Pods would begin anew whenever one comes.
     let ready = json!({ "name": "ready", "containerPort": READY_PORT, "protocol": "TCP" });

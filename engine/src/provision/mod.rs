@@ -35,6 +35,10 @@ pub const GATEWAY_LABEL: &str = "gateway.networking.k8s.io/gateway-name";
 /// The annotation with the hash of an object as it was applied: what is no longer said differs by it.
 pub const APPLIED_ANNOTATION: &str = "holdfast.dev/applied";
 
+/// The levels of single loggers of Envoy. The one of `misc` warns at each start that a filter of every chain,
+/// `api_key_auth`, is marked as work in progress; nothing else that it warns of is for operators.
+pub const QUIET: &str = "misc:error";
+
 /// A port of a Gateway.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Port {

@@ -2,6 +2,7 @@
 //! ServiceAccount with every call. Both are files that are read again when they change.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use serde_json::{Value, json};
 
@@ -24,7 +25,11 @@ const TYPES: &str = "type.googleapis.com/envoy";
 /// The files beside the bootstrap; none where nobody is trusted, which means that no TLS is spoken.
 pub(super) fn files(operator: &Operator) -> BTreeMap<&'static str, String> {
     let Some(pem) = &operator.authorities else { return BTreeMap::new() };
-    let san = json!({ "san_type": "DNS", "matcher": { "exact": operator.server_name } });
+    // Envoy compares an address with the addresses of a certificate only, and in the shortest form of IPv6.
+    let san = match address(operator) {
+        Some(address) => json!({ "san_type": "IP_ADDRESS", "matcher": { "exact": address.to_string() } }),
+        None => json!({ "san_type": "DNS", "matcher": { "exact": operator.server_name } }),
+    };
     let authorities = json!({
         "name": AUTHORITIES_NAME,
         "validation_context": {
@@ -37,6 +42,11 @@ pub(super) fn files(operator: &Operator) -> BTreeMap<&'static str, String> {
         "generic_secret": { "secret": { "filename": format!("{TOKEN_FOLDER}/token") } },
     });
     [(AUTHORITIES, pem.clone()), (SDS_AUTHORITIES, response(authorities)), (SDS_TOKEN, response(token))].into()
+}
+
+/// The address by which Envoys reach the xDS server, where they have no name for it.
+fn address(operator: &Operator) -> Option<IpAddr> {
+    operator.server_name.trim_matches(['[', ']']).parse().ok()
 }
 
 fn response(mut secret: Value) -> String {
@@ -58,11 +68,10 @@ pub(super) fn secure(bootstrap: &mut Value, operator: &Operator) {
         let source = json!({ "path": path, "watched_directory": { "path": folder } });
         json!({ "name": name, "sds_config": { "path_config_source": source, "resource_api_version": "V3" } })
     };
-    let socket = json!({
+    let mut socket = json!({
         "name": "envoy.transport_sockets.tls",
         "typed_config": {
             "@type": format!("{TYPES}.extensions.transport_sockets.tls.v3.UpstreamTlsContext"),
-            "sni": operator.server_name,
             "common_tls_context": {
                 "tls_params": { "tls_minimum_protocol_version": "TLSv1_2", "tls_maximum_protocol_version": "TLSv1_3" },
                 "alpn_protocols": ["h2"],
@@ -70,6 +79,12 @@ pub(super) fn secure(bootstrap: &mut Value, operator: &Operator) {
             },
         },
     });
+    // TLS has server names for names only.
+    if address(operator).is_none()
+        && let Some(context) = socket.pointer_mut("/typed_config")
+    {
+        super::put(context, "sni", Some(&operator.server_name));
+    }
     super::put(cluster, "transport_socket", Some(socket));
     if let Some(options) = cluster.pointer_mut(OPTIONS) {
         super::put(options, "http_filters", Some(injecting(&sds(TOKEN_NAME, SDS_TOKEN, TOKEN_FOLDER))));

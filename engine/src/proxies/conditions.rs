@@ -2,6 +2,7 @@
 
 mod left;
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
@@ -10,11 +11,13 @@ use super::order::Standing;
 use super::path::{self, Path};
 use crate::apis::contour::condition::{HeaderCondition, MatchCondition, QueryCondition};
 use crate::check;
-use crate::check::re2::Limits;
+use crate::check::re2::Regexes;
 use crate::model::{Like, NamedMatch, Part, ValueMatch};
 
 /// Header and query conditions of one route, those of its includes among them.
 pub(crate) const CONDITIONS_MAX: usize = 64;
+/// Bytes of a condition that a message shows as they are written.
+const SHOWN_BYTES_MAX: usize = 256;
 
 /// What includes say, on the way down.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -36,6 +39,9 @@ pub(crate) struct Conditions {
     pub(crate) query: BTreeSet<NamedMatch>,
 }
 
+/// Pseudo headers that a condition can be about, as in Contour.
+const PSEUDO_HEADERS: [&str; 4] = [":authority", ":method", ":path", ":scheme"];
+
 /// Why conditions cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Unusable {
@@ -52,9 +58,17 @@ const HEADER: &str = "HeaderMatchConditionsNotValid";
 /// What is wrong with query parameters.
 const QUERY: &str = "QueryParameterMatchConditionsNotValid";
 
+impl Unusable {
+    /// The type of the sub-condition about an include with such conditions, as Contour has it.
+    pub(crate) fn kind_of_include(&self) -> &'static str {
+        if self.reason == PATH { "IncludeError" } else { "RouteError" }
+    }
+}
+
 impl Inherited {
-    /// With the conditions of one more include; headers and query parameters are judged with the routes.
-    pub(crate) fn under(&self, conditions: &[MatchCondition]) -> Result<Self, Unusable> {
+    /// With the conditions of one more include. They are judged here, since they are a field of the proxy that includes,
+    /// and not of those below it.
+    pub(crate) fn under(&self, conditions: &[MatchCondition], regexes: &Regexes) -> Result<Self, Unusable> {
         let unusable = |message: String| Unusable { reason: PATH, message: format!("include: {message}") };
         let own = own_path(conditions, None).map_err(unusable)?;
         let prefix = match own {
@@ -67,7 +81,10 @@ impl Inherited {
                 return Err(unusable("regex conditions are not allowed in includes block".into()));
             }
         };
-        Ok(Self { prefix, ..self.with_values(conditions) })
+        let all = Self { prefix, ..self.with_values(conditions) };
+        headers(&all.headers, regexes)?;
+        query(&all.query, regexes)?;
+        Ok(all)
     }
 
     /// As much of an include as can be told where it cannot be used: its requests are still known to be below the
@@ -92,22 +109,22 @@ impl Inherited {
     }
 
     /// The conditions of a route below.
-    pub(crate) fn route(&self, conditions: &[MatchCondition], limits: Limits) -> Result<Conditions, Unusable> {
-        let path = self.path(conditions, limits)?;
+    pub(crate) fn route(&self, conditions: &[MatchCondition], regexes: &Regexes) -> Result<Conditions, Unusable> {
+        let path = self.path(conditions, regexes)?;
         let all = self.with_values(conditions);
-        Ok(Conditions { path, headers: headers(&all.headers, limits)?, query: query(&all.query, limits)? })
+        Ok(Conditions { path, headers: headers(&all.headers, regexes)?, query: query(&all.query, regexes)? })
     }
 
-    fn path(&self, conditions: &[MatchCondition], limits: Limits) -> Result<Path, Unusable> {
+    fn path(&self, conditions: &[MatchCondition], regexes: &Regexes) -> Result<Path, Unusable> {
         let unusable = |message: String| Unusable { reason: PATH, message: format!("route: {message}") };
-        let path = match own_path(conditions, Some(limits)).map_err(unusable)? {
+        let path = match own_path(conditions, Some(regexes)).map_err(unusable)? {
             None => Path::Prefix(path::or_root(&self.prefix)),
             Some(Own::Prefix(prefix)) => Path::Prefix(path::or_root(&path::join(&self.prefix, prefix))),
             Some(Own::Exact(exact)) => Path::Exact(below(&self.prefix, exact)),
             Some(Own::Regex(pattern)) => {
                 let pattern = path::join_regex(&self.prefix, pattern);
-                if let Err(fault) = check::re2::check(&pattern, limits) {
-                    return Err(unusable(format!("supplied regex: {pattern} invalid. error: {fault}")));
+                if let Err(fault) = regexes.check(&pattern) {
+                    return Err(unusable(format!("supplied regex: {} invalid. error: {fault}", shown(&pattern))));
                 }
                 Path::Regex(pattern.into())
             }
@@ -121,17 +138,17 @@ impl Inherited {
     }
 
     /// What is left of a route's conditions that cannot be used, and how it ranks.
-    pub(crate) fn salvaged(&self, conditions: &[MatchCondition], limits: Limits) -> (Conditions, Standing) {
+    pub(crate) fn salvaged(&self, conditions: &[MatchCondition], regexes: &Regexes) -> (Conditions, Standing) {
         let narrow = self.narrowed(conditions);
         let known = if narrow.prefix.is_empty() { Standing::Last } else { Standing::Placeholder };
-        let (path, mut standing) = match self.path(conditions, limits) {
+        let (path, mut standing) = match self.path(conditions, regexes) {
             Ok(path @ Path::Prefix(_)) => (path, known),
             Ok(path) => (path, Standing::Placeholder),
             Err(_) => self
-                .left_of_regex(conditions, limits)
+                .left_of_regex(conditions, regexes)
                 .unwrap_or_else(|| (Path::Prefix(path::or_root(&narrow.prefix)), known)),
         };
-        let (headers, query) = (left::headers(&narrow.headers, limits), left::query(&narrow.query, limits));
+        let (headers, query) = (left::headers(&narrow.headers, regexes), left::query(&narrow.query, regexes));
         // Of its path nothing is told, but of the rest: it comes before what asks for less.
         if standing == Standing::Last && !(headers.is_empty() && query.is_empty()) {
             standing = Standing::Placeholder;
@@ -140,15 +157,15 @@ impl Inherited {
     }
 
     /// What is left of a path regex: its literal beginning, or as much of it as can be read.
-    fn left_of_regex(&self, conditions: &[MatchCondition], limits: Limits) -> Option<(Path, Standing)> {
+    fn left_of_regex(&self, conditions: &[MatchCondition], regexes: &Regexes) -> Option<(Path, Standing)> {
         let pattern = conditions.iter().find_map(|condition| some(condition.regex.as_ref()))?;
         let literal = check::re2::literal_prefix(pattern);
         if literal.len() > 1 && check::path::matched(&literal).is_ok() {
             let path = path::or_root(&path::join(&self.prefix, &literal));
             return Some((Path::Prefix(path), Standing::Placeholder));
         }
-        check::re2::beginning(pattern, limits).filter(|read| read.told > 1)?;
-        let read = check::re2::beginning(&path::join_regex(&self.prefix, pattern), limits)?;
+        regexes.beginning(pattern).filter(|read| read.told > 1)?;
+        let read = regexes.beginning(&path::join_regex(&self.prefix, pattern))?;
         Some((Path::Regex(format!("{}.*", read.pattern).into()), Standing::Beginning(read.told)))
     }
 }
@@ -162,6 +179,11 @@ fn below(prefix: &str, exact: &str) -> Arc<str> {
     }
 }
 
+/// A text as Contour shows it, or an excerpt of a long one.
+fn shown(text: &str) -> Cow<'_, str> {
+    if text.len() <= SHOWN_BYTES_MAX { text.into() } else { check::Excerpt::new(text).to_string().into() }
+}
+
 enum Own<'a> {
     Prefix(&'a str),
     Exact(&'a str),
@@ -169,7 +191,7 @@ enum Own<'a> {
 }
 
 /// The path that a block of conditions names itself.
-fn own_path(conditions: &[MatchCondition], limits: Option<Limits>) -> Result<Option<Own<'_>>, String> {
+fn own_path<'a>(conditions: &'a [MatchCondition], regexes: Option<&Regexes>) -> Result<Option<Own<'a>>, String> {
     let mut own = None;
     let mut count = 0;
     for condition in conditions {
@@ -177,13 +199,13 @@ fn own_path(conditions: &[MatchCondition], limits: Option<Limits>) -> Result<Opt
         for (kind, text) in texts {
             let Some(text) = text.as_deref().filter(|text| !text.is_empty()) else { continue };
             if !text.starts_with('/') {
-                return Err(format!("{kind} conditions must start with /, {text} was supplied"));
+                return Err(format!("{kind} conditions must start with /, {} was supplied", shown(text)));
             }
             if kind == "regex"
-                && let Some(limits) = limits
-                && let Err(fault) = check::re2::check(text, limits)
+                && let Some(regexes) = regexes
+                && let Err(fault) = regexes.check(text)
             {
-                return Err(format!("supplied regex: {text} invalid. error: {fault}"));
+                return Err(format!("supplied regex: {} invalid. error: {fault}", shown(text)));
             }
             count += 1;
             own = Some(match kind {
@@ -211,19 +233,22 @@ fn like(part: Part, text: &Arc<str>, ignore_case: bool) -> ValueMatch {
 }
 
 /// What headers must be, beside any path; the error is a sentence.
-pub(crate) fn read_headers(written: &[HeaderCondition], limits: Limits) -> Result<Vec<NamedMatch>, String> {
-    let read = headers(written, limits).map_err(|unusable| unusable.message)?;
+pub(crate) fn read_headers(written: &[HeaderCondition], regexes: &Regexes) -> Result<Vec<NamedMatch>, String> {
+    let read = headers(written, regexes).map_err(|unusable| unusable.message)?;
     Ok(read.into_iter().collect())
 }
 
-fn headers(written: &[HeaderCondition], limits: Limits) -> Result<BTreeSet<NamedMatch>, Unusable> {
+fn headers(written: &[HeaderCondition], regexes: &Regexes) -> Result<BTreeSet<NamedMatch>, Unusable> {
     let unusable = |message: &str| Unusable { reason: HEADER, message: message.to_owned() };
     if written.len() > CONDITIONS_MAX {
         return Err(unusable(&format!("more than {CONDITIONS_MAX} header conditions")));
     }
     let mut read: BTreeSet<NamedMatch> = BTreeSet::new();
     for condition in written {
-        let name = check::header::name(&condition.name).map_err(|fault| unusable(&fault.to_string()))?;
+        let name = match PSEUDO_HEADERS.contains(&&*condition.name) {
+            true => condition.name.to_string(),
+            false => check::header::name(&condition.name).map_err(|fault| unusable(&fault.to_string()))?,
+        };
         let ignore_case = condition.ignore_case.unwrap_or(false);
         let (part, value, inverted) = if condition.present == Some(true) {
             ("present", ValueMatch::Present, false)
@@ -238,7 +263,8 @@ fn headers(written: &[HeaderCondition], limits: Limits) -> Result<BTreeSet<Named
         } else if let Some(text) = some(condition.notexact.as_ref()) {
             ("exact", like(Part::Whole, text, ignore_case), true)
         } else if let Some(pattern) = some(condition.regex.as_ref()) {
-            check::re2::check(pattern, limits)
+            regexes
+                .check(pattern)
                 .map_err(|_| unusable("invalid regular expression specified for 'regex' condition"))?;
             ("regex", ValueMatch::Regex(pattern.clone()), false)
         } else {
@@ -272,7 +298,7 @@ fn headers(written: &[HeaderCondition], limits: Limits) -> Result<BTreeSet<Named
     Ok(read)
 }
 
-fn query(written: &[QueryCondition], limits: Limits) -> Result<BTreeSet<NamedMatch>, Unusable> {
+fn query(written: &[QueryCondition], regexes: &Regexes) -> Result<BTreeSet<NamedMatch>, Unusable> {
     let unusable = |message: &str| Unusable { reason: QUERY, message: message.to_owned() };
     if written.len() > CONDITIONS_MAX {
         return Err(unusable(&format!("more than {CONDITIONS_MAX} query parameter conditions")));
@@ -300,7 +326,8 @@ fn query(written: &[QueryCondition], limits: Limits) -> Result<BTreeSet<NamedMat
         };
         match &value {
             ValueMatch::Regex(pattern) => {
-                check::re2::check(pattern, limits)
+                regexes
+                    .check(pattern)
                     .map_err(|_| unusable("invalid regular expression specified for 'regex' condition"))?;
             }
             ValueMatch::Exact(text) | ValueMatch::Like(Like { text, .. }) => {

@@ -4,6 +4,7 @@
 //! Pure functions over proxies as they were decoded. Who reads objects, resolves Services and makes routes of all this
 //! is `translate/proxy/`; nothing here knows Envoy.
 
+pub(crate) mod budgets;
 pub(crate) mod conditions;
 pub(crate) mod duplicates;
 pub(crate) mod finding;

@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use holdfast_graph::ObjectKey;
 
+use super::budgets::Budgets;
 use super::conditions::{Conditions, Inherited};
 use super::finding::{Finding, NOT_READABLE};
 use super::order::Standing;
 use crate::apis::contour::GROUP;
 use crate::apis::contour::condition::MatchCondition;
 use crate::apis::contour::http_proxy::{Entry, HttpProxy};
-use crate::check::re2::Limits;
+use crate::check::re2::Regexes;
 use crate::fault::Class;
 
 /// How deep includes may go.
@@ -79,22 +80,22 @@ pub(crate) fn key(namespace: &str, name: &str) -> ObjectKey {
     ObjectKey::new(GROUP, "HTTPProxy", namespace, name)
 }
 
-/// Reads a tree from its root; `find` gives the proxies that may be included.
+/// Reads a tree from its root, within what is left of the budgets; `find` gives the proxies that may be included.
 pub(crate) fn read(
     root: &ObjectKey,
     proxy: &Arc<HttpProxy>,
-    limits: Limits,
+    budgets: &mut Budgets,
     find: &mut dyn FnMut(&ObjectKey) -> Option<Arc<HttpProxy>>,
 ) -> Tree {
     let mut tree = Tree::default();
-    let mut walk = Walk { tree: &mut tree, limits, find, chain: Vec::new() };
+    let mut walk = Walk { tree: &mut tree, budgets, find, chain: Vec::new() };
     walk.visit(root, proxy, &Inherited::default());
     tree
 }
 
 struct Walk<'a> {
     tree: &'a mut Tree,
-    limits: Limits,
+    budgets: &'a mut Budgets,
     find: &'a mut dyn FnMut(&ObjectKey) -> Option<Arc<HttpProxy>>,
     chain: Vec<ObjectKey>,
 }
@@ -105,14 +106,15 @@ impl Walk<'_> {
         let times = self.tree.visits.entry(key.clone()).or_insert(0);
         let instance = *times;
         *times += 1;
+        let regexes = self.budgets.of(&self.chain, key);
         self.chain.push(key.clone());
         for index in 0..proxy.includes.len() {
-            self.include(key, proxy, index, inherited, instance);
+            self.include(key, proxy, index, inherited, instance, &regexes);
         }
         self.chain.pop();
         let ancestors: Arc<[ObjectKey]> = self.chain.as_slice().into();
         for (index, entry) in proxy.routes.iter().enumerate() {
-            let (conditions, standing, broken) = self.route(key, index, entry, inherited);
+            let (conditions, standing, broken) = self.route(key, index, entry, inherited, &regexes);
             let what = What::Route { index, broken };
             let (owner, ancestors) = (key.clone(), ancestors.clone());
             self.push(Leaf { owner, what, conditions, standing, ancestors, instance });
@@ -134,12 +136,13 @@ impl Walk<'_> {
         index: usize,
         entry: &Entry<crate::apis::contour::route::Route>,
         inherited: &Inherited,
+        regexes: &Regexes,
     ) -> (Conditions, Standing, Option<Arc<str>>) {
         let (written, why) = match entry {
             Entry::Decoded(route) => (route.conditions.as_deref().unwrap_or_default(), None),
             Entry::Broken { conditions, why, .. } => (conditions.as_slice(), Some(why.clone())),
         };
-        let read = inherited.route(written, self.limits);
+        let read = inherited.route(written, regexes);
         let (unusable, why) = match (read, why) {
             (Ok(conditions), None) => return (conditions, Standing::Written, None),
             (_, Some(why)) => {
@@ -157,7 +160,7 @@ impl Walk<'_> {
             let found = Finding::error(key, field, "RouteError", unusable.reason, unusable.message);
             self.tree.findings.push(found);
         }
-        let (conditions, standing) = inherited.salvaged(written, self.limits);
+        let (conditions, standing) = inherited.salvaged(written, regexes);
         (conditions, standing, Some(why))
     }
 
@@ -168,6 +171,7 @@ impl Walk<'_> {
         index: usize,
         inherited: &Inherited,
         instance: usize,
+        regexes: &Regexes,
     ) {
         let field = format!("spec.includes[{index}]");
         let include = match proxy.includes.get(index) {
@@ -175,24 +179,38 @@ impl Walk<'_> {
             Some(Entry::Broken { conditions, why, .. }) => {
                 let (conditions, why) = (conditions.clone(), why.clone());
                 self.tree.findings.push(Finding::error(key, field, "IncludeError", NOT_READABLE, &*why));
-                return self.nowhere(key, index, &inherited.narrowed(&conditions), why, Class::Invalid, instance);
+                return self.nowhere(
+                    key,
+                    index,
+                    &inherited.narrowed(&conditions),
+                    why,
+                    Class::Invalid,
+                    (instance, regexes),
+                );
             }
             None => return,
         };
         let written: &[MatchCondition] = include.conditions.as_deref().unwrap_or_default();
-        let below = match inherited.under(written) {
+        let below = match inherited.under(written, regexes) {
             Ok(below) => below,
             Err(unusable) => {
                 let found = Finding::error(
                     key,
                     format!("{field}.conditions"),
-                    "IncludeError",
+                    unusable.kind_of_include(),
                     unusable.reason,
                     &unusable.message,
                 );
                 self.tree.findings.push(found);
                 let message = unusable.message.into();
-                return self.nowhere(key, index, &inherited.narrowed(written), message, Class::Invalid, instance);
+                return self.nowhere(
+                    key,
+                    index,
+                    &inherited.narrowed(written),
+                    message,
+                    Class::Invalid,
+                    (instance, regexes),
+                );
             }
         };
         let namespace = include.namespace.as_deref().filter(|namespace| !namespace.is_empty());
@@ -207,7 +225,7 @@ impl Walk<'_> {
         };
         let (message, class) = (found.message.as_str().into(), found.class);
         self.tree.findings.push(*found);
-        self.nowhere(key, index, &below, message, class, instance);
+        self.nowhere(key, index, &below, message, class, (instance, regexes));
     }
 
     /// The proxy that an include names.
@@ -250,9 +268,9 @@ impl Walk<'_> {
         below: &Inherited,
         message: Arc<str>,
         class: Class,
-        instance: usize,
+        (instance, regexes): (usize, &Regexes),
     ) {
-        let (conditions, standing) = below.salvaged(&[], self.limits);
+        let (conditions, standing) = below.salvaged(&[], regexes);
         let ancestors = self.chain.split_last().map(|(_, above)| above.into()).unwrap_or_default();
         let what = What::Include { index, message, class };
         self.push(Leaf { owner: key.clone(), what, conditions, standing, ancestors, instance });

@@ -6,8 +6,8 @@ use holdfast_graph::ObjectKey;
 
 use crate::apis::Body;
 use crate::engine::Engine;
-use crate::provision::DataPlane;
 use crate::provision::addresses::Address;
+use crate::provision::{DataPlane, names};
 use crate::status::Condition;
 use crate::translate::gateway::{GatewayPlan, class_key};
 
@@ -56,6 +56,11 @@ impl Engine {
         if self.settings().addresses.is_empty() { bound.into_iter().collect() } else { told.collect() }
     }
 
+    /// Is any Envoy of a Gateway connected?
+    fn has_envoys(&self, gateway: &str) -> bool {
+        self.lines.of(gateway).iter().any(|line| !line.envoys.is_empty())
+    }
+
     /// `Programmed` of a Gateway: a Gateway whose data plane is missing, or that nobody can reach, is not.
     pub(super) fn provisioned_or(&self, key: &ObjectKey, plan: &GatewayPlan, programmed: Condition) -> Condition {
         if !self.settings().provision || programmed.reason == "Invalid" || self.objects().get(key).is_none() {
@@ -74,6 +79,14 @@ impl Engine {
             Some(standing) if standing.addresses.is_empty() => {
                 let message = "its Service has no address yet; one of type LoadBalancer gets it from outside";
                 Condition::new("Programmed", false, "AddressNotAssigned", message)
+            }
+            Some(_) if programmed.reason == "Pending" && !self.has_envoys(&plan.name) => {
+                let (namespace, name) = (&key.namespace, names::name(key));
+                let message = format!(
+                    "its Envoys are made, and none has connected to Holdfast: `kubectl logs -n {namespace} deployment/{name} \
+                     -c envoy` says why, once its Pods run"
+                );
+                Condition::unknown("Programmed", "Pending", message)
             }
             Some(_) => programmed,
         }
@@ -120,6 +133,8 @@ mod tests {
         assert_eq!(stands(&["192.0.2.1"], Some("a stranger")), ("NoResources".into(), vec!["192.0.2.1".into()]));
         // What is left is what Envoys say, of which there is none here.
         assert_eq!(stands(&["192.0.2.1"], None), ("Pending".into(), vec!["192.0.2.1".into()]));
+        let status = engine.statuses().into_iter().find(|status| &*status.object.kind == "Gateway").unwrap().status;
+        assert!(status.to_string().contains("`kubectl logs -n infra deployment/g-holdfast -c envoy`"), "{status}");
         engine.handle(vec![Event::Provisioned(key, None)]);
         assert_eq!(told(&engine), ("Pending".into(), vec![]));
     }

@@ -11,6 +11,7 @@ use crate::fallback::conditions;
 use crate::fallback::line::Line;
 use crate::fallback::survey::{field, speaking};
 use crate::fallback::view::FallbackReport;
+use crate::fault::Class;
 use crate::status::{Condition, FALLBACK_CONDITION};
 use crate::translate::claims::ListenerId;
 use crate::translate::gateway::GatewayPlan;
@@ -37,7 +38,7 @@ impl Engine {
     pub(super) fn policy_status(&self, report: &FallbackReport, key: &ObjectKey, generation: i64) -> Option<Value> {
         let plan = self.translator.policy(key)?;
         let accepted = match &plan.unenforceable {
-            None => Condition::new("Accepted", true, "Valid", "the policy is enforced"),
+            None => Condition::new("Accepted", true, "Valid", enforced(plan)),
             Some(Unenforceable { message, .. }) => {
                 let message = format!("what the policy is attached to is closed: {message}");
                 Condition::new("Accepted", false, "Invalid", message)
@@ -63,6 +64,11 @@ impl Engine {
             let conflict = self.translator.levels(&gateway).and_then(|levels| levels.connections.conflicts.get(key));
             let conflict = conflict.filter(|_| plan.unenforceable.is_none());
             let accepted = match (&fallback, is_closed, conflict) {
+                // Only parts that protect nothing are left out.
+                (Some(left_out), ..) if left_out.reason == "Excluded" && plan.unenforceable.is_none() => {
+                    let message = format!("the policy is enforced but for what is left out: {}", left_out.message);
+                    Condition::new("Accepted", true, "Valid", message)
+                }
                 (Some(_), ..) => {
                     let message = format!("an earlier version of the policy is enforced: {errors}");
                     Condition::new("Accepted", false, "Invalid", message)
@@ -278,6 +284,16 @@ impl Engine {
             })
             .collect();
         json!({ "routes": routes, "gateways": gateways, "backEnds": self.back_end_origins() })
+    }
+}
+
+/// That a policy is enforced, and what of it has no effect.
+fn enforced(plan: &PolicyPlan) -> String {
+    let ignored = plan.faults.iter().filter(|fault| fault.class == Class::Ignored && fault.reason == "Invalid");
+    let ignored: Vec<String> = ignored.map(|fault| format!("{}: {}", fault.field, fault.message)).collect();
+    match ignored.is_empty() {
+        true => "the policy is enforced".to_owned(),
+        false => format!("the policy is enforced but for what is left out: {}", ignored.join("; ")),
     }
 }
 

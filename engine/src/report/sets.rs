@@ -25,12 +25,12 @@ impl Engine {
         attached: &BTreeMap<ListenerId, i32>,
         generation: i64,
     ) -> Vec<Value> {
-        let (holds, refused) = (self.holds(&plan.name), self.refused_listeners(gateway, &plan.name));
+        let seen = self.seen(gateway, plan);
         let status = plan.of(set).map(|listener| {
             let conditions = [
                 self.listener_closed(gateway, listener).unwrap_or_else(|| listener.accepted.clone()),
                 listener.conflicted.clone(),
-                listener_programmed(listener, &holds, &refused),
+                listener_programmed(listener, &seen),
                 listener.resolved_refs.clone(),
             ];
             let kinds = listener.kinds.iter().map(|kind| json!({"group": GROUP, "kind": kind}));
@@ -52,8 +52,13 @@ impl Engine {
     }
 
     fn set_accepted(&self, gateway: &ObjectKey, plan: &GatewayPlan, set: &ObjectKey, known: &SetPlan) -> Condition {
-        let closed = self.all_closed(gateway, plan, Some(set)).filter(|_| known.accepted.status == "True");
-        closed.unwrap_or_else(|| known.accepted.clone())
+        // With earlier versions of certificates it may be served where it is not as desired.
+        let served = self.seen(gateway, plan).served.into_iter().filter_map(|plan| plan.sets.get(set));
+        let mut accepted: Vec<&Condition> = served.map(|set| &set.accepted).collect();
+        accepted.sort_by_key(|condition| condition.status == "True");
+        let accepted = accepted.first().copied().unwrap_or(&known.accepted);
+        let closed = self.all_closed(gateway, plan, Some(set)).filter(|_| accepted.status == "True");
+        closed.unwrap_or_else(|| accepted.clone())
     }
 
     /// The status of a ListenerSet; none where its Gateway is not one of ours.
@@ -70,10 +75,7 @@ impl Engine {
         let accepted = self.set_accepted(gateway, plan, key, known);
         let programmed = match &*accepted.reason {
             "ParentNotAccepted" => Condition::new("Programmed", false, "ParentNotProgrammed", &accepted.message),
-            _ if accepted.status == "True" => {
-                let (holds, refused) = (self.holds(&plan.name), self.refused_listeners(gateway, &plan.name));
-                programmed_of(plan.of(Some(key)), &holds, &refused)
-            }
+            _ if accepted.status == "True" => programmed_of(plan.of(Some(key)), &self.seen(gateway, plan)),
             reason => Condition::new("Programmed", false, reason, &accepted.message),
         };
         let fallback = conditions::condition(report, key, &plan.name);

@@ -71,9 +71,11 @@ pub enum Command {
     Certgen(super::certgen::CertgenArgs),
     /// Ask a running Holdfast what is broken, since when, why, and what is served instead
     #[command(
-        long_about = "Ask a running Holdfast what is broken, since when, why, what is served instead, and who else is \
-                            affected.\n\nExit code 0 where everything is served as it is desired, 1 where something \
-                            is not, 2 where nobody can be asked."
+        long_about = "Ask a running Holdfast for its health: outages first, then what is degraded, warnings, and inputs \
+                            that cannot be read; each with owner, object, field, reason, since when, what is served \
+                            instead, everyone affected, and the next command.\n\nExit code 0: everything is served as \
+                            it is desired. 1: something is not. 2: the command line is wrong. 3: it cannot be told, \
+                            since diagnostics cannot be reached."
     )]
     Status(super::status::StatusArgs),
     /// Show the product in a minute: two teams, one Gateway, mistakes that stay where they were made
@@ -171,6 +173,11 @@ pub struct TranslationArgs {
     #[arg(long, env = "CONTROLLER_ALLOW_LOOPBACK_BACKENDS", value_name = "BOOL")]
     #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
     pub allow_loopback_backends: Option<bool>,
+    /// May Envoy check the health of hosts that it looks up by name? No filter of addresses holds for such checks.
+    /// [default: as --allow-loopback-backends]
+    #[arg(long, env = "CONTROLLER_ALLOW_HEALTH_CHECKS_BY_NAME", value_name = "BOOL")]
+    #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
+    pub allow_health_checks_by_name: Option<bool>,
     /// How HTTPProxies are served.
     #[command(flatten)]
     pub proxies: ProxyArgs,
@@ -364,11 +371,13 @@ impl TranslationArgs {
     /// # Errors
     /// Where something is set that belongs to a gate that is off.
     pub fn settings(&self) -> Result<Settings, Failure> {
+        let allow_loopback_backends = self.allow_loopback_backends.unwrap_or(true);
         Ok(Settings {
             replacement: self.gates.replacement()?,
             closed_status: self.gates.invalid_policy_response_code.unwrap_or(CLOSED_STATUS),
             fallback: self.gates.fallback()?,
-            allow_loopback_backends: self.allow_loopback_backends.unwrap_or(true),
+            allow_loopback_backends,
+            allow_health_checks_by_name: self.allow_health_checks_by_name.unwrap_or(allow_loopback_backends),
             proxies: self.proxies.settings()?,
             ..Settings::standalone()
         })
@@ -431,6 +440,9 @@ mod tests {
         let args = run("--feature-gates InvalidRouteReplacement=false --allow-loopback-backends=false");
         let settings = args.translation.settings().unwrap();
         assert_eq!((settings.replacement, settings.allow_loopback_backends), (None, false));
+        let checks = |line: &str| run(line).translation.settings().unwrap().allow_health_checks_by_name;
+        assert!(checks("") && !checks("--allow-loopback-backends=false"));
+        assert!(checks("--allow-loopback-backends=false --allow-health-checks-by-name"));
         let args = run("--invalid-route-response-code 503 --invalid-route-response-body gone");
         let replacement = args.translation.settings().unwrap().replacement.unwrap();
         assert_eq!((replacement.code, &*replacement.body), (503, "gone"));

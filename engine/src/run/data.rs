@@ -60,6 +60,11 @@ impl DataDir {
         &self.path
     }
 
+    /// The folder as it was opened.
+    pub fn opened(&self) -> OpenedFolder {
+        OpenedFolder { path: self.path.clone(), lock: identity(&self.path.join(LOCK)) }
+    }
+
     /// A path in the folder for a unix socket.
     ///
     /// # Errors
@@ -69,6 +74,35 @@ impl DataDir {
         arguments::socket_path(&path.to_string_lossy())
             .map_err(|why| Failure::usage(format!("--data-dir {}: {why} ({})", self.path.display(), path.display())))
     }
+}
+
+/// The data folder of this process, as it was opened. Files that were removed with it are written to as before, and no
+/// later run finds them.
+#[derive(Clone, Debug)]
+pub struct OpenedFolder {
+    path: PathBuf,
+    /// Device and inode of the lock; unset where the system has no such numbers.
+    lock: Option<(u64, u64)>,
+}
+
+impl OpenedFolder {
+    /// Why a later run will not find what is stored; unset while it will.
+    pub fn problem(&self) -> Option<String> {
+        let is_there = self.lock.is_none() || identity(&self.path.join(LOCK)) == self.lock;
+        let path = self.path.display();
+        (!is_there).then(|| format!("the data folder {path} was removed or replaced: Holdfast has to be started again"))
+    }
+}
+
+/// Device and inode of a file.
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    #[cfg(unix)]
+    return fs::metadata(path).ok().map(|file| {
+        use std::os::unix::fs::MetadataExt;
+        (file.dev(), file.ino())
+    });
+    #[cfg(not(unix))]
+    return None;
 }
 
 /// `$XDG_DATA_HOME/holdfast`, else `~/.local/share/holdfast`.
@@ -98,6 +132,19 @@ pub(super) fn create_private(path: &Path) -> std::io::Result<()> {
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     builder.create(path)
+}
+
+/// Writes a file that only this user may read: the whole of it, or nothing.
+pub(super) fn write_private(path: &Path, content: &[u8]) -> std::io::Result<()> {
+    let new = path.with_extension("new");
+    let mut options = File::options();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(&new)?;
+    file.write_all(content)?;
+    drop(file);
+    fs::rename(&new, path)
 }
 
 #[cfg(test)]

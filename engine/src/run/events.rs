@@ -30,16 +30,19 @@ impl EventRecorder for LogRecorder {
     }
 }
 
-/// What is at fault stands in the log already, with its file and line, or with the step that follows from it.
+/// What is at fault is in the log already, with its file and line, or with the step that follows from it; and what is
+/// recorded of a Gateway is recorded of the controller too.
 fn has_a_line(event: &FallbackEvent) -> bool {
     let of_object = !matches!(event.regarding, Regarding::Controller);
-    let at_fault = matches!(
+    let is_there_already = matches!(
         event.reason,
         Reason::ConfigurationTranslationFailed
             | Reason::ConfigurationApplyFailed
             | Reason::FallbackConfigurationApplyFailed
+            | Reason::ConfigurationSucceeded
+            | Reason::FallbackConfigurationSucceeded
     );
-    !(of_object && at_fault)
+    !(of_object && is_there_already)
 }
 
 fn log(FallbackEvent { reason, regarding, note }: &FallbackEvent) {

@@ -1,9 +1,12 @@
 //! The log: structured, on standard error.
 
+use std::io::Write;
+
 use anyhow::Context;
 use tracing_subscriber::EnvFilter;
 
 use super::cli::LogFormat;
+use super::printable::printable;
 
 /// Starts logging. `level` is a level or directives, as `--log-level` takes them.
 ///
@@ -11,14 +14,40 @@ use super::cli::LogFormat;
 /// Where the directives do not parse, or logging was started before.
 pub fn start(format: LogFormat, level: &str) -> anyhow::Result<()> {
     let filter = EnvFilter::try_new(directives(level)).with_context(|| format!("--log-level {level}"))?;
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let log = tracing_subscriber::fmt().with_env_filter(filter);
     let started = match format {
         LogFormat::Text => {
-            log.with_target(false).with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).try_init()
+            let colors = std::io::IsTerminal::is_terminal(&std::io::stderr());
+            log.with_target(false)
+                .with_ansi(colors)
+                .with_writer(move || OneLine { to: std::io::stderr(), colors })
+                .try_init()
         }
-        LogFormat::Json => log.json().flatten_event(true).try_init(),
+        LogFormat::Json => log.json().flatten_event(true).with_writer(std::io::stderr).try_init(),
     };
     started.map_err(|error| anyhow::anyhow!("cannot start logging: {error}"))
+}
+
+/// Writes each event as one line: what an event shows comes from outside, and must look like no other event.
+struct OneLine<W> {
+    to: W,
+    /// Escape sequences are those of the formatter, which escapes others itself.
+    colors: bool,
+}
+
+impl<W: Write> Write for OneLine<W> {
+    /// Each event comes as a whole.
+    fn write(&mut self, event: &[u8]) -> std::io::Result<usize> {
+        let text = String::from_utf8_lossy(event);
+        let line = text.strip_suffix('\n').unwrap_or(&text);
+        let line = printable(line, |character| self.colors && character == '\u{1b}');
+        self.to.write_all(format!("{line}\n").as_bytes())?;
+        Ok(event.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.to.flush()
+    }
 }
 
 /// What clients of the API server say of each request that fails, is told in words of our own, once.
@@ -32,5 +61,23 @@ fn directives(level: &str) -> String {
         }
         "error" | "warn" | "info" => format!("{level},{CLIENTS}"),
         _ => level.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_one_line() -> std::io::Result<()> {
+        for (colors, shown) in [
+            (false, "INFO x name=a\\n2026 ERROR b\\r\\u{1b}[2J\\u{202e}\n"),
+            (true, "INFO x name=a\\n2026 ERROR b\\r\u{1b}[2J\\u{202e}\n"),
+        ] {
+            let mut log = OneLine { to: Vec::new(), colors };
+            log.write_all("INFO x name=a\n2026 ERROR b\r\u{1b}[2J\u{202e}\n".as_bytes())?;
+            assert_eq!(String::from_utf8_lossy(&log.to), shown);
+        }
+        Ok(())
     }
 }

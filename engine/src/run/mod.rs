@@ -9,6 +9,7 @@ pub mod check;
 pub mod cli;
 pub mod data;
 pub mod demo;
+mod descriptors;
 pub mod drain;
 pub mod echo;
 pub mod envoy;
@@ -20,6 +21,7 @@ pub mod log;
 pub mod manifests;
 pub mod offline;
 pub mod output;
+mod printable;
 pub mod probe;
 pub mod rate_limits;
 pub mod serve;
@@ -64,7 +66,8 @@ pub fn run() -> ExitCode {
         Command::Store(command) => store::run(command),
     };
     outcome.unwrap_or_else(|failure| {
-        eprintln!("error: {failure}");
+        let words = failure.to_string();
+        eprintln!("error: {}", printable::printable(&words, |character| character == '\n'));
         failure.exit_code()
     })
 }

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::admin::debug;
 use super::cli::TranslateArgs;
 use super::failure::Failure;
+use super::printable::plain;
 use super::{offline, output};
 use crate::engine::Action;
 
@@ -17,10 +18,10 @@ use crate::engine::Action;
 pub fn run(args: TranslateArgs) -> Result<ExitCode, Failure> {
     let offline = offline::translate(&args.paths, args.translation.settings()?)?;
     for problem in &offline.reading.problems {
-        eprintln!("{problem}");
+        eprintln!("{}", plain(&problem.to_string()));
     }
     for fault in offline.engine.faults() {
-        eprintln!("{fault}");
+        eprintln!("{}", plain(&fault.to_string()));
     }
     let mut gateways: Vec<(String, Value)> = offline
         .actions

@@ -4,10 +4,11 @@
 //! is served of them.
 
 /// What is served, in order.
-pub const SUPPORTED: [&str; 32] = [
+const SUPPORTED: [&str; 34] = [
     "BackendTLSPolicy",
     "BackendTLSPolicySANValidation",
     "GRPCRoute",
+    "GRPCRouteNamedRouteRule",
     "Gateway",
     "GatewayHTTPListenerIsolation",
     "GatewayHTTPSListenerDetectMisdirectedRequests",
@@ -21,6 +22,7 @@ pub const SUPPORTED: [&str; 32] = [
     "HTTPRouteBackendRequestHeaderModification",
     "HTTPRouteBackendTimeout",
     "HTTPRouteCORS",
+    "HTTPRouteDestinationPortMatching",
     "HTTPRouteHostRewrite",
     "HTTPRouteMethodMatching",
     "HTTPRouteNamedRouteRule",
@@ -38,6 +40,18 @@ pub const SUPPORTED: [&str; 32] = [
     "ListenerSet",
     "ReferenceGrant",
 ];
+/// What is served beside that where Envoys are made for Gateways.
+const WITH_DATA_PLANES: [&str; 2] = ["GatewayAddressEmpty", "GatewayInfrastructurePropagation"];
+
+/// What is served, in order; `provision`: are Envoys made for Gateways?
+pub fn supported(provision: bool) -> Vec<&'static str> {
+    let mut all = SUPPORTED.to_vec();
+    if provision {
+        all.extend(WITH_DATA_PLANES);
+        all.sort_unstable();
+    }
+    all
+}
 
 #[cfg(test)]
 mod tests {
@@ -61,7 +75,7 @@ mod tests {
     #[test]
     fn features_are_in_order_and_known_to_gateway_api() {
         assert!(SUPPORTED.is_sorted_by(|a, b| a < b), "sorted, none twice");
-        for feature in SUPPORTED {
+        for feature in supported(true) {
             assert!(KNOWN.split_whitespace().any(|known| known == feature), "{feature}");
         }
     }

@@ -43,6 +43,8 @@ pub struct LineSeen {
     pub alone: BTreeSet<Arc<str>>,
     /// Is anything still under way?
     pub busy: bool,
+    /// What is waited for, and until when at most, in milliseconds of Unix time.
+    pub waits: Vec<(&'static str, u64)>,
 }
 
 /// Every line, in order.
@@ -71,6 +73,7 @@ pub fn lines(engine: &Engine) -> Vec<LineSeen> {
             held: line.hold.refusals().map(|refusal| refusal.resource.to_string()).collect(),
             held_as_a_whole: line.whole.held,
             alone: line.alone.keys().cloned().collect(),
+            waits: line.waits(),
             busy: line.readmission.is_some()
                 || line.trial.is_some()
                 || line.search.is_some()

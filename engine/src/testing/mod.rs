@@ -1,11 +1,14 @@
 //! For tests of this and other packages: YAML text to events, and an engine that has read it.
 
+#[cfg(test)]
+pub(crate) mod addresses;
 pub mod lines;
 pub mod mistakes;
 pub mod mutate;
 pub mod plans;
 pub mod played;
 pub mod present;
+pub mod texts;
 
 use holdfast_graph::ObjectKey;
 use holdfast_xds::ResourceType;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use holdfast_graph::ObjectKey;
 
+use super::cluster_policy::{self, plan::BackEndPlan};
 use super::fleet::{Fleet, FleetId, GatewayGuards};
 use super::gateway::{self, GatewayPlan, Outcome};
 use super::overlay::Overlay;
@@ -46,6 +47,11 @@ impl Translator {
         (self.policies.contains_key(key) && governs()) || self.guards_back_ends(key)
     }
 
+    /// A Gateway as a fleet is served it.
+    pub(crate) fn served_gateway(&self, fleet: &FleetId) -> Option<&GatewayPlan> {
+        self.fleets.get(fleet).map(Fleet::plan)
+    }
+
     /// What policies say to a Gateway, where they say something.
     pub(crate) fn levels(&self, gateway: &ObjectKey) -> Option<&Arc<LevelPlan>> {
         self.levels.get(gateway)
@@ -63,6 +69,23 @@ impl Translator {
         };
         let mut places = plan.places.iter().filter(|(gateway, _, _)| *gateway == fleet.gateway).peekable();
         places.peek().is_some() && places.all(|(_, table, host)| served.is_closed(table, host))
+    }
+
+    /// The hosts of routes that policies above them close in a fleet, each with the policy that does.
+    pub(crate) fn closed_hosts(&self, fleet: &FleetId) -> Vec<(&ObjectKey, Arc<str>, &ObjectKey)> {
+        let served = self.fleets.get(fleet);
+        let Some(served) = served.filter(|served| served.levels().each().any(|(_, level)| level.closed.is_some()))
+        else {
+            return Vec::new();
+        };
+        let of = |key| {
+            let plan = self.served_route(fleet, key)?;
+            let here = plan.places.iter().filter(|(gateway, _, _)| *gateway == fleet.gateway);
+            let closed =
+                here.filter_map(|(_, table, host)| Some((key, host.domain().into(), served.closing(table, host)?)));
+            Some(closed.collect::<Vec<_>>())
+        };
+        self.routes.keys().filter_map(of).flatten().collect()
     }
 
     /// What policies say to a route configuration of a fleet and to its hosts.
@@ -92,6 +115,51 @@ impl Translator {
         let over = Overlay { objects: stand_in, ..Overlay::default() };
         let mut reader = self.reader(Some(&over), objects);
         guard::guarded(|| policy::plan(&object.key, &self.settings, &mut reader)).flatten()
+    }
+
+    /// What would become of a policy under an overlay, without putting it into force.
+    pub(crate) fn try_policy_under(
+        &self,
+        key: &ObjectKey,
+        over: &Overlay,
+        objects: &ObjectSnapshot,
+    ) -> Option<PolicyPlan> {
+        let mut reader = self.reader(Some(over), objects);
+        guard::guarded(|| policy::plan(key, &self.settings, &mut reader)).flatten()
+    }
+
+    /// What would become of a policy of back ends, or of a Backend, in this version, without putting it into force.
+    pub(crate) fn try_back_end(&self, object: &Arc<Object>, objects: &ObjectSnapshot) -> Option<BackEndPlan> {
+        let stand_in = BTreeMap::from([(object.key.clone(), object.clone())]);
+        let over = Overlay { objects: stand_in, ..Overlay::default() };
+        let mut reader = self.reader(Some(&over), objects);
+        guard::guarded(|| cluster_policy::plan::plan(&object.key, &mut reader)).flatten()
+    }
+
+    /// The policies that are read from an object: an extension, or a back end that one asks.
+    pub(crate) fn policies_reading(&self, key: &ObjectKey) -> BTreeSet<ObjectKey> {
+        let readers = self.readers.get(&Input::Object(key.clone())).into_iter().flatten();
+        let policies = readers.filter_map(|unit| match unit {
+            Unit::Policy(policy) if policy != key => Some(policy.clone()),
+            _ => None,
+        });
+        policies.collect()
+    }
+
+    /// Backends that cannot be served by their own content.
+    pub(crate) fn unusable_back_ends(&self) -> impl Iterator<Item = (&ObjectKey, &Arc<BackEndPlan>)> {
+        self.back_ends.iter().filter(|(key, plan)| &*key.kind == "Backend" && plan.unenforceable.is_some())
+    }
+
+    /// Backends that cannot be used and that a route of a Gateway uses, each with why.
+    pub(crate) fn unusable_back_ends_of(&self, gateway: &ObjectKey) -> impl Iterator<Item = (&ObjectKey, &str)> {
+        let is_used = move |key: &ObjectKey| {
+            let plans = self.routes_reading(key).into_iter().filter_map(|route| self.routes.get(&route));
+            plans.into_iter().any(|plan| plan.gateways().contains(gateway))
+        };
+        let unusable = self.back_ends.iter().filter(|(key, _)| *key.kind == *"Backend");
+        let unusable = unusable.filter_map(|(key, plan)| Some((key, plan.unenforceable.as_deref()?)));
+        unusable.filter(move |(key, _)| is_used(key))
     }
 
     /// Every policy.

@@ -177,7 +177,8 @@ fn named_otherwise(
         Ok(upstream) => upstream,
         Err((policy, message)) => return Err(closed(referrer, policy, message)),
     };
-    let fits = served.fits(&upstream, protocol, referrer.sent == Sent::Requests);
+    let checks_by_name = reader.settings.allow_health_checks_by_name;
+    let fits = served.fits(&upstream, protocol, referrer.sent == Sent::Requests, checks_by_name);
     match (fits, upstream.origins().next()) {
         (Ok(()), _) => {}
         (Err(why), Some(policy)) => return Err(closed(referrer, policy.clone(), unserved(why))),

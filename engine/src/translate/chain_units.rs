@@ -46,9 +46,17 @@ impl Translator {
         units
     }
 
-    /// The filter chains of a Gateway as they are desired, for each unit that they are made of.
+    /// The filter chains of a Gateway as they are desired, for each unit that they are made of; where a certificate cannot
+    /// be used, also as they are with an earlier version of it.
     pub(crate) fn chains(&self, gateway: &ObjectKey) -> Vec<(Content, Node)> {
         let Some(plan) = self.plans.get(gateway) else { return Vec::new() };
+        let mut contents = self.chains_of(gateway, plan);
+        contents.extend(Self::with_earlier_certificates(plan).iter().flat_map(|plan| self.chains_of(gateway, plan)));
+        contents.dedup();
+        contents
+    }
+
+    fn chains_of(&self, gateway: &ObjectKey, plan: &GatewayPlan) -> Vec<(Content, Node)> {
         let mut chains = BTreeMap::new();
         // What is a chain's own has nothing to do with what routes ask for.
         let connections = self.connections(gateway);
@@ -63,6 +71,16 @@ impl Translator {
             Some((*content, self.unit_of(gateway, listener)?))
         });
         contents.collect()
+    }
+
+    /// A Gateway as it is where earlier versions of unusable certificates are served; none where all are usable.
+    fn with_earlier_certificates(plan: &GatewayPlan) -> Option<GatewayPlan> {
+        let earlier: Vec<_> = plan.listeners.iter().map(ListenerPlan::with_earlier_certificates).collect();
+        earlier.iter().any(Option::is_some).then(|| {
+            let listeners = plan.listeners.iter().zip(earlier);
+            let listeners = listeners.map(|(today, earlier)| earlier.unwrap_or_else(|| today.clone())).collect();
+            GatewayPlan { listeners, ..plan.clone() }
+        })
     }
 
     /// What ListenerPolicies say to a Gateway.
@@ -91,8 +109,9 @@ impl Translator {
     pub(crate) fn refused_listeners(&self, gateway: &ObjectKey, overlay: &Overlay) -> BTreeMap<Arc<str>, Arc<str>> {
         let plan = self.plans.get(gateway).filter(|_| !overlay.closed.is_empty());
         let listeners = plan.iter().flat_map(|plan| plan.all());
-        let serving = listeners.filter(|listener| listener.standing == Standing::Serving);
-        let refused = serving.filter_map(|listener| {
+        // One that is closed as desired may be served with an earlier version of its certificate.
+        let placed = listeners.filter(|listener| listener.has_place());
+        let refused = placed.filter_map(|listener| {
             let unit = self.unit_of(gateway, listener)?;
             let closing = overlay.closed.get(&unit.key)?.get(&unit.section)?;
             Some((listener.name.clone(), closing.message.clone()))

@@ -331,8 +331,7 @@ fn attachment(
         .map(ListenerPlan::host)
         .filter(|host| host.specificity() < own.specificity())
         .collect();
-    let serves = listener.standing == Standing::Serving;
-    let owned = hosts_here.iter().filter(|host| serves && !others.iter().any(|other| other.covers(host)));
+    let owned = hosts_here.iter().filter(|host| listener.has_place() && !others.iter().any(|other| other.covers(host)));
     Some(Attachment {
         listener: ListenerId { gateway: gateway.clone(), name: listener.name.clone() },
         table: listener.table(),

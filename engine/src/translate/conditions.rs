@@ -1,11 +1,10 @@
 //! Conditions of a match on headers and query parameters, the same for every kind of route.
 
-use super::narrow;
 use crate::check;
 use crate::check::header::HeaderFault;
+use crate::check::re2::Regexes;
 use crate::fault::at;
 use crate::model::{NamedMatch, ValueMatch};
-use crate::settings::Settings;
 
 /// Headers or query parameters of one match; the CRD allows as many.
 pub(super) const CONDITIONS_MAX: usize = 16;
@@ -53,7 +52,7 @@ pub(super) struct Written<'a> {
 pub(super) fn read<'a>(
     of: Of,
     written: impl Iterator<Item = Written<'a>>,
-    settings: &Settings,
+    regexes: &Regexes,
     flaw: &mut impl FnMut(String, String),
 ) -> Vec<NamedMatch> {
     let mut conditions: Vec<NamedMatch> = Vec::new();
@@ -74,16 +73,16 @@ pub(super) fn read<'a>(
         if conditions.iter().any(|known| *known.name == *name) {
             continue;
         }
-        let value = value(of, &condition, settings, |message| flaw(format!("{below}.value"), message));
+        let value = value(of, &condition, regexes, |message| flaw(format!("{below}.value"), message));
         conditions.push(NamedMatch::new(name, value));
     }
     conditions
 }
 
 /// A value; one that cannot be used is narrowed to presence.
-fn value(of: Of, written: &Written<'_>, settings: &Settings, flaw: impl FnOnce(String)) -> ValueMatch {
+fn value(of: Of, written: &Written<'_>, regexes: &Regexes, flaw: impl FnOnce(String)) -> ValueMatch {
     let checked = match written.regex {
-        true => check::re2::check(written.value, narrow::limits(settings)).err().map(|fault| fault.to_string()),
+        true => regexes.check(written.value).err().map(|fault| fault.to_string()),
         false => of.plain_value(written.value).err().map(|fault| fault.to_string()),
     };
     match checked {

@@ -21,8 +21,6 @@ use crate::status::Condition;
 const PROTOCOL_CONFLICT: &str = "ProtocolConflict";
 /// Two listeners of one port have one host.
 const HOSTNAME_CONFLICT: &str = "HostnameConflict";
-/// Why a listener of a ListenerSet is not accepted that is in conflict.
-const CONFLICTED: &str = "Conflicted";
 
 /// What those who come first claim of a port.
 #[derive(Default)]
@@ -74,7 +72,7 @@ fn behind(
         };
         let message = format!("port {} {what} by a listener that comes first", listener.declared_port);
         listener.conflicted = Condition::new("Conflicted", true, reason, &message);
-        listener.reject(Standing::Out, CONFLICTED, &message);
+        listener.reject(Standing::Out, reason, &message);
         faults.push(Fault::new(owner, Class::Conflict, &listener.field, reason, message));
         lost.insert(index);
     }
@@ -115,8 +113,7 @@ fn within(key: &ObjectKey, listeners: &mut [ListenerPlan], faults: &mut Vec<Faul
         listener.conflicted = Condition::new("Conflicted", true, reason, &message);
         // A listener that was thrown out for one reason is not let in for another.
         let standing = if listener.standing == Standing::Out { Standing::Out } else { standing };
-        let accepted = if listener.set.is_some() { CONFLICTED } else { reason };
-        listener.reject(standing, accepted, &message);
+        listener.reject(standing, reason, &message);
         faults.push(Fault::new(key, Class::Conflict, &listener.field, reason, message));
     }
 }
@@ -175,6 +172,22 @@ pub(super) fn between(
             faults.push(Fault::new(owner, Class::Conflict, field, "PortUnavailable", message));
         }
     }
+    for listener in listeners.iter_mut().filter(|listener| listener.standing != Standing::Out) {
+        let Some(process) = reader.port_taken_by(address, listener.port) else { continue };
+        let message = taken_by(address, listener.port, process);
+        listener.reject(Standing::Out, "PortUnavailable", &message);
+        let field = format!("{}.port", listener.field);
+        let owner = listener.owner(&object.key);
+        faults.push(Fault::new(owner, Class::Conflict, field, "PortUnavailable", message));
+    }
+}
+
+/// Why a port is not to be had that another process has.
+pub(super) fn taken_by(address: IpAddr, port: u16, process: &str) -> String {
+    format!(
+        "port {port} of {address} is in use by {process}, which is not an Envoy of this Holdfast: requests reach that \
+         process. End it, or choose another port; the listener is served as soon as the port is free"
+    )
 }
 
 /// The other Gateways of ours that bind the address as well.

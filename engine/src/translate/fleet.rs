@@ -185,6 +185,12 @@ impl Fleet {
         table.map(|(_, table)| (&table.parts, table.context))
     }
 
+    /// Its hosts, each with its routes in order.
+    pub(super) fn hosts_in_order(&self) -> impl Iterator<Item = (&Host, impl Iterator<Item = &Rendered>)> {
+        let hosts = self.tables.values().flat_map(|table| &table.hosts);
+        hosts.map(|(host, state)| (host, state.routes.values().map(|rendered| &**rendered)))
+    }
+
     /// The parts of a route object wherever it stands.
     pub(super) fn contents(&self, plan: &RoutePlan) -> Vec<(Content, Node)> {
         self.contents_of(plan, |_| true)
@@ -192,17 +198,37 @@ impl Fleet {
 
     /// Those of its parts that are of some sort.
     fn contents_of(&self, plan: &RoutePlan, wanted: impl Fn(&Rendered) -> bool) -> Vec<(Content, Node)> {
-        let mut contents = Vec::new();
-        for rendered in plan.routes.iter().filter(|rendered| wanted(rendered)) {
-            for (_, table, host) in plan.places.iter().filter(|(gateway, _, _)| *gateway == self.key) {
-                let Some(context) = self.tables.get(table).map(|table| table.context) else { continue };
-                let served = told(rendered, &self.levels_at(table, host)).unwrap_or_else(|| rendered.clone());
-                contents.push((served.encoded(context).1, rendered.node()));
-            }
-        }
+        let wanted = |served: &Rendered, _| wanted(served);
+        self.parts_of(plan, wanted)
+    }
+
+    /// Those of its parts, as policies of the Gateway speak to them, that are of some sort.
+    pub(super) fn parts_of(
+        &self,
+        plan: &RoutePlan,
+        wanted: impl Fn(&Rendered, ListenerContext) -> bool,
+    ) -> Vec<(Content, Node)> {
+        let placed = self.placed(plan).filter(|(_, context, served)| wanted(served, *context));
+        let mut contents: Vec<_> =
+            placed.map(|(_, context, served)| (served.encoded(context).1, served.node())).collect();
         contents.sort_unstable();
         contents.dedup();
         contents
+    }
+
+    /// The parts of a route's plan at every place, as they are served there.
+    pub(super) fn placed(
+        &self,
+        plan: &RoutePlan,
+    ) -> impl Iterator<Item = (&TableName, ListenerContext, Arc<Rendered>)> {
+        plan.routes.iter().flat_map(move |rendered| {
+            let places = plan.places.iter().filter(|(gateway, _, _)| *gateway == self.key);
+            places.filter_map(move |(_, table, host)| {
+                let (table, context) = self.tables.get_key_value(table).map(|(name, table)| (name, table.context))?;
+                let served = told(rendered, &self.levels_at(table, host)).unwrap_or_else(|| rendered.clone());
+                Some((table, context, served))
+            })
+        })
     }
 
     /// Who is behind a cluster, and the parts of routes that use it. Looks at all routes: for questions that are rare.
@@ -329,7 +355,7 @@ impl Fleet {
                 |_| true,
                 |state, lent| {
                     for rendered in &old.routes {
-                        state.routes.remove(&Precedence { lent, ..rendered.route.precedence.clone() });
+                        state.routes.remove(&placed(rendered, lent));
                     }
                     if old.host != HostSettings::default() {
                         state.settings = HostSettings::default();
@@ -363,8 +389,7 @@ impl Fleet {
 
     fn put_routes(&mut self, new: &RoutePlan, at: impl Fn(&TableName) -> bool) {
         self.each_place(new, at, |state, lent| {
-            let precedence = |rendered: &Arc<Rendered>| Precedence { lent, ..rendered.route.precedence.clone() };
-            state.routes.extend(new.routes.iter().map(|rendered| (precedence(rendered), rendered.clone())));
+            state.routes.extend(new.routes.iter().map(|rendered| (placed(rendered, lent), rendered.clone())));
             if new.host != HostSettings::default() {
                 state.settings.clone_from(&new.host);
             }
@@ -608,6 +633,12 @@ impl Fleet {
             self.put(ResourceType::Listener, Arc::new(Resource::new(name, body, origins)));
         }
     }
+}
+
+/// The precedence of a route at a place, which may be lent as the route may be.
+fn placed(rendered: &Rendered, lent: bool) -> Precedence {
+    let own = &rendered.route.precedence;
+    Precedence { lent: lent || own.lent, ..own.clone() }
 }
 
 /// Counts one user less; true where that was the last.

@@ -16,24 +16,23 @@ use super::narrow;
 use super::narrow_calls::{self, Part};
 use super::rule::{Ranked, ReadRule};
 use crate::apis::gateway::grpc_route::GrpcRule;
-use crate::check;
+use crate::check::re2::Regexes;
 use crate::fault::at;
 use crate::features::Flaw;
 use crate::features::timeout::Timeouts;
 use crate::model::{Match, PathMatch, PathRank};
-use crate::settings::Settings;
 
 /// Longest name of a service or method (bytes), as in the CRD.
 const NAME_BYTES_MAX: usize = 1024;
 
 /// Reads a rule.
-pub(super) fn read<'a>(index: usize, rule: &'a GrpcRule, settings: &Settings) -> ReadRule<'a> {
+pub(super) fn read<'a>(index: usize, rule: &'a GrpcRule, regexes: &Regexes) -> ReadRule<'a> {
     let mut flaws = Vec::new();
     let written = rule.matches.as_deref().unwrap_or_default();
     let mut matches: Vec<Ranked> = written
         .iter()
         .enumerate()
-        .map(|(index, written)| read_match(written, &at("matches", index), settings, &mut flaws))
+        .map(|(index, written)| read_match(written, &at("matches", index), regexes, &mut flaws))
         .collect();
     if matches.is_empty() {
         matches.push(any_call());
@@ -49,19 +48,19 @@ fn any_call() -> Ranked {
     Ranked { matches, rank: PathRank::Grpc(Reverse(0), Reverse(0)), narrowed: false, left: None }
 }
 
-fn read_match(written: &GrpcRouteRulesMatches, field: &str, settings: &Settings, flaws: &mut Vec<Flaw>) -> Ranked {
+fn read_match(written: &GrpcRouteRulesMatches, field: &str, regexes: &Regexes, flaws: &mut Vec<Flaw>) -> Ranked {
     let mut narrowed = false;
     let mut flaw = |below: String, message: String| {
         flaws.push(Flaw::new(format!("{field}.{below}"), message));
         narrowed = true;
     };
-    let (path, rank, left) = read_method(written, settings, &mut flaw);
+    let (path, rank, left) = read_method(written, regexes, &mut flaw);
     let headers = written.headers.iter().flatten().map(|header| Written {
         name: &header.name,
         value: &header.value,
         regex: header.r#type == Some(HeaderType::RegularExpression),
     });
-    let headers = conditions::read(Of::Headers, headers, settings, &mut flaw);
+    let headers = conditions::read(Of::Headers, headers, regexes, &mut flaw);
     let matches = Match { path, method: None, headers, query: vec![], grpc: true };
     narrow::placed(Ranked { matches, rank, narrowed, left })
 }
@@ -69,7 +68,7 @@ fn read_match(written: &GrpcRouteRulesMatches, field: &str, settings: &Settings,
 /// The path of a call, its rank, and what is left of the path where Envoy refuses the expression in it.
 fn read_method(
     written: &GrpcRouteRulesMatches,
-    settings: &Settings,
+    regexes: &Regexes,
     flaw: &mut impl FnMut(String, String),
 ) -> (PathMatch, PathRank, Option<(PathMatch, PathRank)>) {
     let Some(method) = &written.method else {
@@ -88,7 +87,7 @@ fn read_method(
     let mut usable = |field: &str, text: &Option<String>, legal: fn(char) -> bool| {
         let Some(text) = text else { return true };
         let wrong = if regex {
-            check::re2::check(text, narrow::limits(settings)).err().map(|fault| fault.to_string())
+            regexes.check(text).err().map(|fault| fault.to_string())
         } else if text.len() > NAME_BYTES_MAX || !text.chars().all(legal) {
             Some("must consist of letters, digits and '_' (a service also of '.'), at most 1024".into())
         } else {
@@ -102,7 +101,7 @@ fn read_method(
         Part { text: service.as_deref(), usable: usable("method.service", &service, narrow_calls::in_service) };
     let of_call = Part { text: call.as_deref(), usable: usable("method.method", &call, narrow_calls::in_method) };
     if !of_service.usable || !of_call.usable {
-        let (path, rank) = narrow_calls::left(of_service, of_call, regex, settings);
+        let (path, rank) = narrow_calls::left(of_service, of_call, regex, regexes);
         return (path, rank, None);
     }
     if regex {
@@ -111,7 +110,7 @@ fn read_method(
             |text: &Option<String>| text.as_ref().map_or_else(|| "[^/]+".to_owned(), |text| format!("(?:{text})"));
         let pattern = format!("/{}/{}", part(&service), part(&call));
         let left = narrow_calls::nothing_but_text(of_service, of_call, true);
-        if let Err(fault) = check::re2::check(&pattern, narrow::limits(settings)) {
+        if let Err(fault) = regexes.check(&pattern) {
             flaw("method".into(), fault.to_string());
             return (left.0, left.1, None);
         }
@@ -129,8 +128,8 @@ fn read_method(
 }
 
 /// What can be told of the matches of a rule that did not decode.
-pub(super) fn salvage(matches: &[Value], settings: &Settings) -> Vec<Ranked> {
-    if matches.is_empty() { vec![last_call()] } else { matches.iter().map(|value| raw(value, settings)).collect() }
+pub(super) fn salvage(matches: &[Value], regexes: &Regexes) -> Vec<Ranked> {
+    if matches.is_empty() { vec![last_call()] } else { matches.iter().map(|value| raw(value, regexes)).collect() }
 }
 
 /// Every call of the host, after all other routes.
@@ -138,7 +137,7 @@ fn last_call() -> Ranked {
     Ranked { matches: Match { grpc: true, ..Match::any() }, ..Ranked::last() }
 }
 
-fn raw(value: &Value, settings: &Settings) -> Ranked {
+fn raw(value: &Value, regexes: &Regexes) -> Ranked {
     let decodes = |name: &str, field: &Value| {
         let alone = Value::Object([(name.to_owned(), field.clone())].into_iter().collect());
         serde_json::from_value::<GrpcRouteRulesMatches>(alone).is_ok()
@@ -148,7 +147,7 @@ fn raw(value: &Value, settings: &Settings) -> Ranked {
     if written == GrpcRouteRulesMatches::default() && value.as_object().is_none_or(|fields| !fields.is_empty()) {
         return last_call();
     }
-    let mut ranked = Ranked { narrowed: true, ..read_match(&written, "", settings, &mut Vec::new()) };
+    let mut ranked = Ranked { narrowed: true, ..read_match(&written, "", regexes, &mut Vec::new()) };
     if value.get("method").is_some_and(|method| !method.is_null()) && written.method.is_none() {
         ranked.rank = PathRank::Last;
     }

@@ -16,20 +16,20 @@ use super::narrow;
 use super::rule::{Ranked, ReadRule, rank};
 use crate::apis::gateway::http_route::HttpRule;
 use crate::check;
+use crate::check::re2::Regexes;
 use crate::fault::at;
 use crate::features::Flaw;
 use crate::features::timeout::Timeouts;
 use crate::model::{Match, PathMatch, PathRank};
-use crate::settings::Settings;
 
 /// Reads a rule.
-pub(super) fn read<'a>(index: usize, rule: &'a HttpRule, settings: &Settings) -> ReadRule<'a> {
+pub(super) fn read<'a>(index: usize, rule: &'a HttpRule, regexes: &Regexes) -> ReadRule<'a> {
     let mut flaws = Vec::new();
     let written = rule.matches.as_deref().unwrap_or_default();
     let mut matches: Vec<Ranked> = written
         .iter()
         .enumerate()
-        .map(|(index, written)| read_match(written, &at("matches", index), settings, &mut flaws))
+        .map(|(index, written)| read_match(written, &at("matches", index), regexes, &mut flaws))
         .collect();
     if matches.is_empty() {
         let any = Match::any();
@@ -60,25 +60,25 @@ fn timeouts(rule: &HttpRule, flaws: &mut Vec<Flaw>) -> Timeouts {
     timeouts
 }
 
-fn read_match(written: &HttpRouteRulesMatches, field: &str, settings: &Settings, flaws: &mut Vec<Flaw>) -> Ranked {
+fn read_match(written: &HttpRouteRulesMatches, field: &str, regexes: &Regexes, flaws: &mut Vec<Flaw>) -> Ranked {
     let mut narrowed = false;
     let mut flaw = |below: String, message: String| {
         flaws.push(Flaw::new(format!("{field}.{below}"), message));
         narrowed = true;
     };
-    let (path, path_rank) = read_path(written, settings, &mut flaw);
+    let (path, path_rank) = read_path(written, regexes, &mut flaw);
     let headers = written.headers.iter().flatten().map(|header| Written {
         name: &header.name,
         value: &header.value,
         regex: header.r#type == Some(HeaderType::RegularExpression),
     });
-    let headers = conditions::read(Of::Headers, headers, settings, &mut flaw);
+    let headers = conditions::read(Of::Headers, headers, regexes, &mut flaw);
     let query = written.query_params.iter().flatten().map(|parameter| Written {
         name: &parameter.name,
         value: &parameter.value,
         regex: parameter.r#type == Some(QueryType::RegularExpression),
     });
-    let query = conditions::read(Of::QueryParams, query, settings, &mut flaw);
+    let query = conditions::read(Of::QueryParams, query, regexes, &mut flaw);
     let method = written.method.as_ref().and_then(|method| serde_json::to_value(method).ok());
     let method = method.as_ref().and_then(Value::as_str).map(Arc::from);
     let matches = Match { path, method, headers, query, grpc: false };
@@ -87,7 +87,7 @@ fn read_match(written: &HttpRouteRulesMatches, field: &str, settings: &Settings,
 
 fn read_path(
     written: &HttpRouteRulesMatches,
-    settings: &Settings,
+    regexes: &Regexes,
     flaw: &mut impl FnMut(String, String),
 ) -> (PathMatch, PathRank) {
     let default = (None, "/");
@@ -96,11 +96,11 @@ fn read_path(
     let path = match kind {
         None | Some(PathType::PathPrefix) => PathMatch::Prefix(value.into()),
         Some(PathType::Exact) => PathMatch::Exact(value.into()),
-        Some(PathType::RegularExpression) => match check::re2::check(value, narrow::limits(settings)) {
+        Some(PathType::RegularExpression) => match regexes.check(value) {
             Ok(_) => PathMatch::Regex(value.into()),
             Err(fault) => {
                 flaw("path.value".into(), fault.to_string());
-                return narrow::regex_path(value, narrow::limits(settings));
+                return narrow::regex_path(value, regexes);
             }
         },
     };
@@ -115,12 +115,12 @@ fn read_path(
 }
 
 /// What can be told of the matches of a rule that did not decode.
-pub(super) fn salvage(matches: &[Value], settings: &Settings) -> Vec<Ranked> {
-    if matches.is_empty() { vec![Ranked::last()] } else { matches.iter().map(|value| raw(value, settings)).collect() }
+pub(super) fn salvage(matches: &[Value], regexes: &Regexes) -> Vec<Ranked> {
+    if matches.is_empty() { vec![Ranked::last()] } else { matches.iter().map(|value| raw(value, regexes)).collect() }
 }
 
 /// What can be told of one match. A word that is no method still tells which requests were meant.
-fn raw(value: &Value, settings: &Settings) -> Ranked {
+fn raw(value: &Value, regexes: &Regexes) -> Ranked {
     let decodes = |name: &str, field: &Value| {
         let alone = Value::Object([(name.to_owned(), field.clone())].into_iter().collect());
         serde_json::from_value::<HttpRouteRulesMatches>(alone).is_ok()
@@ -130,7 +130,7 @@ fn raw(value: &Value, settings: &Settings) -> Ranked {
     if written == HttpRouteRulesMatches::default() && value.as_object().is_none_or(|fields| !fields.is_empty()) {
         return Ranked::last();
     }
-    let mut ranked = Ranked { narrowed: true, ..read_match(&written, "", settings, &mut Vec::new()) };
+    let mut ranked = Ranked { narrowed: true, ..read_match(&written, "", regexes, &mut Vec::new()) };
     if value.get("path").is_some_and(|path| !path.is_null()) && written.path.is_none() {
         // Whatever the path was meant to be, other routes come first.
         ranked.rank = PathRank::Last;

@@ -71,6 +71,8 @@ pub(crate) struct ListenerPlan {
     pub(crate) port: u16,
     /// The port as written.
     pub(crate) declared_port: i32,
+    /// The protocol as written; empty where the listener could not be read.
+    pub(crate) protocol: Arc<str>,
     /// Is it TLS?
     pub(crate) https: bool,
     /// Its hostname; all hosts where unset.
@@ -98,6 +100,8 @@ pub(crate) struct ListenerPlan {
     pub(crate) to_nameless: bool,
     /// Certificates that are there and cannot be used, and why.
     pub(crate) broken_certificates: Vec<(ObjectKey, String)>,
+    /// All certificates of a Gateway's or ListenerSet's listener that are there, usable or not, in the order written.
+    pub(crate) named_certificates: Vec<ObjectKey>,
     /// How it takes part.
     pub(crate) standing: Standing,
     /// `Accepted`.
@@ -137,6 +141,27 @@ impl ListenerPlan {
     /// Does it stand for the clients that name no host, or one that nobody has?
     pub(crate) fn is_for_nameless(&self) -> bool {
         self.proxies && self.https && self.hostname.is_none()
+    }
+
+    /// Do routes have a place at it? Also at a closed one with TLS, which is served where an earlier version of its
+    /// certificate is; while it is closed there is no table that they could be put in.
+    pub(crate) fn has_place(&self) -> bool {
+        match self.standing {
+            Standing::Serving => true,
+            Standing::Closed => self.https,
+            Standing::Refused | Standing::Out => false,
+        }
+    }
+
+    /// The listener as it is where earlier versions of its unusable certificates are served; none where all are usable.
+    pub(crate) fn with_earlier_certificates(&self) -> Option<Self> {
+        let is_accepted = self.accepted.status == "True";
+        let has_some = !self.broken_certificates.is_empty() && !self.named_certificates.is_empty();
+        (has_some && is_accepted && self.has_place()).then(|| Self {
+            standing: Standing::Serving,
+            certificates: self.named_certificates.clone(),
+            ..self.clone()
+        })
     }
 
     /// Does it answer by routes?
@@ -209,6 +234,7 @@ pub(super) fn plan(
         tls_versions: TlsVersions::default(),
         proxies: false,
         declared_port: entry.written.as_ref().map_or(0, |listener| listener.port),
+        protocol: entry.written.as_ref().map_or_else(|| "".into(), |listener| (&*listener.protocol).into()),
         https: false,
         hostname: None,
         hostname_fault: None,
@@ -219,6 +245,7 @@ pub(super) fn plan(
         stream: None,
         to_nameless: false,
         broken_certificates: Vec::new(),
+        named_certificates: Vec::new(),
         standing: Standing::Serving,
         accepted: Condition::new("Accepted", true, "Accepted", "the listener is served"),
         conflicted: Condition::new("Conflicted", false, "NoConflicts", "no other listener claims the same"),
@@ -424,9 +451,15 @@ fn tls(
         match certificate(&secret, reader) {
             // In the order in which they are written: clients that name no host get the first.
             Ok(()) if plan.certificates.contains(&secret) => {}
-            Ok(()) => plan.certificates.push(secret),
+            Ok(()) => {
+                plan.named_certificates.push(secret.clone());
+                plan.certificates.push(secret);
+            }
             Err((class, message)) => {
                 if class == Class::Invalid {
+                    if !plan.named_certificates.contains(&secret) {
+                        plan.named_certificates.push(secret.clone());
+                    }
                     plan.broken_certificates.push((secret, message.clone()));
                 }
                 close(plan, field, class, "InvalidCertificateRef", message);

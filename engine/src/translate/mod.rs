@@ -15,6 +15,7 @@ pub(crate) mod claims;
 pub(crate) mod cluster_policy;
 mod conditions;
 mod conflicts;
+pub(crate) mod duplicates;
 mod endpoints;
 mod filters;
 pub(crate) mod fleet;
@@ -23,6 +24,7 @@ mod grpc;
 mod guard;
 mod http;
 pub(crate) mod infrastructure;
+mod kept;
 pub(crate) mod listener;
 mod narrow;
 mod narrow_calls;
@@ -36,6 +38,7 @@ pub(crate) mod route;
 pub(crate) mod rule;
 pub(crate) mod sets;
 pub(crate) mod table;
+mod today;
 mod update;
 mod uses;
 mod variant;
@@ -43,6 +46,7 @@ mod view;
 mod weighted;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use holdfast_graph::{Edge, Graph, ObjectKey};
@@ -116,6 +120,12 @@ pub(crate) struct Translator {
     claimants: Claimants,
     endpoints: HashMap<ServicePort, Arc<Resource>>,
     endpoint_faults: BTreeMap<ServicePort, Vec<Fault>>,
+    /// What fleets have endpoints of that their configuration no longer uses.
+    kept: BTreeMap<FleetId, BTreeSet<ServicePort>>,
+    /// The Gateways of those of which such endpoints changed.
+    kept_changed: BTreeSet<ObjectKey>,
+    /// The ports of Services that are used and have no endpoint.
+    empty_services: BTreeSet<ServicePort>,
     secrets: HashMap<ObjectKey, Arc<Resource>>,
     fleets: BTreeMap<FleetId, Fleet>,
     variants: Variants,
@@ -161,6 +171,8 @@ pub(crate) struct Changes {
     pub(crate) gateways: BTreeSet<ObjectKey>,
     /// Routes that were translated again, whether or not that changed anything.
     pub(crate) routes: BTreeSet<ObjectKey>,
+    /// Gateways of which endpoints changed that only an earlier configuration uses.
+    pub(crate) endpoints: BTreeSet<ObjectKey>,
 }
 
 impl Changes {
@@ -170,6 +182,7 @@ impl Changes {
         self.withdrawn.extend(later.withdrawn);
         self.gateways.extend(later.gateways);
         self.routes.extend(later.routes);
+        self.endpoints.extend(later.endpoints);
     }
 }
 
@@ -186,6 +199,9 @@ impl Translator {
             rivals: Rivals::new(),
             claimants: Claimants::new(),
             endpoints: HashMap::new(),
+            kept: BTreeMap::new(),
+            kept_changed: BTreeSet::new(),
+            empty_services: BTreeSet::new(),
             endpoint_faults: BTreeMap::new(),
             secrets: HashMap::new(),
             fleets: BTreeMap::new(),
@@ -239,6 +255,14 @@ impl Translator {
         }
     }
 
+    /// Sets the addresses on which other processes of the host listen. True where anything is to be translated again.
+    pub(crate) fn set_taken_ports(&mut self, taken: BTreeMap<SocketAddr, Arc<str>>) -> bool {
+        if self.indexes.set_taken(taken) {
+            self.mark(&Input::Gateways);
+        }
+        !self.dirty.is_empty()
+    }
+
     fn mark(&mut self, input: &Input) {
         if let Some(readers) = self.readers.get(input) {
             self.dirty.extend(readers.iter().cloned());
@@ -258,6 +282,7 @@ impl Translator {
                 changes.fleets.push((key, fleet.snapshot().clone()));
             }
         }
+        changes.endpoints = std::mem::take(&mut self.kept_changed);
         changes
     }
 

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 use super::rule::Ranked;
 use crate::check;
+use crate::check::re2::Regexes;
 use crate::model::{Match, NamedMatch, PathMatch, PathRank, ValueMatch};
 use crate::settings::Settings;
 
@@ -23,12 +24,12 @@ const TOLD_MIN: usize = 2;
 
 /// What is left of a path regex that cannot be read as a whole. It ranks as a prefix of as many characters as each path
 /// begins with for certain, so that every prefix that is broader comes after it.
-pub(super) fn regex_path(pattern: &str, limits: check::re2::Limits) -> (PathMatch, PathRank) {
+pub(super) fn regex_path(pattern: &str, regexes: &Regexes) -> (PathMatch, PathRank) {
     let literal = literal_path(pattern);
     if literal.1 != PathRank::Last {
         return literal;
     }
-    let beginning = check::re2::beginning(pattern, limits).filter(|beginning| beginning.told >= TOLD_MIN);
+    let beginning = regexes.beginning(pattern).filter(|beginning| beginning.told >= TOLD_MIN);
     beginning.map_or(literal, |found| {
         (PathMatch::Regex(format!("{}.*", found.pattern).into()), PathRank::Prefix(Reverse(found.told)))
     })

@@ -3,10 +3,9 @@
 
 use std::cmp::Reverse;
 
-use super::narrow;
 use crate::check;
+use crate::check::re2::Regexes;
 use crate::model::{PathMatch, PathRank};
-use crate::settings::Settings;
 
 /// Every segment of a path.
 const ANY: &str = "[^/]+";
@@ -24,7 +23,7 @@ pub(super) struct Part<'a> {
 
 impl Part<'_> {
     /// An expression for its segment, and how many characters are told by it.
-    fn segment(self, regex: bool, legal: fn(char) -> bool, limits: check::re2::Limits) -> (String, usize) {
+    fn segment(self, regex: bool, legal: fn(char) -> bool, regexes: &Regexes) -> (String, usize) {
         let Some(text) = self.text else { return (ANY.into(), 0) };
         match (self.usable, regex) {
             (true, true) => (format!("(?:{text})"), text.chars().count()),
@@ -34,7 +33,7 @@ impl Part<'_> {
                 if !beginning.is_empty() {
                     return (format!("{}{REST}", escaped(&beginning)), beginning.len());
                 }
-                let read = check::re2::beginning(text, limits).filter(|_| regex);
+                let read = regexes.beginning(text).filter(|_| regex);
                 read.map_or_else(|| (ANY.into(), 0), |read| (format!("{}{REST}", read.pattern), read.told))
             }
         }
@@ -49,15 +48,14 @@ impl Part<'_> {
 }
 
 /// What can be told of a service and a method, one of which cannot be used.
-pub(super) fn left(service: Part<'_>, method: Part<'_>, regex: bool, settings: &Settings) -> (PathMatch, PathRank) {
-    let limits = narrow::limits(settings);
-    let (first, of_service) = service.segment(regex, in_service, limits);
-    let (second, of_method) = method.segment(regex, in_method, limits);
+pub(super) fn left(service: Part<'_>, method: Part<'_>, regex: bool, regexes: &Regexes) -> (PathMatch, PathRank) {
+    let (first, of_service) = service.segment(regex, in_service, regexes);
+    let (second, of_method) = method.segment(regex, in_method, regexes);
     if of_service == 0 && of_method == 0 {
         return (PathMatch::Prefix("/".into()), PathRank::Last);
     }
     let pattern = format!("/{first}/{second}");
-    if check::re2::check(&pattern, limits).is_ok() {
+    if regexes.check(&pattern).is_ok() {
         return (PathMatch::Regex(pattern.into()), PathRank::Grpc(Reverse(of_service), Reverse(of_method)));
     }
     nothing_but_text(service, method, regex)
@@ -99,7 +97,7 @@ mod tests {
     fn told(service: Option<(&str, bool)>, method: Option<(&str, bool)>, regex: bool) -> (String, PathRank) {
         let service = Part { text: service.map(|(text, _)| text), usable: service.is_none_or(|(_, usable)| usable) };
         let method = Part { text: method.map(|(text, _)| text), usable: method.is_none_or(|(_, usable)| usable) };
-        let (path, rank) = left(service, method, regex, &Settings::standalone());
+        let (path, rank) = left(service, method, regex, &Regexes::of_object(crate::check::re2::Limits::default()));
         let text = match path {
             PathMatch::Exact(text) | PathMatch::Prefix(text) | PathMatch::Text(text) | PathMatch::Regex(text) => text,
         };

@@ -2,6 +2,7 @@
 //! when an object changes, and who depends on whom.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use holdfast_graph::{Edge, Node, ObjectKey, Role};
@@ -28,7 +29,7 @@ use crate::snapshot::ObjectSnapshot;
 pub(super) enum Input {
     /// An object, or that there is none.
     Object(ObjectKey),
-    /// Which Gateways there are, and their ports.
+    /// Which Gateways there are, their ports, and the ports that other processes have.
     Gateways,
     /// The ReferenceGrants of a namespace.
     Grants(Arc<str>),
@@ -90,15 +91,27 @@ pub(super) struct Indexes {
     secrets: HashMap<Arc<str>, BTreeSet<ObjectKey>>,
     /// ListenerSets by the Gateways that they name.
     sets: HashMap<ObjectKey, BTreeSet<ObjectKey>>,
+    /// Where other processes of the host listen.
+    taken: BTreeMap<SocketAddr, Arc<str>>,
 }
 
 impl Indexes {
+    /// The EndpointSlices of a Service.
+    pub(super) fn slices_of(&self, service: &ObjectKey) -> impl Iterator<Item = &ObjectKey> {
+        self.slices.get(service).into_iter().flatten()
+    }
+
     /// Takes an object in or out; says which look-ups that changes.
     pub(super) fn update(&mut self, object: &Object, present: bool) -> Vec<Input> {
         if let Some(targets) = targets(object) {
             return self.update_policy(object, targets, present);
         }
         self.update_one(object, present).into_iter().collect()
+    }
+
+    /// Where other processes of the host listen; says whether that is new.
+    pub(super) fn set_taken(&mut self, taken: BTreeMap<SocketAddr, Arc<str>>) -> bool {
+        std::mem::replace(&mut self.taken, taken) != self.taken
     }
 
     fn update_policy(&mut self, object: &Object, targets: &Targets, present: bool) -> Vec<Input> {
@@ -242,6 +255,15 @@ impl<'a> Reader<'a> {
         self.reads.push(Input::Gateways);
         let objects = self.objects;
         self.indexes.gateways.iter().filter_map(move |key| objects.get(key))
+    }
+
+    /// The process that has a port of this host, if any has.
+    pub(super) fn port_taken_by(&mut self, address: IpAddr, port: u16) -> Option<&'a Arc<str>> {
+        self.reads.push(Input::Gateways);
+        let meets = |other: &SocketAddr| {
+            other.port() == port && (other.ip() == address || other.ip().is_unspecified() || address.is_unspecified())
+        };
+        self.indexes.taken.iter().find(|(other, _)| meets(other)).map(|(_, process)| process)
     }
 
     /// May objects of `from` (group, kind, namespace) refer to this object? The only place that answers it.

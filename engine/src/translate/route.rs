@@ -9,6 +9,7 @@ use holdfast_xds::Version;
 
 use super::claims::{self, Attachment, Claims, Parent};
 use super::guard;
+use super::narrow;
 use super::overlay::{Closing, Manner};
 use super::policy;
 use super::policy::said::Said;
@@ -16,9 +17,10 @@ use super::proxy::neighbours;
 use super::reader::Reader;
 use super::rule::{self, Outcome, Ranked, ReadRule, Replaced};
 use super::table::{Host, TableName};
-use super::{grpc, http};
+use super::{grpc, http, today};
 use crate::apis::Body;
 use crate::apis::gateway::route::RuleEntry;
+use crate::check::re2::Regexes;
 use crate::encode;
 use crate::fault::{Class, Fault};
 use crate::features::chain::ChainFilter;
@@ -190,7 +192,10 @@ pub(super) fn plan(
         let gateway = settings.proxies.gateway.as_ref();
         plan.parents.push(neighbours::give_way(key, hostnames, parent, gateway, reader, &mut plan.faults));
     }
-    let outcomes = outcomes(object, closed, settings, reader);
+    let mut outcomes = outcomes(object, closed, settings, reader);
+    if let Some(desired) = reader.replaced(key) {
+        today::give_way(&mut outcomes, desired, settings);
+    }
     let count = outcomes.len();
     for (index, mut outcome) in outcomes.into_iter().enumerate() {
         let said = Arc::new(std::mem::take(&mut outcome.said));
@@ -262,21 +267,22 @@ fn outcomes(object: &Object, closed: &Closed, settings: &Settings, reader: &mut 
         }
     };
     let attached = policy::route::attached(object, reader);
+    let regexes = Regexes::of_object(narrow::limits(settings));
     let mut decoded = |index: usize, rule: ReadRule<'_>| match closing(closed, index) {
         Some(closing) => rule::closed(object, &rule, closing, settings),
         None => rule::translate(object, rule, &attached, settings, reader),
     };
     match &object.body {
         Body::HttpRoute(route) => enumerate(&route.rules, |index, entry| match entry {
-            RuleEntry::Decoded(rule) => decoded(index, http::read(index, rule, settings)),
-            RuleEntry::Broken { name, matches, why } => {
-                unreadable(index, name.as_ref(), http::salvage(matches, settings), why)
+            RuleEntry::Decoded(rule) => decoded(index, http::read(index, rule, &regexes)),
+            RuleEntry::Broken { name, matches, why, guards: _ } => {
+                unreadable(index, name.as_ref(), http::salvage(matches, &regexes), why)
             }
         }),
         Body::GrpcRoute(route) => enumerate(&route.rules, |index, entry| match entry {
-            RuleEntry::Decoded(rule) => decoded(index, grpc::read(index, rule, settings)),
-            RuleEntry::Broken { name, matches, why } => {
-                unreadable(index, name.as_ref(), grpc::salvage(matches, settings), why)
+            RuleEntry::Decoded(rule) => decoded(index, grpc::read(index, rule, &regexes)),
+            RuleEntry::Broken { name, matches, why, guards: _ } => {
+                unreadable(index, name.as_ref(), grpc::salvage(matches, &regexes), why)
             }
         }),
         _ => Vec::new(),
@@ -313,7 +319,7 @@ fn against_rivals(object: &Object, parent: &Parent, reader: &mut Reader<'_>, fau
     let mut parent = parent.clone();
     let other = if &*object.key.kind == "GRPCRoute" { "HTTPRoute" } else { "GRPCRoute" };
     let mut lost = None;
-    give_way(&mut parent, other, reader);
+    give_way(&object.key, &mut parent, other, reader);
     parent.attachments.retain(|attachment| {
         let older = reader.rivals(&attachment.listener, other).find(|(_, rival)| {
             let meets = |host: &Host| attachment.hosts.iter().any(|own| own.intersection(host).is_some());
@@ -334,12 +340,20 @@ fn against_rivals(object: &Object, parent: &Parent, reader: &mut Reader<'_>, fau
     parent
 }
 
-/// A host that only an earlier version claims is given up where a route of the other kind claims it today.
-fn give_way(parent: &mut Parent, other: &str, reader: &mut Reader<'_>) {
+/// A host that only an earlier version claims is given up where a route of the other kind claims it today, or another
+/// route a wildcard that covers it.
+fn give_way(key: &ObjectKey, parent: &mut Parent, other: &str, reader: &mut Reader<'_>) {
     for attachment in parent.attachments.iter_mut().filter(|attachment| !attachment.lent.is_empty()) {
         let rivals: Vec<_> = reader.rivals(&attachment.listener, other).map(|(_, rival)| rival).collect();
-        let is_lost =
-            |lent: &&Host| rivals.iter().flat_map(|rival| &rival.hosts).any(|host| lent.intersection(host).is_some());
+        let alike = reader.rivals(&attachment.listener, &key.kind).filter(|(rival, _)| *rival != key);
+        // Of equal hosts the routes are ranked; a wildcard would be hidden by a host that nothing else claims. Routes that
+        // name no host claim what is left.
+        let named = alike.flat_map(|(_, rival)| &rival.hosts).filter(|host| **host != Host::any());
+        let wildcards: Vec<&Host> = named.collect();
+        let is_lost = |lent: &&Host| {
+            rivals.iter().flat_map(|rival| &rival.hosts).any(|host| lent.intersection(host).is_some())
+                || wildcards.iter().any(|host| host != lent && host.covers(lent))
+        };
         let lost: Vec<Host> = attachment.lent.iter().filter(is_lost).cloned().collect();
         for hosts in [&mut attachment.hosts, &mut attachment.owned, &mut attachment.lent] {
             hosts.retain(|host| !lost.contains(host));
@@ -371,7 +385,11 @@ fn conditions(plan: &RoutePlan) -> Vec<Condition> {
     let tell = |replaced: &Replaced| format!("({}): {}", replaced.section, replaced.message);
     if broken().next().is_some() {
         let told = broken().map(tell).collect::<Vec<_>>().join("; ");
-        if !plan.wholly_invalid {
+        let is_broken = |section: &str| broken().any(|replaced| replaced.section == section);
+        let goes_on = plan.routes.iter().any(|route| !is_broken(&route.node().section))
+            || plan.replaced.iter().any(|replaced| !is_broken(&replaced.section));
+        // Of a route of which nothing is left no part is valid.
+        if !plan.wholly_invalid && goes_on {
             // The specification prescribes how the message begins.
             let message = format!("Dropped Rule {told}");
             conditions.push(Condition::new("PartiallyInvalid", true, "UnsupportedValue", message));

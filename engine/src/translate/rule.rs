@@ -16,16 +16,13 @@ use crate::apis::gateway::references::BackendRef;
 use crate::encode::names;
 use crate::fault::{Class, Fault};
 use crate::features::Flaw;
-use crate::features::filters;
-use crate::features::guards::Guards;
-use crate::features::headers::HeaderEdits;
 use crate::features::timeout::Timeouts;
 use crate::model::{
     Action, Backend, Forward, Match, PathMatch, PathRank, Precedence, Response, Route, WeightedBackend,
 };
 use crate::object::Object;
 use crate::policies::merge::Origins as PolicyOrigins;
-use crate::settings::Settings;
+use crate::settings::{Settings, body_for};
 
 /// A match with its rank, and whether it is the placeholder of one that cannot be served as written.
 #[derive(Clone, Debug)]
@@ -181,7 +178,7 @@ pub(super) fn translate(
             told
         });
         outcome.replaced = Some(missing_backend(object, section, status, message, resolved.policy));
-        Action::Respond(Response::new(status, settings.missing_backend_body.clone()))
+        Action::Respond(Response::new(status, body_for(&settings.missing_backend_body, &object.key.kind)))
     };
     let cleared = matches!(action, Action::Respond(_)) && !answers;
     let is_told = !cleared && !attached.said.is_empty();
@@ -267,8 +264,10 @@ fn broken(
     settings: &Settings,
     mut outcome: Outcome,
 ) -> Outcome {
-    let response =
-        settings.replacement.as_ref().map(|replacement| Response::new(replacement.code, replacement.body.clone()));
+    let response = settings
+        .replacement
+        .as_ref()
+        .map(|replacement| Response::new(replacement.code, body_for(&replacement.body, &place.object.key.kind)));
     let code = response.as_ref().map(|response| response.status);
     let object = place.object.key.clone();
     let (class, policy) = (Class::Invalid, None);
@@ -290,37 +289,22 @@ struct Place<'a> {
 
 impl Place<'_> {
     fn route(&self, entry: usize, ranked: &Ranked, action: Action) -> Route {
-        Route {
-            key: self.object.key.clone(),
-            name: names::route(&self.object.key, self.index, self.name, entry).into(),
-            precedence: Precedence {
-                lent: false,
-                path: ranked.rank,
-                any_method: ranked.matches.method.is_none(),
-                headers: Reverse(ranked.matches.headers.len()),
-                query: Reverse(ranked.matches.query.len()),
-                narrowed: ranked.narrowed,
-                age: self.object.age(),
-                rule: self.index,
-                entry,
-                kind: self.object.key.kind.clone(),
-            },
-            matches: ranked.matches.clone(),
-            action,
-            request_headers: HeaderEdits::default(),
-            response_headers: HeaderEdits::default(),
-            cors: None,
-            ip_filter: None,
-            rate_limit: None,
-            cookies: Vec::new(),
-            guards: Guards::default(),
-            filters: filters::Filters::new(),
-            stat_prefix: None,
-            tracing: None,
-            secure_port: None,
-            section: format!("rules[{}]", self.index).into(),
-            origins: self.origins.clone(),
-        }
+        let precedence = Precedence {
+            lent: false,
+            path: ranked.rank,
+            any_method: ranked.matches.method.is_none(),
+            headers: Reverse(ranked.matches.headers.len()),
+            query: Reverse(ranked.matches.query.len()),
+            narrowed: ranked.narrowed,
+            age: self.object.age(),
+            rule: self.index,
+            entry,
+            kind: self.object.key.kind.clone(),
+        };
+        let (key, matches) = (self.object.key.clone(), ranked.matches.clone());
+        let name = names::route(&key, self.index, self.name, entry).into();
+        let section = format!("rules[{}]", self.index).into();
+        Route { origins: self.origins.clone(), ..Route::bare(key, name, precedence, matches, action, section) }
     }
 }
 

@@ -261,8 +261,9 @@ impl Translator {
 
     /// Forgets the endpoints of a Service's port where no fleet uses them.
     pub(super) fn release_service(&mut self, service: &ServicePort) {
-        if !self.fleets.values().any(|fleet| fleet.uses(service)) {
+        if !self.fleets.values().any(|fleet| fleet.uses(service)) && self.keepers(service).next().is_none() {
             self.endpoints.remove(service);
+            self.empty_services.remove(service);
             self.endpoint_faults.remove(service);
             self.drop_unit(Unit::Endpoints(service.clone()));
         }
@@ -278,7 +279,12 @@ impl Translator {
             fleet.put(ResourceType::Endpoints, resource.clone());
             self.touched.insert(key.clone());
         }
-        self.endpoints.insert(service.clone(), resource);
+        self.note_whether_empty(service, &resource);
+        let before = self.endpoints.insert(service.clone(), resource.clone());
+        if before.is_some_and(|before| before.version != resource.version) {
+            let keepers: Vec<_> = self.keepers(service).cloned().collect();
+            self.kept_changed.extend(keepers);
+        }
     }
 
     pub(super) fn set_secret(&mut self, key: &ObjectKey, resource: Option<Arc<Resource>>) {

@@ -1,11 +1,15 @@
 //! Which parts of routes use a cluster, and which clusters are made of an object. Read only, when somebody is blamed.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use holdfast_graph::{Content, Node, ObjectKey};
 use holdfast_xds::Version;
 
 use super::Translator;
 use super::fleet::FleetId;
 use super::overlay::Overlay;
+use super::policy::PolicyPlan;
 use super::route::RoutePlan;
 use crate::encode;
 use crate::features::chain::ChainFilter;
@@ -61,6 +65,38 @@ impl Translator {
         filters.collect()
     }
 
+    /// What is asked for together, by one part of a route or by what stands above routes: filters, and what policies say.
+    /// Where one of it is closed, the others are not asked for either. Looks at all routes: for questions that are rare.
+    pub(crate) fn asked_together(&self, gateway: &ObjectKey) -> Vec<BTreeSet<Content>> {
+        let plans = self.routes.values().filter(|plan| plan.gateways().contains(gateway));
+        let parts = plans.flat_map(|plan| &plan.routes).map(|rendered| {
+            let guards = &rendered.route.guards;
+            let filters = if guards.is_empty() { Vec::new() } else { guards.filters() };
+            let said = rendered.said().iter().map(|said| said.content());
+            said.chain(filters.iter().map(encode::chain_parts::filter_content)).collect()
+        });
+        let levels = self.levels.get(gateway).into_iter().flat_map(|levels| levels.each());
+        let policies = levels.flat_map(|(_, level)| &level.keys).filter_map(|key| self.policies.get(key));
+        let said = policies.flat_map(|plan| plan.contents()).map(|(_, content)| content);
+        let filters =
+            self.level_filters(gateway).into_iter().map(|(filter, _)| encode::chain_parts::filter_content(&filter));
+        let above: BTreeSet<Content> = said.chain(filters).collect();
+        parts.chain([above]).filter(|asked| asked.len() > 1).collect()
+    }
+
+    /// Does an object that is desired have this content? That of `key` is looked at first; the look at all others is for
+    /// questions that are rare.
+    pub(crate) fn is_desired(&self, gateway: &ObjectKey, key: &ObjectKey, content: &Content) -> bool {
+        let of_route = |plan: &Arc<RoutePlan>| self.contents(gateway, plan).iter().any(|(known, _)| known == content);
+        let of_policy = |plan: &Arc<PolicyPlan>| plan.contents().any(|(_, known)| known == *content);
+        self.route(key).is_some_and(of_route)
+            || self.policy(key).is_some_and(of_policy)
+            || self.has_content(gateway, content)
+            || self.chains(gateway).iter().any(|(known, _)| known == content)
+            || self.filters(gateway).iter().any(|(known, _, _)| known == content)
+            || self.policies.values().any(of_policy)
+    }
+
     /// The same of one route.
     pub(crate) fn filters_of(&self, plan: &RoutePlan) -> Vec<Content> {
         filters_in(plan).into_iter().map(|(content, _, _)| content).collect()
@@ -76,7 +112,29 @@ impl Translator {
     ) -> Vec<(Version, Node)> {
         let routes = self.routes_reading(key);
         let altered = routes.iter().filter(|route| over.objects.contains_key(*route));
-        let plans = altered.filter_map(|route| self.try_route(route, over, objects));
+        self.made_by(altered, gateway, key, over, objects)
+    }
+
+    /// The clusters that are made of an object under an overlay, of all routes that read it.
+    pub(crate) fn clusters_made_under(
+        &self,
+        gateway: &ObjectKey,
+        key: &ObjectKey,
+        over: &Overlay,
+        objects: &ObjectSnapshot,
+    ) -> Vec<(Version, Node)> {
+        self.made_by(self.routes_reading(key).iter(), gateway, key, over, objects)
+    }
+
+    fn made_by<'r>(
+        &self,
+        routes: impl Iterator<Item = &'r ObjectKey>,
+        gateway: &ObjectKey,
+        key: &ObjectKey,
+        over: &Overlay,
+        objects: &ObjectSnapshot,
+    ) -> Vec<(Version, Node)> {
+        let plans = routes.filter_map(|route| self.try_route(route, over, objects));
         let plans = plans.filter(|plan| plan.gateways().contains(gateway));
         plans.flat_map(|plan| clusters_in(&plan, key)).collect()
     }

@@ -16,10 +16,11 @@ use super::overlay::Overlay;
 use super::policy::level;
 use super::proxy;
 use super::reader::{Input, Reader};
-use super::route::{self, RoutePlan};
+use super::route::{self, Rendered, RoutePlan};
 use super::{Translator, Unit, endpoints, guard};
 use crate::apis::Body;
 use crate::apis::gateway::listener_set;
+use crate::encode::names;
 use crate::features::redirect::ListenerContext;
 use crate::settings::Settings;
 use crate::snapshot::ObjectSnapshot;
@@ -94,6 +95,7 @@ impl Translator {
         }
         self.fleets.remove(id);
         self.touched.remove(id);
+        self.keep_endpoints(id, BTreeSet::new());
     }
 
     /// From now on the fleet is served with these differences. Takes effect with the next translation.
@@ -342,6 +344,35 @@ impl Translator {
     /// The parts of a route's plan in the fleets of a Gateway.
     pub(crate) fn contents(&self, gateway: &ObjectKey, plan: &RoutePlan) -> Vec<(Content, Node)> {
         self.fleets.get(&FleetId::main(gateway)).map(|fleet| fleet.contents(plan)).unwrap_or_default()
+    }
+
+    /// Those of the parts of a route's plan that are of some sort.
+    pub(crate) fn parts_of(
+        &self,
+        gateway: &ObjectKey,
+        plan: &RoutePlan,
+        wanted: impl Fn(&Rendered, ListenerContext) -> bool,
+    ) -> Vec<(Content, Node)> {
+        let fleet = self.fleets.get(&FleetId::main(gateway));
+        fleet.map(|fleet| fleet.parts_of(plan, wanted)).unwrap_or_default()
+    }
+
+    /// The parts of a route's plan in the tables of a Gateway that have one of these contents, by route configuration.
+    pub(crate) fn parts_with(
+        &self,
+        gateway: &ObjectKey,
+        plan: &RoutePlan,
+        contents: &BTreeSet<Content>,
+    ) -> BTreeMap<String, BTreeMap<Content, Arc<Rendered>>> {
+        let mut parts: BTreeMap<String, BTreeMap<Content, Arc<Rendered>>> = BTreeMap::new();
+        let fleet = self.fleets.get(&FleetId::main(gateway));
+        for (table, context, served) in fleet.into_iter().flat_map(|fleet| fleet.placed(plan)) {
+            let content = served.encoded(context).1;
+            if contents.contains(&content) {
+                parts.entry(names::route_configuration(table)).or_default().insert(content, served);
+            }
+        }
+        parts
     }
 
     /// Does a route in the Gateway's main fleet have this content? Looks at all of them: for questions that are rare.

@@ -27,6 +27,7 @@ impl Translator {
             .chain(self.back_ends.values().flat_map(|plan| &plan.faults))
             .cloned()
             .chain(self.orphan_faults())
+            .chain(self.duplicate_faults())
             .chain(self.extensions.values().flatten().map(Finding::fault))
             .collect();
         faults.sort_unstable();

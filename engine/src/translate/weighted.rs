@@ -47,6 +47,7 @@ pub(super) fn resolve(route: &ObjectKey, section: &str, written: &[BackendRef], 
                 weight,
                 request_headers,
                 response_headers,
+                host: None,
                 cookies: Vec::new(),
             });
         }

@@ -21,12 +21,12 @@ impl Guard {
     }
 
     /// Is it on?
-    pub(super) fn is_on(self) -> bool {
+    pub(crate) fn is_on(self) -> bool {
         self.on
     }
 
     /// Are so many of these missing that the list is doubted? After the kind itself was away one is enough.
-    pub(super) fn doubts(self, missing: usize, of: usize, was_away: bool) -> bool {
+    pub(crate) fn doubts(self, missing: usize, of: usize, was_away: bool) -> bool {
         self.on && (was_away || missing > MISSING_MIN && missing.saturating_mul(2) > of)
     }
 

@@ -11,7 +11,7 @@ use rcgen::{
 
 use super::assets::{self, Assets};
 use super::etcd;
-use crate::process::{Finished, Process};
+use crate::process::{Finished, Process, signal};
 use crate::wait::until;
 use crate::world::World;
 use tokio::net::TcpStream;
@@ -32,6 +32,16 @@ pub struct Cluster {
     etcd_port: u16,
     etcd: Process,
     api_server: Option<Process>,
+}
+
+/// An API server that is frozen.
+#[derive(Debug)]
+pub struct Frozen(u32);
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        signal(self.0, "CONT");
+    }
 }
 
 impl Cluster {
@@ -119,6 +129,14 @@ impl Cluster {
         let server = self.api_server.take().context("the API server does not run")?;
         drop(server);
         Ok(())
+    }
+
+    /// Stops the API server's process without ending it, until what is given back is dropped: its sockets stay open, and
+    /// nothing answers.
+    pub fn freeze_api_server(&self) -> Result<Frozen> {
+        let id = self.api_server.as_ref().context("the API server does not run")?.id();
+        signal(id, "STOP");
+        Ok(Frozen(id))
     }
 
     /// Lets etcd forget all that was before.

@@ -1,4 +1,5 @@
-//! Helm and promtool: those that the environment names, else built once from the modules in `kubernetes/`.
+//! Helm and promtool: those that the environment names, promtool also from the `PATH` (distributions package it with
+//! Prometheus), else built once from the modules in `kubernetes/`.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -19,6 +20,8 @@ pub struct Tool {
     variable: &'static str,
     package: &'static str,
     flags: &'static str,
+    /// Is one on the `PATH` as good, whatever its release?
+    any_release: bool,
 }
 
 /// Helm. Without the flags it takes every cluster for an old one while it renders.
@@ -29,6 +32,7 @@ pub const HELM: Tool = Tool {
     package: "helm.sh/helm/v3/cmd/helm",
     flags: "-s -w -X helm.sh/helm/v3/pkg/chartutil.k8sVersionMajor=1 -X helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor=36 \
             -X helm.sh/helm/v3/pkg/lint/rules.k8sVersionMajor=1 -X helm.sh/helm/v3/pkg/lint/rules.k8sVersionMinor=36",
+    any_release: false,
 };
 
 /// promtool, of Prometheus.
@@ -38,6 +42,7 @@ pub const PROMTOOL: Tool = Tool {
     variable: "PROMTOOL_BIN",
     package: "github.com/prometheus/prometheus/cmd/promtool",
     flags: "-s -w",
+    any_release: true,
 };
 
 impl Tool {
@@ -50,6 +55,9 @@ impl Tool {
             let named = PathBuf::from(named);
             ensure!(named.is_file(), "{}={} is no file", self.variable, named.display());
             return Ok(named);
+        }
+        if let Some(packaged) = self.on_path() {
+            return Ok(packaged);
         }
         let cache = data::default_cache().context("neither XDG_CACHE_HOME nor HOME is set")?;
         let folder = cache.join(format!("{}-{}", self.name, self.release));
@@ -68,5 +76,10 @@ impl Tool {
         }
         ensure!(program.is_file(), "the build made no {}", self.name);
         Ok(program)
+    }
+
+    fn on_path(&self) -> Option<PathBuf> {
+        let path = std::env::var_os("PATH").filter(|_| self.any_release)?;
+        std::env::split_paths(&path).map(|folder| folder.join(self.name)).find(|program| program.is_file())
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use holdfast_xds::{Answer, EnvoyId, Outcome, Resource, ResourceType, Snapshot, Version};
+use holdfast_xds::{Again, Answer, EnvoyId, Outcome, Resource, ResourceType, Snapshot, Version};
 
 /// A resource by type and name.
 pub type Slot = (ResourceType, Arc<str>);
@@ -28,6 +28,8 @@ pub struct Envoy {
     pub connected: bool,
     /// Does it answer?
     pub silent: bool,
+    /// Has it left anything without an answer while it answered to other things? The xDS server reports that.
+    pub ignores: bool,
     /// Did it die, so that it comes again with nothing?
     pub died: bool,
     /// What is in use.
@@ -36,13 +38,28 @@ pub struct Envoy {
     sent: BTreeMap<Slot, Version>,
     /// What was refused on this stream, which the server does not send again.
     refused: BTreeSet<(Slot, Version)>,
+    /// The newest turn up to which this stream was sent refused contents again.
+    turn: u64,
+    /// Did this stream begin with versions?
+    pub resumed: bool,
 }
 
 impl Envoy {
     /// One that has nothing.
     pub fn new(id: EnvoyId) -> Self {
         let (taken, sent, refused) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
-        Self { id, connected: false, silent: false, died: false, taken, sent, refused }
+        Self {
+            id,
+            connected: false,
+            silent: false,
+            ignores: false,
+            died: false,
+            taken,
+            sent,
+            refused,
+            turn: 0,
+            resumed: false,
+        }
     }
 
     /// Opens a stream and reports the versions that it has; true where it has any.
@@ -50,8 +67,20 @@ impl Envoy {
         self.connected = true;
         self.died = false;
         self.refused.clear();
+        self.turn = 0;
         self.sent = self.taken.iter().map(|(slot, resource)| (slot.clone(), resource.version)).collect();
-        !self.taken.is_empty()
+        self.resumed = !self.taken.is_empty();
+        self.resumed
+    }
+
+    /// The server sends these refused contents once more.
+    pub fn try_again(&mut self, again: &BTreeMap<Slot, Again>) {
+        for (slot, again) in again.iter().filter(|(_, again)| again.turn > self.turn) {
+            if self.refused.remove(&(slot.clone(), again.version)) {
+                self.sent.remove(slot);
+            }
+        }
+        self.turn = again.values().map(|again| again.turn).max().unwrap_or_default().max(self.turn);
     }
 
     /// The stream ends.
@@ -65,16 +94,42 @@ impl Envoy {
         self.sent.clear();
     }
 
+    /// Does it ask for a resource? For route configurations and certificates only while something that it has names them.
+    pub fn asks_for(&self, kind: ResourceType, name: &str) -> bool {
+        let by: &[ResourceType] = match kind {
+            ResourceType::Route => &[ResourceType::Listener],
+            ResourceType::Secret => &[ResourceType::Listener, ResourceType::Cluster, ResourceType::Route],
+            _ => return true,
+        };
+        // The length of a string precedes it.
+        let length = u8::try_from(name.len()).into_iter().filter(|length| *length < 0x80);
+        let written: Vec<u8> = length.chain(name.bytes()).collect();
+        let names = |resource: &Resource| resource.body.windows(written.len()).any(|part| part == written);
+        let mut taken = self.taken.iter().filter(|((of, _), _)| by.contains(of));
+        name.len() >= 0x80 || taken.any(|(_, resource)| names(resource))
+    }
+
+    /// Nothing names these any more: it asks for them no longer, and has them no longer.
+    fn drop_what_is_not_asked_for(&mut self) {
+        let slots: Vec<Slot> = self.sent.keys().chain(self.taken.keys()).cloned().collect();
+        for slot in slots.into_iter().filter(|slot| !self.asks_for(slot.0, &slot.1)).collect::<Vec<_>>() {
+            self.sent.remove(&slot);
+            self.taken.remove(&slot);
+        }
+    }
+
     /// What the server sends it, given what it should have.
     pub fn pushes(&mut self, wanted: &Snapshot) -> Vec<Push> {
         let mut pushes = Vec::new();
+        self.drop_what_is_not_asked_for();
         for kind in ResourceType::ALL {
             let refused =
                 |resource: &Resource| self.refused.contains(&((kind, resource.name.clone()), resource.version));
             let fresh = |resource: &&Arc<Resource>| {
                 self.sent.get(&(kind, resource.name.clone())) != Some(&resource.version) && !refused(resource)
             };
-            let resources: Vec<_> = wanted.of(kind).values().filter(fresh).cloned().collect();
+            let asked = |resource: &&Arc<Resource>| self.asks_for(kind, &resource.name);
+            let resources: Vec<_> = wanted.of(kind).values().filter(fresh).filter(asked).cloned().collect();
             let gone = |slot: &&Slot| slot.0 == kind && wanted.get(kind, &slot.1).is_none();
             let removed: Vec<Arc<str>> = self.sent.keys().filter(gone).map(|slot| slot.1.clone()).collect();
             for resource in &resources {

@@ -13,9 +13,13 @@ use prost::Message;
 
 use super::envoy::Envoy;
 use super::expect::{name, state};
+use super::honest;
 use super::never;
 use super::never_proxies;
 use super::stage::Stage;
+
+/// The longest that anything is waited for without being tried in another way.
+const WAIT_MS_MAX: u64 = 120_000;
 
 /// What an engine wants that reads the same objects anew, and of which nothing is refused.
 fn anew(stage: &Stage) -> Engine {
@@ -36,7 +40,7 @@ pub fn differences_from_new(stage: &Stage) -> Vec<String> {
     differences
 }
 
-fn difference(envoy: &Envoy, wanted: &Snapshot) -> Vec<String> {
+pub(super) fn difference(envoy: &Envoy, wanted: &Snapshot) -> Vec<String> {
     let mut names = Vec::new();
     for kind in ResourceType::ALL {
         let has: BTreeMap<&Arc<str>, _> =
@@ -74,8 +78,10 @@ pub fn check(stage: &Stage) -> Result<()> {
     }
     for line in &all {
         decisions(stage, line, &mut wrong);
+        waits(stage, line, &mut wrong);
         never::kept(stage, line, &mut wrong);
     }
+    honest::check(stage, engine, &new, &mut wrong);
     if wrong.is_empty() {
         return Ok(());
     }
@@ -110,17 +116,17 @@ fn accounted(
     wanted: &Snapshot,
     wrong: &mut Vec<String>,
 ) {
-    // A policy that was taken away holds for a moment longer.
-    let waits = engine.objects().iter().any(|object| {
-        matches!(object.body, holdfast_engine::apis::Body::TrafficPolicy(_)) && !stage.objects.contains_key(&object.key)
-    });
+    let waits = a_deleted_policy_is_in_force(stage, engine);
     // Of one that cannot be read any more who reads anew does not know what it was attached to.
     let unread =
         |(key, event): (&ObjectKey, &Event)| matches!(event, Event::Unusable(..)) && &*key.kind == "TrafficPolicy";
     let waits = waits || stage.objects.iter().any(unread);
-    let held = waits || line.held_as_a_whole || line.alone.contains(&envoy.id.node) || line.busy;
+    let held = waits || line.held_as_a_whole || line.alone.contains(&envoy.id.node) || envoy.ignores || line.busy;
+    // What only a held listener names is not asked for, and is reported with that listener.
+    let a_listener_is_held = wanted.of(ResourceType::Listener).keys().any(|name| line.held.contains(&**name));
     for (name, resource) in wanted.of(ResourceType::Route) {
-        if held || line.held.contains(&**name) {
+        let is_unnamed = a_listener_is_held && !envoy.asks_for(ResourceType::Route, name);
+        if held || is_unnamed || line.held.contains(&**name) {
             continue;
         }
         let should = routes(&resource.body);
@@ -143,6 +149,13 @@ fn accounted(
     }
 }
 
+/// A TrafficPolicy is in force for a moment after its deletion.
+pub(super) fn a_deleted_policy_is_in_force(stage: &Stage, engine: &Engine) -> bool {
+    engine.objects().iter().any(|object| {
+        matches!(object.body, holdfast_engine::apis::Body::TrafficPolicy(_)) && !stage.objects.contains_key(&object.key)
+    })
+}
+
 fn routes(body: &[u8]) -> BTreeMap<String, Vec<u8>> {
     let configuration = RouteConfiguration::decode(body).unwrap_or_default();
     let mut routes = BTreeMap::new();
@@ -158,6 +171,15 @@ fn routes(body: &[u8]) -> BTreeMap<String, Vec<u8>> {
         }
     }
     routes
+}
+
+/// Every wait has a deadline that has not passed, and that is not far away.
+fn waits(stage: &Stage, line: &LineSeen, wrong: &mut Vec<String>) {
+    for (what, until) in
+        line.waits.iter().filter(|(_, until)| *until <= stage.now_ms() || *until > stage.now_ms() + WAIT_MS_MAX)
+    {
+        wrong.push(format!("{} waits for {what} until {until}, and now is {}", line.gateway, stage.now_ms()));
+    }
 }
 
 /// Decisions are about objects that are there, and have causes that are broken.

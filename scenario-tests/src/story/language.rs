@@ -171,6 +171,10 @@ pub enum How {
     Die,
     /// They fall silent.
     Hang,
+    /// Envoys with a NACK; the probe cannot be asked about it.
+    Absent,
+    /// They never answer to it, and go on answering to other things; the probe cannot be asked about it.
+    Ignore,
 }
 
 /// An oracle: what is refused. Of what is named, all must hold.

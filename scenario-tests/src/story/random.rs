@@ -243,7 +243,10 @@ fn any_steps(stage: &Stage, dice: &mut Dice, envoys: &[String]) -> Vec<Step> {
             let silence = Step::Silence(vec![envoy.clone()]);
             let index = dice.below(ROUTES);
             let edit = Step::Apply(route(index, dice, false));
-            vec![silence, edit, Step::Clock(dice.below(40)), Step::Speak(vec![envoy])]
+            let probe = dice.one_in(3).then(|| "probe".to_owned());
+            let silent_too = probe.clone().map(|probe| Step::Silence(vec![probe]));
+            let steps = silent_too.into_iter().chain([silence, edit, Step::Clock(dice.below(200))]);
+            steps.chain([Step::Speak(probe.into_iter().chain([envoy]).collect())]).collect()
         }
         13..16 => vec![Step::Apply(policy(dice, false))],
         16 => {

@@ -77,7 +77,8 @@ fn route(entry: &Value) -> Value {
     }
     if let Some(add) = entry.get("add").and_then(Value::as_object) {
         let set: Vec<Value> = add.iter().map(|(name, value)| json!({ "name": name, "value": value })).collect();
-        route.insert("requestHeadersPolicy".into(), json!({ "set": set }));
+        // Of answers: one of requests would protect, and keep versions without it from being served.
+        route.insert("responseHeadersPolicy".into(), json!({ "set": set }));
     }
     if let Some(status) = entry.get("answer") {
         route.insert("directResponsePolicy".into(), json!({ "statusCode": status }));

@@ -7,6 +7,7 @@ use anyhow::{Result, bail, ensure};
 use holdfast_engine::apis::Body;
 use holdfast_engine::engine::{Action, Engine, Event};
 use holdfast_engine::fallback::restored::Restored;
+use holdfast_engine::refusal::{self, Class};
 use holdfast_engine::settings::Settings;
 use holdfast_engine::trial::{Outcome as TrialOutcome, Tried};
 use holdfast_graph::ObjectKey;
@@ -32,6 +33,9 @@ pub struct Counts {
     pub pushes: BTreeMap<String, usize>,
 }
 
+/// A resource in one version, for one build.
+type Form = (Arc<str>, ResourceType, Arc<str>, Version);
+
 /// See the module.
 pub struct Stage {
     /// What is set.
@@ -50,6 +54,8 @@ pub struct Stage {
     pub oracles: Vec<Refuse>,
     /// The probe's build.
     pub probe: Option<String>,
+    /// Does the probe answer nothing?
+    pub probe_is_silent: bool,
     /// What was made for the story.
     pub writer: Writer,
     /// Counts.
@@ -61,8 +67,8 @@ pub struct Stage {
     offers: BTreeMap<Arc<str>, Offers>,
     store: MemoryStore,
     now_ms: u64,
-    /// By build what it refused, with the round in which that was told.
-    refused: BTreeMap<(Arc<str>, ResourceType, Arc<str>, Version), usize>,
+    /// By build what it refused: which Envoys, with the round in which each of them did.
+    refused: BTreeMap<Form, BTreeMap<Arc<str>, usize>>,
     round: usize,
 }
 
@@ -88,6 +94,7 @@ impl Stage {
             envoys: BTreeMap::new(),
             oracles: Vec::new(),
             probe,
+            probe_is_silent: false,
             writer: Writer::default(),
             counts: Counts::default(),
             broken_rules: Vec::new(),
@@ -131,6 +138,7 @@ impl Stage {
                     self.offers.remove(&gateway);
                 }
                 Action::Store(batch) => self.keep(batch),
+                Action::Try(_) if self.probe_is_silent => {}
                 Action::Try(trials) => {
                     let tried = trials.iter().map(|trial| Tried { id: trial.id, outcome: self.try_out(trial) });
                     let tried: Vec<Tried> = tried.collect();
@@ -161,6 +169,7 @@ impl Stage {
         match oracle::judge(&self.oracles, asked, trial.kind, &trial.body, |body| self.certificate(body)) {
             None => TrialOutcome::Accepted,
             Some(refusal) if refusal.how == How::Nack => TrialOutcome::Refused { message: refusal.message },
+            Some(refusal) if matches!(refusal.how, How::Absent | How::Ignore) => TrialOutcome::Unavailable,
             Some(_) => TrialOutcome::Silent,
         }
     }
@@ -208,10 +217,13 @@ impl Stage {
     fn deliver(&mut self, envoy: &mut Envoy, events: &mut Vec<Event>) {
         let Some(offers) = self.offers.get(&envoy.id.fleet) else { return };
         let waits = offers.waits(&envoy.id.build, &envoy.id.node);
-        if waits || (offers.fresh_only && !envoy.taken.is_empty()) {
+        if waits || (offers.fresh_only && envoy.resumed) {
             return;
         }
         let snapshot = offers.of(&envoy.id.build, &envoy.id.node).clone();
+        if let Some(again) = offers.again.get(&envoy.id.node) {
+            envoy.try_again(again);
+        }
         let node = envoy.id.node.to_string();
         for push in envoy.pushes(&snapshot) {
             if push.kind != ResourceType::Endpoints {
@@ -219,7 +231,10 @@ impl Stage {
             }
             for resource in &push.resources {
                 let slot = (envoy.id.build.clone(), push.kind, resource.name.clone(), resource.version);
-                if self.refused.get(&slot).is_some_and(|round| *round < self.round) {
+                // What one Envoy refused a second one is asked about.
+                let by: Vec<_> = self.refused.get(&slot).into_iter().flatten().collect();
+                let before = by.iter().filter(|(_, round)| **round < self.round).count();
+                if before > 1 || by.iter().any(|(by, round)| ***by == *node && **round < self.round) {
                     let name = &resource.name;
                     self.broken_rules.push(format!("{node} is sent {name} as its build has refused it"));
                 }
@@ -228,21 +243,27 @@ impl Stage {
             let verdict = push.resources.iter().find_map(|resource| {
                 oracle::judge(&self.oracles, asked, push.kind, &resource.body, |body| self.certificate(body))
             });
+            if verdict.as_ref().is_some_and(|refusal| refusal.how == How::Ignore) {
+                envoy.ignores = true;
+                continue;
+            }
             let Some(refusal) = verdict else {
                 events.push(Event::Answered(envoy.take(&push)));
                 continue;
             };
-            let push = if push.kind == ResourceType::Cluster && refusal.how == How::Nack {
-                self.take_good(envoy, push, events)
-            } else {
-                push
-            };
+            let is_nack = matches!(refusal.how, How::Nack | How::Absent);
+            let push =
+                if push.kind == ResourceType::Cluster && is_nack { self.take_good(envoy, push, events) } else { push };
             match refusal.how {
-                How::Nack => {
+                How::Nack | How::Absent => {
                     *self.counts.nacks.entry(node.clone()).or_insert(0) += 1;
-                    self.note_refused(envoy, &push);
+                    // Only a content that is refused for what it is must not be sent again.
+                    if refusal::class(push.kind, &refusal.message) == Class::Content {
+                        self.note_refused(envoy, &push);
+                    }
                     events.push(Event::Answered(envoy.refuse(&push, refusal.message)));
                 }
+                How::Ignore => {}
                 How::Hang => {
                     envoy.silent = true;
                     return;
@@ -276,7 +297,7 @@ impl Stage {
         let alone = self.oracles.iter().any(|oracle| oracle.nodes.iter().any(|node| **node == *envoy.id.node));
         for resource in push.resources.iter().filter(|_| !alone) {
             let slot = (envoy.id.build.clone(), push.kind, resource.name.clone(), resource.version);
-            self.refused.entry(slot).or_insert(self.round);
+            self.refused.entry(slot).or_default().entry(envoy.id.node.clone()).or_insert(self.round);
         }
     }
 

@@ -67,9 +67,13 @@ pub fn take(stage: &mut Stage, step: &Step) -> Result<()> {
         Step::Connect(nodes) => stage.connect(nodes),
         Step::Disconnect(nodes) => stage.disconnect(nodes),
         Step::Fresh(nodes) => each(stage, nodes, super::envoy::Envoy::forget),
-        Step::Silence(nodes) => each(stage, nodes, |envoy| envoy.silent = true),
+        Step::Silence(nodes) => {
+            stage.probe_is_silent |= nodes.iter().any(|node| node == PROBE);
+            each(stage, &envoys(nodes), |envoy| envoy.silent = true)
+        }
         Step::Speak(nodes) => {
-            each(stage, nodes, |envoy| envoy.silent = false)?;
+            stage.probe_is_silent &= nodes.iter().all(|node| node != PROBE);
+            each(stage, &envoys(nodes), |envoy| envoy.silent = false)?;
             stage.happen(vec![])
         }
         Step::Probe(build) => {
@@ -100,6 +104,13 @@ pub fn take(stage: &mut Stage, step: &Step) -> Result<()> {
         }
         Step::Expect(expected) => expect::check(stage, expected),
     }
+}
+
+/// By this the probe is named among Envoys.
+const PROBE: &str = "probe";
+
+fn envoys(nodes: &[String]) -> Vec<String> {
+    nodes.iter().filter(|node| *node != PROBE).cloned().collect()
 }
 
 fn each(stage: &mut Stage, nodes: &[String], change: impl Fn(&mut super::envoy::Envoy)) -> Result<()> {

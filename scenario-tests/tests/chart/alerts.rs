@@ -1,22 +1,25 @@
 //! Alerts: promtool takes them, they fire when they should, and lead to the runbook that the values name.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
+use holdfast_scenario_tests::ask::get;
 use holdfast_scenario_tests::kubernetes::tools;
 use holdfast_scenario_tests::process::{Finished, Process};
-use holdfast_scenario_tests::{Story, World, stories};
-use serde_json::Value;
+use holdfast_scenario_tests::{Story, World, stories, until};
+use serde_json::{Value, json};
 
 use super::{chart, full, objects, of_kind, only, render, write};
 
 pub(crate) fn stories() -> Vec<Story> {
-    stories!(
+    let plain = stories!(
         "alerts",
         false,
         [rules_are_taken, alerts_fire_when_they_should, every_alert_is_tested, the_dashboard_is_whole]
-    )
+    );
+    [plain, stories!("alerts", true, [alerts_fire_on_what_is_scraped])].concat()
 }
 
 async fn promtool(world: &World, args: &[&str]) -> Result<Finished> {
@@ -47,6 +50,71 @@ async fn alerts_fire_when_they_should(world: World) -> Result<()> {
     let alerts = fs::read_to_string(chart().join("files/alerts.yaml"))?;
     write(&world, "alerts.yaml", &alerts)?;
     let file = write(&world, "alerts.test.yaml", &tests()?)?;
+    promtool(&world, &["test", "rules", &file]).await?.expect_code(0)?;
+    Ok(())
+}
+
+/// The samples of a page of metrics: series and value.
+fn samples(page: &str) -> BTreeMap<&str, &str> {
+    page.lines().filter(|line| line.starts_with("holdfast_")).filter_map(|line| line.rsplit_once(' ')).collect()
+}
+
+/// Alerts as they would fire for a Holdfast that was scraped while all was well, and then while a back end is missing.
+async fn alerts_fire_on_what_is_scraped(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let port = world.gateway()?;
+    let route = |backend: &str| {
+        format!("rules:\n- matches: [{{path: {{value: /}}}}]\n  backendRefs: [{{name: {backend}, port: 8080}}]")
+    };
+    world.route("shop", &route("echo"))?;
+    let holdfast = world.run().await?;
+    get(port, "/").comes_to_reach("echo").await?;
+    let well = until("an Envoy is counted", || async {
+        let page = holdfast.metrics().await?;
+        ensure!(page.contains("holdfast_xds_connected_envoys{gateway=\"default/public\"} 1"), "{page}");
+        Ok(page)
+    })
+    .await?;
+    world.route("shop", &route("nowhere"))?;
+    let missing = until("a back end is missing", || async {
+        let page = holdfast.metrics().await?;
+        ensure!(page.contains("holdfast_missing_backends{namespace=\"default\"} 1"), "{page}");
+        Ok(page)
+    })
+    .await?;
+    let (well, missing) = (samples(&well), samples(&missing));
+    let series: BTreeSet<&str> = well.keys().chain(missing.keys()).copied().collect();
+    let at = |page: &BTreeMap<&str, &str>, name: &str| page.get(name).copied().unwrap_or("_").to_owned();
+    let text = fs::read_to_string(chart().join("files/alerts.yaml"))?;
+    let series = series.into_iter().filter(|series| text.contains(series.split('{').next().unwrap_or(series)));
+    let series = series
+        .map(|name| json!({"series": name, "values": format!("{}x10 {}x40", at(&well, name), at(&missing, name))}));
+    let alerts: Value = serde_saphyr::from_str(&text)?;
+    let rules = alerts["groups"][0]["rules"].as_array().context("no rules")?;
+    let quiet = |time: &str| {
+        let names = rules.iter().filter_map(|rule| rule["alert"].as_str());
+        names.map(|name| json!({"eval_time": time, "alertname": name})).collect::<Vec<_>>()
+    };
+    let fires = "HoldfastBackendsMissing";
+    let mut cases = quiet("9m");
+    cases.extend(quiet("40m").into_iter().filter(|case| case["alertname"] != fires));
+    cases.push(json!({
+        "eval_time": "40m",
+        "alertname": fires,
+        "exp_alerts": [{
+            "exp_labels": {"severity": "warning", "namespace": "default"},
+            "exp_annotations": {
+                "summary": "1 back ends of routes in namespace default are missing",
+                "description": "For 10 minutes 1 references of routes in namespace default have named back ends that do \
+                                not exist or may not be used. Requests to them are answered with 500 or 503.",
+                "runbook_url": "RUNBOOKS/holdfast-backends-missing.md",
+            },
+        }],
+    }));
+    let test = json!({"interval": "1m", "input_series": series.collect::<Vec<_>>(), "alert_rule_test": cases});
+    let test = json!({"rule_files": ["alerts.yaml"], "evaluation_interval": "1m", "tests": [test]});
+    write(&world, "alerts.yaml", &text)?;
+    let file = write(&world, "scraped.test.yaml", &test.to_string())?;
     promtool(&world, &["test", "rules", &file]).await?.expect_code(0)?;
     Ok(())
 }

@@ -20,16 +20,24 @@ use serde_json::Value;
 const AT_ONCE: usize = 2;
 
 fn main() -> ExitCode {
-    let plain = [rendering::stories(), arguments::stories(), alerts::stories(), roles::stories()].concat();
-    let stories = [plain, installing::stories()].concat();
+    let plain = [rendering::stories(), arguments::stories(), roles::stories()].concat();
+    let (alerts, installing) = (alerts::stories(), installing::stories());
     if std::env::args().any(|argument| argument == "--list") {
-        return runner::run_at_once(&stories, AT_ONCE);
+        return runner::run_at_once(&[plain, alerts, installing].concat(), AT_ONCE);
     }
-    let all = [tools::HELM.find().map(drop), tools::PROMTOOL.find().map(drop), assets::find().map(drop)];
-    match all.into_iter().find_map(Result::err) {
-        Some(why) => runner::skip(&stories, &format!("{why:#}")),
-        None => runner::run_at_once(&stories, AT_ONCE),
-    }
+    let helm = missing(tools::HELM.find());
+    let promtool = helm.clone().or_else(|| missing(tools::PROMTOOL.find()));
+    let server = helm.clone().or_else(|| missing(assets::find()));
+    let groups = [(plain, helm), (alerts, promtool), (installing, server)];
+    let stories = groups
+        .into_iter()
+        .flat_map(|(stories, missing)| stories.into_iter().map(move |story| (story, missing.clone())));
+    runner::run_with_tools(stories.collect(), AT_ONCE)
+}
+
+/// Why a tool cannot be had.
+fn missing<T>(found: Result<T>) -> Option<String> {
+    found.err().map(|why| format!("{why:#}"))
 }
 
 /// The file with everything set.

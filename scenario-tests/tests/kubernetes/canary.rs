@@ -2,14 +2,15 @@
 //! everything logged that can be, while they are good, while they are refused, and while something else stands in.
 
 use std::fs;
-use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use base64::Engine as _;
-use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
+use base64::engine::general_purpose::STANDARD;
 use holdfast_scenario_tests::ask::get;
+use holdfast_scenario_tests::holdfast::PAGES;
 use holdfast_scenario_tests::kubernetes::Cluster;
 use holdfast_scenario_tests::manifests::{documents, gateway, http_listener, http_route, https_listener, tls_secret};
+use holdfast_scenario_tests::marks::Marks;
 use holdfast_scenario_tests::tls::Certificate;
 use holdfast_scenario_tests::{Holdfast, Reply, Story, World, manifests, stories};
 
@@ -34,20 +35,6 @@ const BAD_KEY: &str = "canary-private-key-0b9aa3";
 const READ: &str = "gatewayclasses,gateways,httproutes,trafficpolicies,gatewayextensions,configmaps,services,leases,events,\
                     events.events.k8s.io";
 
-/// The pages of diagnostics.
-const PAGES: [&str; 10] = [
-    "config/fallback",
-    "config/successful",
-    "config/failed",
-    "config/raw-error",
-    "graph",
-    "plan",
-    "envoys",
-    "faults",
-    "statuses",
-    "store",
-];
-
 fn secret(name: &str, key: &str, value: &str) -> String {
     format!(
         "apiVersion: v1\nkind: Secret\nmetadata: {{name: {name}, namespace: default}}\nstringData: {{{key}: '{value}'}}\n"
@@ -68,62 +55,23 @@ const LOGIN: &str = "apiVersion: gateway.kgateway.dev/v1alpha1\nkind: GatewayExt
                      tokenEndpoint: \"https://login.example.com/token\"\n    \
                      credentials: {clientID: shop, clientSecretRef: {name: client}}\n";
 
-/// What must stand nowhere: each of these as it is, and in base64.
-struct Marks(Vec<String>);
-
-impl Marks {
-    fn new(texts: &[&str]) -> Self {
-        let encoded = texts.iter().flat_map(|text| {
-            // With its beginning at each place that base64 can have it.
-            (0..3).filter_map(|skipped| {
-                let rest = text.as_bytes().get(skipped..)?;
-                let whole = rest.get(..rest.len() / 3 * 3)?;
-                Some(STANDARD_NO_PAD.encode(whole))
-            })
-        });
-        let all = texts.iter().map(|text| (*text).to_owned()).chain(encoded);
-        Self(all.filter(|mark| mark.len() >= 16).collect())
+/// Checks all that can be read without the right to read Secrets.
+async fn are_nowhere(marks: &Marks, cluster: &Cluster, holdfast: &Holdfast) -> Result<()> {
+    for page in PAGES {
+        let page = format!("/debug/{page}");
+        let reply = get(holdfast.options.diagnostics, &page).host("localhost").answers(200).await?;
+        marks.are_not_in(&page, &reply.body)?;
     }
-
-    fn are_not_in(&self, what: &str, text: &str) -> Result<()> {
-        let found = self.0.iter().position(|mark| text.contains(mark.as_str()));
-        ensure!(found.is_none(), "{what} holds the secret {found:?}");
-        Ok(())
-    }
-
-    fn are_in_no_file(&self, folder: &Path) -> Result<usize> {
-        let mut files = 0;
-        for entry in fs::read_dir(folder)? {
-            let path = entry?.path();
-            if path.is_dir() {
-                files += self.are_in_no_file(&path)?;
-            } else if path.is_file() {
-                let bytes = fs::read(&path)?;
-                self.are_not_in(&path.display().to_string(), &String::from_utf8_lossy(&bytes))?;
-                files += 1;
-            }
-        }
-        Ok(files)
-    }
-
-    /// All that can be read without being allowed to read Secrets.
-    async fn are_not_told(&self, cluster: &Cluster, holdfast: &Holdfast) -> Result<()> {
-        for page in PAGES {
-            let page = format!("/debug/{page}");
-            let reply = get(holdfast.options.diagnostics, &page).host("localhost").answers(200).await?;
-            self.are_not_in(&page, &reply.body)?;
-        }
-        self.are_not_in("metrics", &holdfast.metrics().await?)?;
-        let all = cluster.ask(&["get", READ, "-A", "-o", "json", "--show-managed-fields"]).await?;
-        ensure!(all.contains("ConfigurationSucceeded") && all.contains("\"kind\": \"TrafficPolicy\""), "too little");
-        self.are_not_in("the API server", &all)?;
-        let said = holdfast.said();
-        ensure!(said.contains("TRACE"), "nothing is traced");
-        self.are_not_in("the log", &said)?;
-        let files = self.are_in_no_file(&holdfast.options.data)?;
-        ensure!(files > 3, "{files} files");
-        Ok(())
-    }
+    marks.are_not_in("metrics", &holdfast.metrics().await?)?;
+    let all = cluster.ask(&["get", READ, "-A", "-o", "json", "--show-managed-fields"]).await?;
+    ensure!(all.contains("ConfigurationSucceeded") && all.contains("\"kind\": \"TrafficPolicy\""), "too little");
+    marks.are_not_in("the API server", &all)?;
+    let said = holdfast.said();
+    ensure!(said.contains("TRACE"), "nothing is traced");
+    marks.are_not_in("the log", &said)?;
+    let files = marks.are_in_no_file(&holdfast.options.data)?;
+    ensure!(files > 3, "{files} files");
+    Ok(())
 }
 
 async fn secret_bytes_stand_nowhere(world: World) -> Result<()> {
@@ -187,7 +135,7 @@ async fn secret_bytes_stand_nowhere(world: World) -> Result<()> {
     answers(port, "/client", 302).await?;
     get(port, "/keys").host("a.example.com").header("api-key", API_KEY).comes_to_answer(200).await?;
     event(&cluster, "ConfigurationSucceeded", "Pod/holdfast-0", "").await?;
-    marks.are_not_told(&cluster, &holdfast).await?;
+    are_nowhere(&marks, &cluster, &holdfast).await?;
 
     // What cannot be used says so, and not in its own words.
     let pem = format!("-----BEGIN PRIVATE KEY-----\n{BAD_KEY}\n-----END PRIVATE KEY-----\n");
@@ -204,7 +152,7 @@ async fn secret_bytes_stand_nowhere(world: World) -> Result<()> {
         get(port, path).host("a.example.com").comes_to("it is closed", closed).await?;
     }
     event(&cluster, "ConfigurationTranslationFailed", "TrafficPolicy/users", "").await?;
-    marks.are_not_told(&cluster, &holdfast).await?;
+    are_nowhere(&marks, &cluster, &holdfast).await?;
 
     // And while something stands in for what is broken, over a restart too.
     cluster.apply(documents(&good)).await?;
@@ -214,11 +162,11 @@ async fn secret_bytes_stand_nowhere(world: World) -> Result<()> {
     cluster.apply(http_route("r", mistaken)).await?;
     comes_to_say(&cluster, "holdfast.dev/Fallback", "True").await?;
     secured.comes_to_answer(200).await?;
-    marks.are_not_told(&cluster, &holdfast).await?;
+    are_nowhere(&marks, &cluster, &holdfast).await?;
     let options = holdfast.kill()?;
     let holdfast = world.run_with(options).await?;
     secured.comes_to_answer(200).await?;
     answers(port, "/users", 401).await?;
-    marks.are_not_told(&cluster, &holdfast).await?;
+    are_nowhere(&marks, &cluster, &holdfast).await?;
     holdfast.terminate().await.map(drop)
 }

@@ -5,6 +5,7 @@
 mod canary;
 mod certificates;
 mod cluster;
+mod health;
 mod kinds;
 mod leading;
 mod outage;
@@ -29,13 +30,13 @@ fn main() -> ExitCode {
     let of_objects = [cluster::stories(), serving::stories(), watching::stories(), telling::stories()].concat();
     let of_rights = [rights::stories(), canary::stories(), certificates::stories(), tokens::stories()].concat();
     let of_replicas = [leading::stories(), sharing::stories()].concat();
-    let of_trouble = [outage::stories(), kinds::stories()].concat();
+    let of_trouble = [outage::stories(), kinds::stories(), health::stories()].concat();
     let stories: Vec<_> = [of_objects, of_trouble, of_rights, of_replicas, planes::stories()].concat();
     if namespace::is_inside() || std::env::args().any(|argument| argument == "--list") {
         return runner::run_at_once(&stories, AT_ONCE);
     }
     if let Err(why) = assets::find() {
-        return runner::skip(&stories, &format!("no API server: {why:#}"));
+        return runner::without_tools(&stories, &format!("no API server: {why:#}"));
     }
     // Inside nothing can be fetched; what is not there is told inside.
     let _ = (envoy::find(), tools::HELM.find());

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use holdfast_scenario_tests::kubernetes::Cluster;
@@ -9,8 +10,11 @@ use holdfast_scenario_tests::process::Process;
 use holdfast_scenario_tests::{HoldfastOptions, Story, World, ask::get, binary, envoy, manifests, stories, until};
 use hyper::Method;
 use serde_json::Value;
+use tokio::time::sleep;
 
+use super::pod::{Pod, secured_at};
 use super::serving::{answers, backend, gateway, rule};
+use super::telling::in_a_pod;
 
 /// The port at which a Pod says that it is ready.
 const READY: u16 = 19_001;
@@ -26,10 +30,15 @@ pub(crate) fn stories() -> Vec<Story> {
             pods_are_taken_by_the_strictest_profile,
             what_is_not_ours_is_not_touched,
             bad_parameters_leave_what_runs,
-            switched_off_nothing_is_made
+            switched_off_nothing_is_made,
+            nothing_is_made_for_a_deleted_gateway
         ]
     );
-    stories.extend(stories!("planes", true, [an_envoy_of_the_bootstrap_serves]));
+    stories.extend(stories!(
+        "planes",
+        true,
+        [an_envoy_of_the_bootstrap_serves, an_envoy_knows_the_server_by_its_address]
+    ));
     stories
 }
 
@@ -222,6 +231,52 @@ async fn bootstrap(world: &World, cluster: &Cluster) -> Result<(PathBuf, PathBuf
     ensure!(text.contains("admin.sock"), "{text}");
     fs::write(&file, text)?;
     Ok((file, socket))
+}
+
+/// How often a Gateway is deleted together with what was made for it, as the garbage collector does.
+const DELETIONS: usize = 6;
+
+async fn nothing_is_made_for_a_deleted_gateway(world: World) -> Result<()> {
+    let cluster = Cluster::start(&world).await?;
+    gateway(&world, &cluster).await?;
+    let holdfast = world.run_with(options(&world, &cluster)?).await?;
+    let made = ["service", "deployment", "configmap", "serviceaccount"].map(|kind| format!("{kind}/{NAME}"));
+    for deletion in 0..DELETIONS {
+        comes_to_be(&cluster, &made[1], ".metadata.name", NAME).await?;
+        let objects = made.each_ref().map(String::as_str);
+        cluster.ask(&[&["delete", "gateway/public"][..], &objects, &["--wait=false"]].concat()).await?;
+        // Longer than anything here is waited for but the look at everything.
+        sleep(Duration::from_millis(2500)).await;
+        let kinds = "service,deployment,configmap,serviceaccount";
+        let left = cluster.ask(&["get", kinds, "-l", "app.kubernetes.io/managed-by=holdfast", "-o", "name"]).await?;
+        ensure!(left.is_empty(), "after deletion {deletion} there is again: {left}\n{}", holdfast.said());
+        // One of the same name that is created later is another, and has its own.
+        gateway(&world, &cluster).await?;
+    }
+    comes_to_be(&cluster, &made[0], ".metadata.name", NAME).await
+}
+
+async fn an_envoy_knows_the_server_by_its_address(world: World) -> Result<()> {
+    let cluster = Cluster::start(&world).await?;
+    let _echo = backend(&cluster, "echo", [10, 244, 0, 1]).await?;
+    let port = gateway(&world, &cluster).await?;
+    cluster.apply(manifests::http_route("r", &rule("/one"))).await?;
+    let options = secured_at(&world, in_a_pod(&world, &cluster).await?, "127.0.0.1").await?;
+    let _holdfast = world.run_with(options).await?;
+    let status = r#"{"status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.1"}]}}}"#;
+    let patch = ["patch", "service", NAME, "--subresource=status", "--type=merge", "-p", status];
+    until("the Service is made", || cluster.ask(&patch)).await?;
+    let path = "jsonpath={.status.conditions[?(@.type==\"Programmed\")].message}";
+    until("the Gateway says where to look", || async {
+        let message = cluster.ask(&["get", "gateway", "public", "-o", path]).await?;
+        ensure!(message.contains(&format!("kubectl logs -n default deployment/{NAME}")), "{message}");
+        Ok(())
+    })
+    .await?;
+    let pod = Pod::of(&world, &cluster, "public").await?;
+    let _envoy = pod.start(&world)?;
+    answers(port, "/one", 200).await?;
+    gateway_says(&cluster, "Programmed", "True Programmed").await
 }
 
 async fn an_envoy_of_the_bootstrap_serves(world: World) -> Result<()> {

@@ -23,9 +23,14 @@ const READY: &str = "19001";
 
 /// Serves xDS over TLS, to whom a token says which Gateway it is of; with the files that Envoys are made with.
 pub(super) async fn secured(world: &World, options: HoldfastOptions) -> Result<HoldfastOptions> {
+    secured_at(world, options, "localhost").await
+}
+
+/// The same where Envoys know the xDS server by this name or address.
+pub(super) async fn secured_at(world: &World, options: HoldfastOptions, host: &str) -> Result<HoldfastOptions> {
     let folder = world.folder().join("certificates");
     let out = folder.display().to_string();
-    let args = ["certgen", "--out", &out, "--server-name", "localhost", "--gateway", "default/none"];
+    let args = ["certgen", "--out", &out, "--server-name", host, "--gateway", "default/none"];
     world.command(&args).await?.expect_code(0)?;
     let file = |name: &str| folder.join("server").join(name).display().to_string();
     let port = options.xds.rsplit(':').next().context("no port")?.to_owned();
@@ -41,7 +46,7 @@ pub(super) async fn secured(world: &World, options: HoldfastOptions) -> Result<H
         "--provision-xds-authorities",
         &file("ca.crt"),
         "--provision-xds-address",
-        &format!("localhost:{port}"),
+        &format!("{host}:{port}"),
     ]))
 }
 

@@ -152,9 +152,19 @@ async fn status_says(cluster: &Cluster, route: &str, fallback: &str) -> Result<(
 
 /// Nobody has refused anything, neither as it tells nor as Holdfast has heard.
 async fn never_refused(holdfast: &Holdfast, envoy: &Running) -> Result<()> {
-    envoy.never_refused().await?;
+    refused_at_most(holdfast, envoy, 0).await
+}
+
+/// The leader asks an Envoy of another replica once about what its own Envoy refused: two of them convict.
+async fn refused_once_at_most(holdfast: &Holdfast, envoy: &Running) -> Result<()> {
+    refused_at_most(holdfast, envoy, 1).await
+}
+
+async fn refused_at_most(holdfast: &Holdfast, envoy: &Running, most: u32) -> Result<()> {
+    let refusals = envoy.refusals().await?;
+    ensure!(refusals <= u64::from(most), "it refused {refusals} times");
     let nacks = holdfast.metric("holdfast_nacks_total", &[]).await?;
-    ensure!(nacks == 0.0, "{nacks} refusals");
+    ensure!(nacks <= f64::from(most), "{nacks} refusals");
     Ok(())
 }
 
@@ -188,7 +198,7 @@ async fn the_leader_is_killed_and_nothing_changes(world: World) -> Result<()> {
     everywhere(port, "other", "2").await?;
     everywhere(port, "cart", "1").await?;
     ensure!(first.refusals().await? > 0, "nobody has refused anything");
-    never_refused(&two, &second).await?;
+    refused_once_at_most(&two, &second).await?;
     let before = the_same(&first, &second).await?;
     status_says(&cluster, "cart", "True").await?;
 
@@ -205,7 +215,7 @@ async fn the_leader_is_killed_and_nothing_changes(world: World) -> Result<()> {
     })
     .await?;
     everywhere(port, "cart", "1").await?;
-    never_refused(&two, &second).await?;
+    refused_once_at_most(&two, &second).await?;
 
     // One that has nothing begins in the fallback.
     let third = replica(&world, &setting, "three")?;
@@ -225,7 +235,7 @@ async fn the_leader_is_killed_and_nothing_changes(world: World) -> Result<()> {
     cluster.apply(good("cart", "3")).await?;
     everywhere(port, "cart", "3").await?;
     status_says(&cluster, "cart", "").await?;
-    never_refused(&two, &second).await?;
+    refused_once_at_most(&two, &second).await?;
     never_refused(&three, &fresh).await?;
     let asked = rights().into_iter().find(|right| right.place == Place::Shared).context("no right")?;
     let asked: BTreeSet<String> = asked.verbs.iter().map(|verb| (*verb).to_owned()).collect();

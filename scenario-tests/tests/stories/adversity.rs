@@ -2,12 +2,13 @@
 
 use std::fs;
 use std::net::{Ipv4Addr, TcpListener};
+use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use holdfast_scenario_tests::ask::get;
 use holdfast_scenario_tests::hammer::Shot;
 use holdfast_scenario_tests::manifests::{self, listener};
-use holdfast_scenario_tests::{Hammer, Holdfast, Story, World, process, stories, until};
+use holdfast_scenario_tests::{Hammer, Holdfast, HoldfastOptions, Story, World, process, stories, until};
 
 pub(crate) fn stories() -> Vec<Story> {
     stories!(
@@ -18,6 +19,7 @@ pub(crate) fn stories() -> Vec<Story> {
             damaged_data_folder,
             two_of_them_on_one_data_folder,
             port_of_a_listener_is_taken,
+            ports_are_shared_with_no_other_holdfast,
             envoy_that_hangs_for_a_while,
             evasive_paths_do_not_pass_a_replaced_route,
             routes_change_faster_than_they_are_read,
@@ -226,4 +228,58 @@ async fn routes_change_faster_than_they_are_read(world: World) -> Result<()> {
     load.goes_on(10).await?;
     load.stop_expecting(Shot::is_ok).await?;
     Ok(())
+}
+
+/// Requests, and the rest between two of them, in which another Envoy would have come to share the port.
+const AGAIN: usize = 200;
+const REST: Duration = Duration::from_millis(20);
+
+/// Envoys could share a port. The Holdfast that comes second leaves it to the first, and to an Envoy which that one left
+/// behind, and says so; it serves as soon as the port is free.
+async fn ports_are_shared_with_no_other_holdfast(world: World) -> Result<()> {
+    let _backends = (world.backend("one").await?, world.backend("two").await?);
+    let port = world.gateway()?;
+    world.route("r", &prefix("/", "one"))?;
+    let first = world.run().await?;
+    get(port, "/").comes_to_reach("one").await?;
+
+    let second = world.folder().join("second");
+    fs::create_dir(&second)?;
+    for file in ["gateway.yaml", "service-default-one.yaml", "service-default-two.yaml"] {
+        fs::copy(world.manifests().join(file), second.join(file))?;
+    }
+    fs::write(second.join("route.yaml"), manifests::http_route("r", &prefix("/", "two")))?;
+    let mut options = HoldfastOptions::new(&world)?;
+    options.manifests = vec![second];
+    options.data = world.folder().join("second-data");
+    let second = Holdfast::start(&world, options)?;
+    let says = async |pid: u32| {
+        let process = format!("process {pid} ");
+        let told = async || {
+            let faults = second.diagnostics("/debug/faults").await?.to_string();
+            ensure!(faults.contains("PortUnavailable") && faults.contains(&process), "not {process}: {faults}");
+            Ok(())
+        };
+        until("it names the process that has the port", told).await
+    };
+    let envoy = *first.envoys().first().context("the first has no Envoy")?;
+    second.comes_to_say(&["read all objects"]).await?;
+    for _ in 0..AGAIN {
+        get(port, "/").reaches("one").await?;
+        tokio::time::sleep(REST).await;
+    }
+    says(envoy).await?;
+    for _ in 0..60 {
+        get(port, "/").reaches("one").await?;
+    }
+
+    // The first is killed, and its Envoy goes on: nothing changes.
+    first.kill()?;
+    says(envoy).await?;
+    for _ in 0..60 {
+        get(port, "/").reaches("one").await?;
+    }
+    process::signal(envoy, "TERM");
+    get(port, "/").comes_to_reach("two").await?;
+    second.terminate().await.map(drop)
 }

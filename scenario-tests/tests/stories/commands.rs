@@ -8,8 +8,11 @@ use holdfast_scenario_tests::{HoldfastOptions, Story, World, manifests, stories,
 use serde_json::Value;
 
 pub(crate) fn stories() -> Vec<Story> {
-    let plain =
-        stories!("commands", false, [translate_twice_gives_equal_bytes, check_as_json_and_sarif, version_and_help]);
+    let plain = stories!(
+        "commands",
+        false,
+        [translate_twice_gives_equal_bytes, check_as_json_and_sarif, check_finds_what_is_misspelt, version_and_help]
+    );
     let with_envoy = stories!("commands", true, [demo_runs_to_its_end, check_against_a_store_in_use]);
     plain.into_iter().chain(with_envoy).collect()
 }
@@ -62,6 +65,55 @@ async fn check_as_json_and_sarif(world: World) -> Result<()> {
         ensure!(text.contains("broken") && text.contains("spec.rules[0].matches[0].path"), "{text}");
         ensure!(text.contains("route-broken.yaml"), "the file is not named: {text}");
         ensure!(output != "sarif" || page.get("version").and_then(Value::as_str) == Some("2.1.0"), "{text}");
+    }
+    Ok(())
+}
+
+/// What is no object of any kind that is read, by a slip, is found; what belongs to others is not objected to.
+async fn check_finds_what_is_misspelt(world: World) -> Result<()> {
+    let listeners = format!(
+        "{}{}{}",
+        manifests::listener("http", 80, "protocol: HTTP"),
+        manifests::listener("tcp", 5432, "protocol: TCP"),
+        manifests::listener("far", 65_535, "protocol: TLS"),
+    );
+    world.gateway_with(&listeners)?;
+    let misspelt = |version: &str, kind: &str| {
+        format!("apiVersion: {version}\nkind: {kind}\nmetadata: {{name: a, namespace: default}}\nspec: {{}}\n")
+    };
+    let folder = world.manifests().display().to_string();
+    world.write("route.yaml", misspelt("gateway.networking.k8s.io/v1", "HTTPRotue"))?;
+    world.write("policy.yaml", misspelt("gateway.kgateway.dev/v1alpha1", "TrafficPolcy"))?;
+    world.write("service.yaml", misspelt("v1", "Servcie"))?;
+    let said = world.command(&["check", &folder]).await?;
+    said.expect_code(1)?.expect_said(&[
+        "route.yaml:1:1: error: ",
+        "has no kind \"HTTPRotue\"; did you mean HTTPRoute?",
+        "did you mean TrafficPolicy?",
+        "did you mean Service?",
+        "  http: HTTP 127.0.0.1:80, host *",
+        "  tcp: TCP 127.0.0.1:5432, host *, 0 routes, not served",
+        "  far: TLS 127.0.0.1:65535, host *, 0 routes, not served",
+    ])?;
+    for name in ["route.yaml", "policy.yaml", "service.yaml"] {
+        fs::remove_file(world.manifests().join(name))?;
+    }
+    world.write(
+        "others.yaml",
+        misspelt("apps/v1", "Deployment") + "---\n" + &misspelt("gateway.networking.k8s.io/v1", "TCPRoute"),
+    )?;
+    let said = world.command(&["check", &folder]).await?;
+    said.expect_said(&["TCPRoute is not a kind that Holdfast reads; left aside"])?;
+    ensure!(!said.said().contains("did you mean"), "{}", said.said());
+
+    let empty = world.folder().join("empty.yaml");
+    fs::write(&empty, "# nothing yet\n")?;
+    let empty = empty.display().to_string();
+    for paths in [vec![empty.as_str()], vec![folder.as_str(), empty.as_str()]] {
+        let said = world.command(&[&["check"][..], &paths].concat()).await?;
+        said.expect_code(1)?.expect_said(&[&format!("{empty}: error: there is no object in it")])?;
+        let page = world.command(&[&["check", "--output", "json"][..], &paths].concat()).await?;
+        ensure!(page.stdout.contains("\"NoObjects\""), "{}", page.said());
     }
     Ok(())
 }

@@ -2,12 +2,14 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use holdfast_scenario_tests::ask::get;
 use holdfast_scenario_tests::hammer::Shot;
 use holdfast_scenario_tests::manifests::{self, documents, http_route};
-use holdfast_scenario_tests::{Hammer, HoldfastOptions, Story, World, stories};
+use holdfast_scenario_tests::{Hammer, Holdfast, HoldfastOptions, Story, World, stories, until};
 
 pub(crate) fn stories() -> Vec<Story> {
     stories!(
@@ -20,6 +22,13 @@ pub(crate) fn stories() -> Vec<Story> {
             one_of_two_folders,
             object_moves_to_another_file,
             undecodable_object_beside_good_ones,
+            older_route_keeps_its_path,
+            file_is_emptied_before_it_is_written,
+            links_to_nowhere_keep_what_was_read,
+            policy_that_becomes_a_pipe_protects,
+            slow_writer_deletes_nothing,
+            policy_that_is_cut_protects,
+            list_without_items_deletes_nothing,
         ]
     )
 }
@@ -151,5 +160,239 @@ async fn undecodable_object_beside_good_ones(world: World) -> Result<()> {
     get(port, "/two").comes_to_reach("one").await?;
     holdfast.comes_to_say(&["routes.yaml", "bad", "spec.rules"]).await?;
     ensure!(get(port, "/one").send().await?.status.as_u16() == 404);
+    Ok(())
+}
+
+/// Without creation times the route that was there first is the older one, whatever the names are, also after a restart.
+async fn older_route_keeps_its_path(world: World) -> Result<()> {
+    let _backends = (world.backend("one").await?, world.backend("two").await?);
+    let port = world.gateway()?;
+    world.route("victim", &prefix("/shared", "one"))?;
+    let holdfast = world.run().await?;
+    get(port, "/shared").comes_to_reach("one").await?;
+    world.write(
+        "aaa.yaml",
+        documents(&[http_route("aaa", &prefix("/shared", "two")), http_route("seen", &prefix("/seen", "two"))]),
+    )?;
+    get(port, "/seen").comes_to_reach("two").await?;
+    get(port, "/shared").reaches("one").await?;
+    let options = holdfast.options.clone();
+    holdfast.terminate().await?;
+    let _again = world.run_with(options).await?;
+    get(port, "/seen").comes_to_reach("two").await?;
+    get(port, "/shared").reaches("one").await?;
+    // The older route goes: the younger one has the path, and keeps it against a third.
+    world.delete("route-victim.yaml")?;
+    get(port, "/shared").comes_to_reach("two").await?;
+    world.route("aa", &prefix("/shared", "one"))?;
+    world.route("third", &prefix("/third", "one"))?;
+    get(port, "/third").comes_to_reach("one").await?;
+    get(port, "/shared").reaches("two").await?;
+    Ok(())
+}
+
+/// `generator > all.yaml`: the shell empties the file, and the generator writes it a second later.
+async fn file_is_emptied_before_it_is_written(world: World) -> Result<()> {
+    let _backends = (world.backend("one").await?, world.backend("two").await?);
+    let port = world.gateway()?;
+    let all = fs::read_to_string(world.manifests().join("gateway.yaml"))?;
+    world.delete("gateway.yaml")?;
+    let all = documents(&[all, http_route("one", &prefix("/one", "one"))]);
+    world.write("all.yaml", &all)?;
+    let holdfast = world.run().await?;
+    get(port, "/one").comes_to_reach("one").await?;
+    let load = Hammer::start([get(port, "/one")]);
+    world.write("all.yaml", "")?;
+    load.goes_on(200).await?;
+    get(port, "/one").reaches("one").await?;
+    holdfast.comes_to_say(&["all.yaml", "the file is empty and held"]).await?;
+    load.goes_on(200).await?;
+    world.write("all.yaml", documents(&[all, http_route("two", &prefix("/two", "two"))]))?;
+    get(port, "/two").comes_to_reach("two").await?;
+    load.goes_on(60).await?;
+    load.stop_expecting(Shot::is_ok).await?;
+    // Who wants the objects deleted deletes the file.
+    world.delete("all.yaml")?;
+    let ended = || async {
+        ensure!(holdfast.envoys().is_empty(), "it runs");
+        Ok(())
+    };
+    until("the Envoy ends", ended).await?;
+    Ok(())
+}
+
+/// A policy that asks for a password at a route.
+fn password(name: &str, route: &str) -> String {
+    format!(
+        "apiVersion: gateway.kgateway.dev/v1alpha1\nkind: TrafficPolicy\nmetadata: {{name: {name}, namespace: default}}\n\
+         spec:\n  targetRefs: [{{group: gateway.networking.k8s.io, kind: HTTPRoute, name: {route}}}]\n  \
+         basicAuth: {{users: ['alice:{{SHA}}CEo1Ae3vaEXy8eQZjsOiuBz1xrw=']}}\n"
+    )
+}
+
+/// Waits until `holdfast status` ends with 1 and says all of this.
+async fn status_comes_to_say(world: &World, holdfast: &Holdfast, words: &[&str]) -> Result<()> {
+    let address = format!("127.0.0.1:{}", holdfast.options.diagnostics);
+    let asked = || async {
+        let said = world.command(&["status", "--diagnostics", &address]).await?;
+        said.expect_code(1)?.expect_said(words)?;
+        Ok(())
+    };
+    until(&format!("status says {words:?}"), asked).await
+}
+
+/// A route that a policy protects, at `/closed`, and one that none does, at `/open`.
+fn two_routes(world: &World) -> Result<()> {
+    world.route("closed", &prefix("/closed", "one"))?;
+    world.route("open", &prefix("/open", "one"))
+}
+
+/// A volume with a policy and a folder of routes is unmounted for a while.
+async fn links_to_nowhere_keep_what_was_read(world: World) -> Result<()> {
+    let _one = world.backend("one").await?;
+    let port = world.gateway()?;
+    two_routes(&world)?;
+    let volume = world.folder().join("volume");
+    fs::create_dir_all(volume.join("team"))?;
+    fs::write(volume.join("policy.yaml"), password("p", "closed"))?;
+    fs::write(volume.join("team/route.yaml"), http_route("linked", &prefix("/linked", "one")))?;
+    symlink(volume.join("policy.yaml"), world.manifests().join("linked-policy.yaml"))?;
+    symlink(volume.join("team"), world.manifests().join("team"))?;
+    let holdfast = world.run().await?;
+    get(port, "/linked").comes_to_reach("one").await?;
+    get(port, "/closed").comes_to_answer(401).await?;
+    let (open, closed) = (Hammer::start([get(port, "/linked")]), Hammer::start([get(port, "/closed")]));
+    fs::rename(&volume, world.folder().join("unmounted"))?;
+    status_comes_to_say(&world, &holdfast, &["linked-policy.yaml", "symbolic link", "/team"]).await?;
+    // What is readable changes, and for longer than a deleted policy protects nothing else does.
+    world.delete("route-open.yaml")?;
+    get(port, "/open").comes_to_answer(404).await?;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    closed.goes_on(50).await?;
+    open.goes_on(50).await?;
+    closed.stop_expecting(|shot| !shot.passed()).await?;
+    open.stop_expecting(Shot::is_ok).await?;
+    // To delete a link deletes its objects.
+    fs::remove_file(world.manifests().join("team"))?;
+    get(port, "/linked").comes_to_answer(404).await?;
+    fs::remove_file(world.manifests().join("linked-policy.yaml"))?;
+    get(port, "/closed").comes_to_reach("one").await?;
+    Ok(())
+}
+
+async fn policy_that_becomes_a_pipe_protects(world: World) -> Result<()> {
+    let _one = world.backend("one").await?;
+    let port = world.gateway()?;
+    two_routes(&world)?;
+    world.write("policy.yaml", password("p", "closed"))?;
+    let holdfast = world.run().await?;
+    get(port, "/open").comes_to_reach("one").await?;
+    get(port, "/closed").comes_to_answer(401).await?;
+    let load = Hammer::start([get(port, "/closed"), get(port, "/open")]);
+    for name in ["policy.yaml", "route-open.yaml"] {
+        let pipe = world.folder().join("pipe");
+        ensure!(Command::new("mkfifo").arg(&pipe).status()?.success(), "mkfifo");
+        fs::rename(&pipe, world.manifests().join(name))?;
+    }
+    status_comes_to_say(&world, &holdfast, &["policy.yaml", "route-open.yaml", "not a regular file"]).await?;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    load.goes_on(100).await?;
+    load.stop_expecting(|shot| shot.is_ok() || !shot.passed()).await?;
+    get(port, "/closed").answers(401).await?;
+    get(port, "/open").reaches("one").await?;
+    world.delete("policy.yaml")?;
+    get(port, "/closed").comes_to_reach("one").await?;
+    Ok(())
+}
+
+/// A generator writes one document after another, with a pause after each.
+async fn slow_writer_deletes_nothing(world: World) -> Result<()> {
+    use std::io::Write;
+    let _one = world.backend("one").await?;
+    let port = world.gateway()?;
+    let routes = ["closed", "open"].map(|name| http_route(name, &prefix(&format!("/{name}"), "one")));
+    let [closed, open] = routes.clone();
+    let all = [closed, open, password("p", "closed")];
+    let path = world.manifests().join("all.yaml");
+    fs::write(&path, documents(&all))?;
+    let holdfast = world.run().await?;
+    get(port, "/open").comes_to_reach("one").await?;
+    get(port, "/closed").comes_to_answer(401).await?;
+    let (open, closed) = (Hammer::start([get(port, "/open")]), Hammer::start([get(port, "/closed")]));
+    let mut file = fs::File::create(&path)?;
+    for document in &all {
+        file.write_all(format!("{document}---\n").as_bytes())?;
+        tokio::time::sleep(Duration::from_millis(2500)).await;
+    }
+    drop(file);
+    open.goes_on(20).await?;
+    open.stop_expecting(Shot::is_ok).await?;
+    closed.stop_expecting(|shot| !shot.passed()).await?;
+    // What is left out of a file that rests is deleted, and reported until then.
+    fs::write(&path, documents(&routes))?;
+    status_comes_to_say(&world, &holdfast, &["all.yaml", "lacks 1 object(s)"]).await?;
+    get(port, "/closed").comes_to_reach("one").await?;
+    Ok(())
+}
+
+/// The text of a policy ends before what it is attached to: known from the version before, also after a start.
+async fn policy_that_is_cut_protects(world: World) -> Result<()> {
+    let _one = world.backend("one").await?;
+    let port = world.gateway()?;
+    two_routes(&world)?;
+    let whole = password("p", "closed");
+    world.write("policy.yaml", &whole)?;
+    let holdfast = world.run().await?;
+    get(port, "/closed").comes_to_answer(401).await?;
+    let load = Hammer::start([get(port, "/closed")]);
+    for end in ["spec:", "  targetRefs", " [{group", " HTTPRoute"] {
+        let cut = whole.split(end).next().unwrap_or_default();
+        let close = if end.trim() == "HTTPRoute" { "}]" } else { "" };
+        world.write("policy.yaml", format!("{cut}{close}\n"))?;
+        status_comes_to_say(&world, &holdfast, &["TrafficPolicy", "default/p"]).await?;
+        load.goes_on(100).await?;
+        world.write("policy.yaml", &whole)?;
+        get(port, "/closed").comes_to_answer(401).await?;
+    }
+    load.stop_expecting(|shot| !shot.passed()).await?;
+    // Users with passwords are not stored without a key, so that another policy is cut before the start.
+    let said = whole.lines().filter(|line| !line.contains("basicAuth")).collect::<Vec<_>>().join("\n");
+    let rules = "  acl: {defaultAction: deny, rules: [{cidrs: [10.0.0.0/8], action: allow}]}";
+    world.write("policy.yaml", format!("{said}\n{rules}\n"))?;
+    get(port, "/closed").comes_to_answer(403).await?;
+    world.route("later", &prefix("/later", "one"))?;
+    get(port, "/later").comes_to_reach("one").await?;
+    world.write("policy.yaml", whole.split("spec:").next().unwrap_or_default())?;
+    status_comes_to_say(&world, &holdfast, &["TrafficPolicy", "default/p"]).await?;
+    let options = holdfast.options.clone();
+    holdfast.terminate().await?;
+    let _again = world.run_with(options).await?;
+    get(port, "/open").comes_to_reach("one").await?;
+    ensure!(!get(port, "/closed").send().await?.status.is_success(), "it is open");
+    Ok(())
+}
+
+async fn list_without_items_deletes_nothing(world: World) -> Result<()> {
+    let _one = world.backend("one").await?;
+    let port = world.gateway()?;
+    let list = |items: &[String]| {
+        let items = items.iter().map(|item| format!("- {}", manifests::indent(item, 2).trim_start()));
+        let head = "apiVersion: v1\nkind: List\nitems:\n".to_owned();
+        items.fold(head, |list, item| format!("{list}{}\n", item.trim_end()))
+    };
+    let all = [http_route("open", &prefix("/open", "one")), http_route("closed", &prefix("/closed", "one"))];
+    world.write("list.yaml", list(&[all.as_slice(), &[password("p", "closed")]].concat()))?;
+    let holdfast = world.run().await?;
+    get(port, "/open").comes_to_reach("one").await?;
+    get(port, "/closed").comes_to_answer(401).await?;
+    let load = Hammer::start([get(port, "/open")]);
+    world.write("list.yaml", list(&[]))?;
+    status_comes_to_say(&world, &holdfast, &["list.yaml", "items"]).await?;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    load.goes_on(50).await?;
+    load.stop_expecting(Shot::is_ok).await?;
+    get(port, "/closed").answers(401).await?;
+    world.delete("list.yaml")?;
+    get(port, "/open").comes_to_answer(404).await?;
     Ok(())
 }

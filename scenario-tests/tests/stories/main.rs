@@ -2,6 +2,7 @@
 
 mod adversity;
 mod bad_input;
+mod canary;
 mod changes;
 mod commands;
 mod echo;
@@ -13,7 +14,10 @@ mod filters;
 mod gateways;
 mod grpc;
 mod harness;
+mod health;
+mod limits;
 mod matching;
+mod metrics;
 mod narrowed;
 mod odd_values;
 mod places;
@@ -37,6 +41,7 @@ fn main() -> ExitCode {
     let themes = [
         adversity::stories(),
         bad_input::stories(),
+        canary::stories(),
         changes::stories(),
         commands::stories(),
         echo::stories(),
@@ -48,7 +53,10 @@ fn main() -> ExitCode {
         gateways::stories(),
         grpc::stories(),
         harness::stories(),
+        health::stories(),
+        limits::stories(),
         matching::stories(),
+        metrics::stories(),
         narrowed::stories(),
         odd_values::stories(),
         places::stories(),

@@ -9,6 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use holdfast_scenario_tests::ask::get;
 use holdfast_scenario_tests::fleet::{FleetEnvoy, Running, connected};
 use holdfast_scenario_tests::hammer::Shot;
+use holdfast_scenario_tests::holdfast::PAGES;
 use holdfast_scenario_tests::manifests::{class, documents, gateway, http_listener, https_listener, route};
 use holdfast_scenario_tests::tls::Certificate;
 use holdfast_scenario_tests::{Hammer, Holdfast, HoldfastOptions, Story, World, stories, until};
@@ -166,19 +167,7 @@ async fn nowhere(world: &World, holdfast: Holdfast, marks: &[String]) -> Result<
         ensure!(marks.iter().all(|mark| !text.contains(mark.as_str())), "{what} holds a private key");
         Ok(())
     };
-    let pages = [
-        "config/fallback",
-        "config/successful",
-        "config/failed",
-        "config/raw-error",
-        "graph",
-        "plan",
-        "envoys",
-        "faults",
-        "statuses",
-        "store",
-    ];
-    for page in pages {
+    for page in PAGES {
         let reply = get(holdfast.options.diagnostics, &format!("/debug/{page}")).host("localhost").answers(200).await?;
         clean(page, &reply.body)?;
     }

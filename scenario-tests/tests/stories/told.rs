@@ -67,8 +67,12 @@ async fn a_fault_from_its_beginning_to_its_end(world: World) -> Result<()> {
         Ok(())
     })
     .await?;
-    let said = status(&world, &holdfast, "text").await?;
-    said.expect_code(0)?.expect_said(&["Everything is served as it is desired.", "default/public  current"])?;
+    until("all is well", || async {
+        let said = status(&world, &holdfast, "text").await?;
+        said.expect_code(0)?.expect_said(&["Everything is served as it is desired.", "default/public  current"])?;
+        Ok(())
+    })
+    .await?;
 
     world.route("cart", &cart("/cart/["))?;
     let report = comes_to_be(&holdfast, "triggered").await?;
@@ -137,8 +141,11 @@ async fn a_fault_from_its_beginning_to_its_end(world: World) -> Result<()> {
     })
     .await?;
     ensure!(condition(&holdfast, "holdfast.dev/Fallback").await?.is_none());
-    status(&world, &holdfast, "text").await?.expect_code(0)?;
-    Ok(())
+    until("status says so", || async {
+        status(&world, &holdfast, "text").await?.expect_code(0)?;
+        Ok(())
+    })
+    .await
 }
 
 async fn without_the_gate_a_fault_is_told_too(world: World) -> Result<()> {
@@ -164,7 +171,7 @@ async fn without_the_gate_a_fault_is_told_too(world: World) -> Result<()> {
 async fn nobody_to_ask(world: World) -> Result<()> {
     let address = format!("127.0.0.1:{}", world.port()?);
     let said = world.command(&["status", "--diagnostics", &address]).await?;
-    said.expect_code(2)?.expect_said(&["cannot ask", &address])?;
+    said.expect_code(3)?.expect_said(&["cannot ask", &address])?;
     world.command(&["status", "--diagnostics", "nowhere"]).await?.expect_code(2)?.expect_said(&["HOST:PORT"])?;
     Ok(())
 }

@@ -23,8 +23,11 @@ fn main() -> ExitCode {
     if namespace::is_inside() || std::env::args().any(|argument| argument == "--list") {
         return runner::run(&stories);
     }
-    let needed = [assets::find().map(drop), tools::HELM.find().map(drop), namespace::has_mounts()];
-    if let Some(why) = needed.into_iter().find_map(Result::err) {
+    let tools = [assets::find().map(drop), tools::HELM.find().map(drop)];
+    if let Some(why) = tools.into_iter().find_map(Result::err) {
+        return runner::without_tools(&stories, &format!("{why:#}"));
+    }
+    if let Err(why) = namespace::has_mounts() {
         return runner::skip(&stories, &format!("{why:#}"));
     }
     // Inside nothing can be fetched; what is not there is told inside.

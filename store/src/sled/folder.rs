@@ -53,7 +53,10 @@ impl Files {
                     thread::sleep(LOCK_PAUSE);
                 }
                 Err(trouble) => return Err(trouble),
-                Ok(db) => return Ok(Self { folder: folder.to_owned(), db }),
+                Ok(db) => {
+                    make_private(folder);
+                    return Ok(Self { folder: folder.to_owned(), db });
+                }
             }
         }
     }
@@ -81,6 +84,8 @@ impl Files {
         // Without the mark a loss would be silent; it is no reason to refuse what is on the disk. It need not be there
         // after a power cut: an older one says less, and nothing wrong.
         let _ = fs::write(self.folder.join(MARK), mark(generation));
+        // sled makes files (snapshots among them) as it likes.
+        make_private(&self.folder);
         Ok(())
     }
 
@@ -241,6 +246,20 @@ pub(super) fn bytes_on_disk(folder: &Path) -> u64 {
         Err(_) => 0,
     };
     entries.flatten().map(bytes).sum()
+}
+
+/// Lets only this user read the files of a folder: sled makes them with the mode that the process' umask leaves. The
+/// folder itself is private, so that a file which is new since is not readable for others either.
+fn make_private(folder: &Path) {
+    #[cfg(unix)]
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        use std::os::unix::fs::PermissionsExt;
+        let Ok(metadata) = entry.metadata() else { continue };
+        if metadata.is_file() && metadata.permissions().mode() & 0o077 != 0 {
+            // A file that is gone, or another user's, keeps its mode.
+            let _ = fs::set_permissions(entry.path(), fs::Permissions::from_mode(0o600));
+        }
+    }
 }
 
 /// Makes a folder that only this user may look into.

@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod budgets;
 mod chart;
 mod contour;
 mod golden;
@@ -14,4 +15,5 @@ mod mutations;
 mod processes;
 mod sets;
 mod stored;
+mod texts;
 mod unknown_fields;

@@ -73,6 +73,80 @@ async fn the_socket_of_a_server_that_is_gone_is_replaced_and_a_file_is_left_alon
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "mine");
 }
 
+/// A client of the socket of this path.
+async fn connected(path: &std::path::Path, id: &str) -> DeltaClient {
+    let path = path.to_owned();
+    let connector = service_fn(move |_: Uri| {
+        let path = path.clone();
+        async move { UnixStream::connect(path).await.map(TokioIo::new) }
+    });
+    let channel = Endpoint::from_static("http://unix").connect_with_connector(connector).await.unwrap();
+    let client = DeltaClient::open(channel, id, "infra/public").await;
+    client.subscribe(ResourceType::Cluster, &[]).await;
+    client
+}
+
+/// Waits until it can be reached, or cannot for a reason with these words.
+async fn comes_to(reachable: &holdfast_xds::Reachable, words: Option<&str>) {
+    for _ in 0..1000 {
+        match (reachable.failure(), words) {
+            (None, None) => return,
+            (Some(why), Some(words)) if why.contains(words) => return,
+            _ => tokio::time::sleep(std::time::Duration::from_millis(10)).await,
+        }
+    }
+    panic!("{:?}, and not {words:?}", reachable.failure());
+}
+
+#[tokio::test]
+async fn a_socket_that_is_removed_is_made_again_also_with_its_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    std::fs::create_dir(&data).unwrap();
+    let path = data.join("xds.sock");
+    let bound = bind(Listen::Unix(path.clone())).unwrap();
+    let reachable = bound.reachable();
+    let mut server = Server::on(bound);
+    server.publish("infra/public", snapshot(&[(ResourceType::Cluster, "a", b"")]));
+    let mut before = connected(&path, "before").await;
+    assert_eq!(before.take().await.resources[0].name, "a");
+    for gone in [&path, &data] {
+        if gone.is_dir() { std::fs::remove_dir_all(gone) } else { std::fs::remove_file(gone) }.unwrap();
+        assert!(reachable.failure().unwrap().contains("is about to be made again"));
+        comes_to(&reachable, None).await;
+        assert_eq!(connected(&path, "new").await.take().await.resources[0].name, "a");
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+    // A client that was connected before loses nothing.
+    server.publish("infra/public", snapshot(&[(ResourceType::Cluster, "b", b"")]));
+    assert_eq!(before.take().await.resources[0].name, "b");
+    drop(before);
+    server.stop();
+    soon(&mut server.ended).await.unwrap().unwrap();
+    assert!(!path.exists(), "it goes with its server");
+    assert_eq!(reachable.failure(), None);
+}
+
+#[tokio::test]
+async fn a_file_where_the_socket_was_is_left_alone_and_reported() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("xds.sock");
+    let bound = bind(Listen::Unix(path.clone())).unwrap();
+    let reachable = bound.reachable();
+    let server = Server::on(bound);
+    server.publish("infra/public", snapshot(&[(ResourceType::Cluster, "a", b"")]));
+    std::fs::remove_file(&path).unwrap();
+    std::fs::write(&path, "mine").unwrap();
+    comes_to(&reachable, Some("cannot be made again: ")).await;
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "mine");
+    std::fs::remove_file(&path).unwrap();
+    let other = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    comes_to(&reachable, Some("in use by another process")).await;
+    drop(other);
+    comes_to(&reachable, None).await;
+    assert_eq!(connected(&path, "new").await.take().await.resources[0].name, "a");
+}
+
 #[tokio::test]
 async fn a_folder_that_does_not_exist_is_told() {
     let error = bind(Listen::Unix("/nonexistent/folder/xds.sock".into())).err().unwrap();

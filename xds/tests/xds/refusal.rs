@@ -220,7 +220,8 @@ fn state_of_the_world_repeats_what_was_taken_in_the_place_of_what_was_refused() 
          ! LDS a=1 b=2 c=1
          < 2 LDS a=1 b=2 c=1
          > LDS n=2 err=Error adding/updating listener(s) b: bad\\nc: bad\\n
-         = NACK LDS b=2 c=1 : Error adding/updating listener(s) b: bad c: bad
+         = NACK LDS b=2 : Error adding/updating listener(s) b: bad
+         = NACK LDS c=1 : Error adding/updating listener(s) c: bad
          ! LDS a=2 b=2 c=1
          < 3 LDS a=2 b=1
          > LDS n=3
@@ -248,5 +249,40 @@ fn state_of_the_world_finds_the_guilty_by_halves() {
          < 5 CDS a=1 b=1 d=1
          > CDS n=5
          = ACK CDS d=1",
+    );
+}
+
+#[test]
+fn what_was_refused_for_a_reason_of_the_host_is_sent_once_more() {
+    delta(
+        "! LDS a=1 b=1
+         > LDS
+         < 1 LDS +a=1 +b=1
+         > LDS n=1 err=Error adding/updating listener(s) b: cannot bind\\n
+         = NACK LDS b=1 : Error adding/updating listener(s) b: cannot bind
+         = ACK LDS a=1
+         ! LDS a=1 b=1
+         # Another content of it, and what was taken, are not concerned.
+         ? LDS a=1 b=2
+         ? LDS b=1
+         < 2 LDS +b=1
+         > LDS n=2 err=cannot bind
+         = NACK LDS b=1 : cannot bind
+         ? LDS b=1
+         < 3 LDS +b=1
+         > LDS n=3
+         = ACK LDS b=1",
+    );
+    sotw(
+        "! LDS a=1 b=1
+         > LDS
+         < 1 LDS a=1 b=1
+         > LDS n=1 err=Error adding/updating listener(s) b: cannot bind\\n
+         = NACK LDS b=1 : Error adding/updating listener(s) b: cannot bind
+         = ACK LDS a=1
+         ? LDS b=1
+         < 2 LDS a=1 b=1
+         > LDS n=2
+         = ACK LDS b=1",
     );
 }

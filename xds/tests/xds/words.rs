@@ -5,6 +5,7 @@
 //! !build CDS a=2                  so is this client's build; !node its node, !others another build and node
 //! !-build                         the build is offered nothing of its own any more; so !-node
 //! !fresh CDS a=1                  everyone who has nothing yet is offered this, until the next `!`
+//! ? LDS a=1                       this content was refused for a reason that is not in it, and is sent once more
 //! > CDS                           a request; add=a,b del=a,b init=a:1,b:2 in delta; names=a,b version= in SotW, where
 //!                                 `same` is the version of another client that has it all
 //! > CDS n=1 err=why not           the answer to response 1; err= goes to the end of the line
@@ -81,9 +82,15 @@ impl Talk {
         for line in script.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
             let (sign, words) = line.split_at(1);
             match sign {
-                "!" | ">" => {
+                "!" | ">" | "?" => {
                     assert!(self.told.is_empty(), "before `{line}` nobody expected {:?}", self.told);
-                    if sign == "!" {
+                    if sign == "?" {
+                        for kind in ResourceType::ALL {
+                            for (name, resource) in self.snapshot(words).of(kind) {
+                                self.connection.try_again(kind, name, resource.version);
+                            }
+                        }
+                    } else if sign == "!" {
                         let (audience, words) = words.split_once(' ').unwrap_or((words, ""));
                         self.publish(audience, words)
                     } else {

@@ -15,6 +15,7 @@ use super::route::Route;
 use super::virtual_host::{TcpProxy, VirtualHost};
 use crate::apis::Body;
 use crate::apis::decode::Found;
+use crate::apis::protection::readable;
 use crate::fault::at;
 
 /// Routes of one HTTPProxy that are served.
@@ -199,14 +200,17 @@ fn entry<T: DeserializeOwned + Clone>(value: &Value, field: &str, found: &mut Fo
     }
 }
 
-/// The fields of a route that say who may come in.
-const GUARDS: [&str; 6] =
-    ["ipAllowPolicy", "ipDenyPolicy", "rateLimitPolicy", "jwtVerificationPolicy", "authPolicy", "permitInsecure"];
+/// What of a Service protects requests on the way to it.
+const OF_SERVICES: [&str; 3] = ["protocol", "requestHeadersPolicy", "validation"];
 
+/// A route, as far as it tells what protects it; nothing where that cannot be read.
 fn guards(value: &Value) -> Option<Box<Route>> {
-    let fields = value.as_object()?.iter().filter(|(name, _)| GUARDS.contains(&name.as_str()));
-    let fields = fields.map(|(name, value)| (name.clone(), value.clone())).collect();
-    serde_json::from_value(Value::Object(fields)).ok().map(Box::new)
+    let written = value.as_object()?;
+    let services = written.get("services").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let protects = |service: &Value| OF_SERVICES.iter().any(|field| service.get(field).is_some_and(|it| !it.is_null()));
+    let are_free = !services.iter().any(protects);
+    let declared = Route::default().protection(false).entering;
+    readable(written, |field| declared.is_free(field) || (are_free && field == "services")).map(Box::new)
 }
 
 fn salvage(conditions: &[Value]) -> Vec<MatchCondition> {

@@ -9,6 +9,7 @@ pub mod guard;
 pub mod http_proxy;
 pub mod policy;
 pub mod route;
+pub mod route_protection;
 pub mod virtual_host;
 
 /// The API group.

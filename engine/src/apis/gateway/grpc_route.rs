@@ -29,6 +29,10 @@ pub struct GrpcRule {
 }
 
 impl Rule for GrpcRule {
+    fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
     fn filters(&self) -> &[HttpRouteRulesFilters] {
         self.filters.as_deref().unwrap_or_default()
     }

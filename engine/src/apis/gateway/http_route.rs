@@ -30,6 +30,10 @@ pub struct HttpRule {
 }
 
 impl Rule for HttpRule {
+    fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
     fn filters(&self) -> &[HttpRouteRulesFilters] {
         self.filters.as_deref().unwrap_or_default()
     }

@@ -1,6 +1,7 @@
 //! The kinds of `gateway.networking.k8s.io`.
 
 pub mod backend_tls;
+mod backend_tls_protection;
 pub mod class;
 #[allow(clippy::module_inception, reason = "the file is named after its kind, like its neighbours")]
 pub mod gateway;
@@ -10,6 +11,8 @@ pub mod http_route;
 pub mod listener_set;
 pub mod references;
 pub mod route;
+mod rule_protection;
+pub(in crate::apis) mod unserved;
 
 /// The API group.
 pub const GROUP: &str = "gateway.networking.k8s.io";

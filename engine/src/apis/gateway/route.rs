@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::references::{BackendRef, ParentRef};
 use crate::apis::decode::Found;
+use crate::apis::protection::{Declare, Sheet, readable};
 use crate::fault::at;
 
 /// Rules of one route that are served; the CRD allows as many.
@@ -48,11 +49,35 @@ pub enum RuleEntry<R> {
         matches: Vec<Value>,
         /// What is wrong with it, in a sentence.
         why: Arc<str>,
+        /// What protects it, and nothing else of it; unset where that cannot be read either.
+        guards: Option<Box<R>>,
     },
 }
 
+#[allow(private_bounds, reason = "the rules of both kinds of routes, and no others")]
+impl<R: Rule> RuleEntry<R> {
+    /// Its name.
+    pub(crate) fn name(&self) -> Option<&str> {
+        match self {
+            RuleEntry::Decoded(rule) => rule.name(),
+            RuleEntry::Broken { name, .. } => name.as_deref(),
+        }
+    }
+
+    /// The rule, as far as it tells what protects it; nothing where that cannot be read.
+    pub(crate) fn guards(&self) -> Option<&R> {
+        match self {
+            RuleEntry::Decoded(rule) => Some(rule),
+            RuleEntry::Broken { guards, .. } => guards.as_deref(),
+        }
+    }
+}
+
 /// A rule of either kind.
-pub(crate) trait Rule: DeserializeOwned + Clone {
+pub(crate) trait Rule: DeserializeOwned + Clone + Default + Declare {
+    /// Its name.
+    fn name(&self) -> Option<&str>;
+
     /// Its filters.
     fn filters(&self) -> &[HttpRouteRulesFilters];
 
@@ -74,6 +99,17 @@ impl<R: Rule> Route<R> {
             RuleEntry::Broken { .. } => false,
         })
     }
+}
+
+/// A rule, as far as it tells what protects it; nothing where that cannot be read.
+fn guards<R: Rule>(rule: &Value) -> Option<Box<R>> {
+    let written = rule.as_object()?;
+    // Where requests go protects them by the filters on the way only.
+    let has_filters = |back_end: &Value| back_end.get("filters").is_some_and(|filters| !filters.is_null());
+    let back_ends = written.get("backendRefs").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let is_filtered = back_ends.iter().any(has_filters);
+    let declared = Sheet::of(&R::default(), false);
+    readable(written, |field| declared.is_free(field) && !(is_filtered && field == "backendRefs")).map(Box::new)
 }
 
 /// Decodes `spec` of a route.
@@ -127,7 +163,8 @@ fn rules_of<R: Rule>(value: Option<Value>, found: &mut Found) -> Option<Vec<Rule
         } else if left > 0 {
             // Not served, but answered: its requests must not fall to a broader rule.
             let matches = first_matches(&value, &mut left);
-            rules.push(RuleEntry::Broken { name: name_of(&value), matches, why: too_many_rules().into() });
+            let (name, guards) = (name_of(&value), guards(&value));
+            rules.push(RuleEntry::Broken { name, matches, why: too_many_rules().into(), guards });
         }
     }
     let why = match (over, rules.is_empty()) {
@@ -136,7 +173,9 @@ fn rules_of<R: Rule>(value: Option<Value>, found: &mut Found) -> Option<Vec<Rule
         (false, false) => return Some(rules),
     };
     found.invalid("spec.rules", &why);
-    rules.push(RuleEntry::Broken { name: None, matches: Vec::new(), why: why.into() });
+    // An empty list names nothing that protects; of rules over the limit nobody reads it.
+    let guards = if over { None } else { guards(&Value::Object(serde_json::Map::new())) };
+    rules.push(RuleEntry::Broken { name: None, matches: Vec::new(), why: why.into(), guards });
     Some(rules)
 }
 
@@ -169,7 +208,8 @@ fn rule_of<R: Rule>(value: Value, field: &str, left: &mut usize, found: &mut Fou
              {MATCHES_MAX}; split the route"
         );
         found.invalid(format!("{field}.matches"), &why);
-        return RuleEntry::Broken { name, matches: first_matches(&value, left), why: why.into() };
+        let (matches, guards) = (first_matches(&value, left), guards(&value));
+        return RuleEntry::Broken { name, matches, why: why.into(), guards };
     }
     *left -= written;
     match found.typed::<R>(field, &value) {
@@ -178,7 +218,8 @@ fn rule_of<R: Rule>(value: Value, field: &str, left: &mut usize, found: &mut Fou
         None => {
             let matches = value.get("matches").and_then(Value::as_array).cloned();
             let why = found.faults.last().map(|fault| format!("{}: {}", fault.field, fault.message));
-            RuleEntry::Broken { name, matches: matches.unwrap_or_default(), why: why.unwrap_or_default().into() }
+            let (matches, guards) = (matches.unwrap_or_default(), guards(&value));
+            RuleEntry::Broken { name, matches, why: why.unwrap_or_default().into(), guards }
         }
     }
 }

@@ -16,8 +16,8 @@ use super::tracer::Tracing;
 pub struct HttpSettings {
     /// Is HTTP/1.0 taken?
     pub accept_http10: Option<bool>,
-    /// Where requests are written down.
-    pub access_log: Option<Vec<AccessLog>>,
+    /// Where requests are written down; `None` for each entry that could not be read.
+    pub access_log: Option<Vec<Option<AccessLog>>>,
     /// The host of requests of HTTP/1.0 that name none.
     pub default_host_for_http10: Option<Arc<str>>,
     /// Changes to requests before a route is looked for.

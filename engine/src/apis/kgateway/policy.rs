@@ -26,6 +26,30 @@ pub struct Policy<T> {
     pub spec: Option<T>,
     /// What could not be read. The faults are told already.
     pub unread: Vec<Unread>,
+    /// Is there a target of which nothing could be read, or no spec that could name one? What the policy was attached to
+    /// before is a target then too.
+    pub targets_lost: bool,
+}
+
+impl<T: Clone> Policy<T> {
+    /// Where a target could not be read: with the targets of the version before, which are behind those of this one.
+    pub(in crate::apis) fn keep_targets(self: &mut Arc<Self>, before: &Self) {
+        if !self.targets_lost {
+            return;
+        }
+        let policy = Arc::make_mut(self);
+        keep(&mut policy.targets.references, &before.targets.references);
+        keep(&mut policy.targets.selectors, &before.targets.selectors);
+    }
+}
+
+/// Adds the entries that are missing. Edits may follow each other without one that can be read, so that there is a limit.
+fn keep<T: Clone + PartialEq>(entries: &mut Vec<(usize, T)>, before: &[(usize, T)]) {
+    for (place, entry) in before {
+        if entries.len() < TARGETS_READ_MAX && !entries.iter().any(|(_, known)| known == entry) {
+            entries.push((*place, entry.clone()));
+        }
+    }
 }
 
 /// A part of a policy that could not be read.
@@ -77,36 +101,149 @@ pub struct TargetSelector {
     pub section_name: Option<Arc<str>>,
 }
 
+/// Fields that only observe requests: access logs, tracing and names of statistics protect none.
+const OBSERVING: [&str; 4] = ["tracing", "statPrefix", LOGS, "httpSettings.tracing"];
+/// The one of these fields that is a list of independent entries: a fault in an entry does not affect the others.
+const LOGS: &str = "httpSettings.accessLog";
+/// Parts that only observe requests, cannot be read and are left out one by one; beyond these all are left out.
+const UNREAD_PARTS_MAX: usize = 32;
+
 /// Reads a policy: targets one by one, then the rest.
 pub(in crate::apis) fn read<T: DeserializeOwned>(document: &mut Value, found: &mut Found) -> Policy<T> {
     let mut spec = document.get_mut("spec").map(Value::take).unwrap_or_default();
-    let mut policy = Policy { targets: Targets::default(), spec: None, unread: Vec::new() };
+    let mut policy = Policy { targets: Targets::default(), spec: None, unread: Vec::new(), targets_lost: false };
     match spec.as_object_mut() {
         Some(fields) => {
-            policy.targets.references = entries(fields.remove("targetRefs"), "spec.targetRefs", found);
-            policy.targets.selectors = entries(fields.remove("targetSelectors"), "spec.targetSelectors", found);
-            policy.spec = found.typed("spec", &spec);
+            let (references, selectors) = (fields.remove("targetRefs"), fields.remove("targetSelectors"));
+            let is_null = |list: &Option<Value>| list.as_ref().is_some_and(Value::is_null);
+            let nulls = [("spec.targetRefs", is_null(&references)), ("spec.targetSelectors", is_null(&selectors))];
+            let lost = &mut policy.targets_lost;
+            policy.targets.references = entries(references, "spec.targetRefs", found, lost);
+            policy.targets.selectors = entries(selectors, "spec.targetSelectors", found, lost);
+            // One of the two may be null beside the other. A text that ends at the name of the list has no target at all.
+            if policy.targets == Targets::default() && !*lost {
+                for (field, _) in nulls.into_iter().filter(|(_, is_null)| *is_null) {
+                    found.invalid(field, "must be a list; the policy has no target");
+                    *lost = true;
+                }
+            }
+            policy.spec = typed(&mut spec, found);
         }
-        None => found.invalid("spec", "spec must be set to an object"),
+        None => {
+            found.invalid("spec", "spec must be set to an object");
+            policy.targets_lost = true;
+        }
     }
     // What is wrong with its text, version or metadata was found before.
     policy.unread = whole_or_not(found, 0);
     policy
 }
 
-/// What was not read since `before`. In a policy nothing is passed over: a field that nobody knows may be the one that
-/// protects.
-pub(super) fn whole_or_not(found: &mut Found, before: usize) -> Vec<Unread> {
-    let since = found.faults.iter_mut().skip(before);
-    since
-        .map(|fault| {
-            fault.class = Class::Invalid;
-            Unread { field: fault.field.clone(), message: fault.message.clone() }
-        })
-        .collect()
+/// Decodes the spec of a policy. A part that only observes requests and cannot be decoded is left out, and the rest is
+/// read: of the list of logs only the entry with the fault is left out.
+fn typed<T: DeserializeOwned>(spec: &mut Value, found: &mut Found) -> Option<T> {
+    for part in logs_of(spec) {
+        let Some(Value::Array(entries)) = spec.pointer(&part) else { continue };
+        let empty = entries.iter().enumerate().filter(|(_, entry)| entry.is_null()).take(UNREAD_PARTS_MAX);
+        let field = format!("spec{}", in_words(&part));
+        empty.for_each(|(index, _)| found.invalid(at(&field, index), "must be an object"));
+    }
+    let before = found.faults.len();
+    for _ in 0..UNREAD_PARTS_MAX {
+        if let Some(read) = found.typed("spec", spec) {
+            return Some(read);
+        }
+        // Unknown fields are found again.
+        let mut index = 0;
+        found.faults.retain(|fault| {
+            index += 1;
+            index <= before || fault.is_error()
+        });
+        let field = found.faults.last().map(|fault| fault.field.clone())?;
+        leave_out(spec, &observing(&field)?, entry_of(&field))?;
+    }
+    // Each costs a reading of the whole.
+    let message =
+        format!("more than {UNREAD_PARTS_MAX} logs and the like cannot be read; none of the policy's are used");
+    found.faults.last().map(|fault| fault.field.clone()).into_iter().for_each(|field| found.invalid(field, &*message));
+    let parents: Vec<String> = parents(spec);
+    for part in parents.iter().flat_map(|parent| OBSERVING.map(|own| format!("{parent}/{}", own.replace('.', "/")))) {
+        leave_out(spec, &part, None);
+    }
+    found.typed("spec", spec)
 }
 
-fn entries<T: Attaching>(value: Option<Value>, field: &str, found: &mut Found) -> Vec<(usize, T)> {
+/// Takes a part out, or an entry of it; the entries behind it keep their places.
+fn leave_out(spec: &mut Value, part: &str, entry: Option<usize>) -> Option<()> {
+    if let Some(entry) = entry
+        && let Some(entry) = spec.pointer_mut(part).and_then(|list| list.get_mut(entry))
+    {
+        *entry = Value::Null;
+        return Some(());
+    }
+    let (parent, name) = part.rsplit_once('/')?;
+    spec.pointer_mut(parent)?.as_object_mut()?.remove(name).map(drop)
+}
+
+/// Paths below `spec` of the objects that may have fields which only observe requests.
+fn parents(spec: &Value) -> Vec<String> {
+    let ports = spec.get("perPort").and_then(Value::as_array).map_or(0, Vec::len);
+    let ports = (0..ports).map(|port| format!("/perPort/{port}/listener"));
+    [String::new(), "/default".into()].into_iter().chain(ports).collect()
+}
+
+/// Paths below `spec` of the lists of logs.
+fn logs_of(spec: &Value) -> Vec<String> {
+    parents(spec).into_iter().map(|parent| format!("{parent}/{}", LOGS.replace('.', "/"))).collect()
+}
+
+/// A place as faults name it: `/perPort/1/listener` is `.perPort[1].listener`.
+fn in_words(pointer: &str) -> String {
+    let steps = pointer.split('/').skip(1);
+    steps.fold(String::new(), |words, step| match step.parse::<usize>() {
+        Ok(index) => at(&words, index),
+        Err(_) => format!("{words}.{step}"),
+    })
+}
+
+/// The place of an entry in a list of logs, of a field in it.
+fn entry_of(field: &str) -> Option<usize> {
+    let (_, behind) = field.split_once(&format!("{LOGS}["))?;
+    behind.split_once(']')?.0.parse().ok()
+}
+
+/// Where below `spec` the part of a policy is that only observes requests, of a field of it; none of other fields.
+fn observing(field: &str) -> Option<String> {
+    let below = field.strip_prefix("spec.")?;
+    let of_port = || {
+        let (index, rest) = below.strip_prefix("perPort[")?.split_once("].listener.")?;
+        Some((format!("/perPort/{index}/listener"), rest))
+    };
+    let default = || Some(("/default".to_owned(), below.strip_prefix("default.")?));
+    let (parent, rest) = default().or_else(of_port).unwrap_or((String::new(), below));
+    let is_at =
+        |own: &&str| rest.strip_prefix(*own).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']));
+    let own = OBSERVING.into_iter().find(is_at)?;
+    Some(format!("{parent}/{}", own.replace('.', "/")))
+}
+
+/// What was not read since `before`. In a policy nothing is passed over: a field that is not known may be the one that
+/// protects. What only observes requests does not.
+pub(super) fn whole_or_not(found: &mut Found, before: usize) -> Vec<Unread> {
+    let mut unread = Vec::new();
+    for fault in found.faults.iter_mut().skip(before) {
+        if observing(&fault.field).is_some() {
+            fault.class = Class::Ignored;
+        } else {
+            fault.class = Class::Invalid;
+            unread.push(Unread { field: fault.field.clone(), message: fault.message.clone() });
+        }
+    }
+    unread
+}
+
+/// The entries of a list of targets; `lost` is set where there is one of which nothing can be read.
+fn entries<T: Attaching>(value: Option<Value>, field: &str, found: &mut Found, lost: &mut bool) -> Vec<(usize, T)> {
     let entries = match value {
         None | Some(Value::Null) => return Vec::new(),
         Some(Value::Array(entries)) => entries,
@@ -122,9 +259,11 @@ fn entries<T: Attaching>(value: Option<Value>, field: &str, found: &mut Found) -
         };
         found.invalid(field, format!("must have at most {TARGETS_MAX} entries{unread}"));
     }
+    *lost |= entries.len() > TARGETS_READ_MAX;
     let entries = entries.into_iter().take(TARGETS_READ_MAX).enumerate();
     let read = |(index, entry): (usize, Value)| {
         let read = found.typed(&at(field, index), &entry).or_else(|| T::guessed(&entry));
+        *lost |= read.is_none();
         Some((index, read?))
     };
     entries.filter_map(read).collect()
@@ -184,7 +323,7 @@ pub enum Quantity {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{TARGETS_MAX, TARGETS_READ_MAX};
+    use super::{TARGETS_MAX, TARGETS_READ_MAX, observing};
     use crate::apis::Body;
     use crate::engine::Event;
 
@@ -210,5 +349,130 @@ mod tests {
         assert_eq!(read(TARGETS_READ_MAX), (TARGETS_READ_MAX, vec![told]));
         let told = "must have at most 16 entries; the last 2 are not read".to_owned();
         assert_eq!(read(TARGETS_READ_MAX + 2), (TARGETS_READ_MAX, vec![told]));
+    }
+
+    /// The targets of a TrafficPolicy with this spec after one with those targets, and whether something is wrong with it.
+    fn after(targets: &[&str], spec: &str) -> (Vec<String>, bool) {
+        let policy = |spec: &str| {
+            let head =
+                "apiVersion: gateway.kgateway.dev/v1alpha1\nkind: TrafficPolicy\nmetadata: {name: p, namespace: n}\n";
+            let (documents, errors) = crate::run::manifests::yaml::parse(&format!("{head}{spec}"));
+            assert_eq!(errors, []);
+            let event = documents.into_iter().find_map(|document| crate::testing::event(document.value));
+            let Some(Event::Applied(object, faults)) = event else { panic!("it is no policy") };
+            (*object, !faults.is_empty())
+        };
+        let reference = |name: &&str| format!("{{group: g, kind: K, name: {name}}}");
+        let references: Vec<String> = targets.iter().map(reference).collect();
+        let (before, _) = policy(&format!("spec: {{targetRefs: [{}]}}", references.join(", ")));
+        let (mut now, faults) = policy(spec);
+        now.body.keep_targets(&before.body);
+        let Body::TrafficPolicy(policy) = &now.body else { panic!("it is no policy") };
+        (policy.targets.references.iter().map(|(_, target)| target.name.to_string()).collect(), faults)
+    }
+
+    #[test]
+    fn a_policy_that_is_cut_keeps_its_targets() {
+        let cut = [
+            "",
+            "spec:\n",
+            "spec: text\n",
+            "spec:\n  targetRefs:\n",
+            "spec:\n  targetRefs:\n  targetSelectors: []\n",
+            "spec:\n  targetRefs:\n  -\n",
+            "spec:\n  targetRefs:\n  - group: g\n    kind: K\n",
+            "spec:\n  targetRefs: text\n",
+        ];
+        for spec in cut {
+            assert_eq!(after(&["a", "b"], spec), (vec!["a".into(), "b".into()], true), "{spec}");
+        }
+        let partly = "spec: {targetRefs: [{group: g, kind: K, name: c}, {kind: K}]}";
+        assert_eq!(after(&["a", "c"], partly), (vec!["c".into(), "a".into()], true));
+        // An edit that can be read is what it says.
+        let whole = [
+            ("spec: {}", vec![]),
+            ("spec: {targetRefs: []}", vec![]),
+            ("spec: {targetRefs: [{group: g, kind: K, name: c}], targetSelectors: null}", vec!["c".to_owned()]),
+        ];
+        for (spec, targets) in whole {
+            assert_eq!(after(&["a", "b"], spec), (targets, false), "{spec}");
+        }
+    }
+
+    #[test]
+    fn edits_that_cannot_be_read_do_not_gather_targets_without_end() {
+        let many: Vec<String> = (0..TARGETS_READ_MAX).map(|index| format!("n{index}")).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        let partly = "spec: {targetRefs: [{group: g, kind: K, name: c}, {kind: K}]}";
+        assert_eq!(after(&many, partly).0.len(), TARGETS_READ_MAX);
+    }
+
+    #[test]
+    fn what_only_observes_requests_is_known_by_its_field() {
+        let rows = [
+            ("spec.tracing.attributes[0].name", Some("/tracing")),
+            ("spec.statPrefix", Some("/statPrefix")),
+            ("spec.statPrefixes", None),
+            ("spec.default.httpSettings.accessLog[1].fileSink", Some("/default/httpSettings/accessLog")),
+            ("spec.perPort[2].listener.httpSettings.tracing", Some("/perPort/2/listener/httpSettings/tracing")),
+            ("spec.default.httpSettings.localReplies", None),
+            ("spec.extAuth.statPrefix", None),
+            ("spec", None),
+        ];
+        for (field, expected) in rows {
+            assert_eq!(observing(field).as_deref(), expected, "{field}");
+        }
+    }
+
+    /// How many logs are read of a ListenerPolicy with these, and the fields of its faults.
+    fn logs(written: &Value) -> (Option<usize>, Vec<String>) {
+        let document: Value = json!({
+            "apiVersion": "gateway.kgateway.dev/v1alpha1",
+            "kind": "ListenerPolicy",
+            "metadata": {"name": "p", "namespace": "n"},
+            "spec": {"perPort": [{"port": 80, "listener": {"httpSettings": {"accessLog": written, "serverName": "a"}}}]},
+        });
+        let Some(Event::Applied(object, faults)) = crate::testing::event(document) else { panic!("it is no policy") };
+        let Body::ListenerPolicy(policy) = &object.body else { panic!("it is no policy") };
+        assert_eq!(policy.unread, [], "requests are served");
+        let ports = policy.spec.as_ref().and_then(|spec| spec.per_port.as_ref());
+        let http = ports.and_then(|ports| ports.first()?.listener.http_settings.as_ref());
+        assert!(http.is_some_and(|http| http.server_name.is_some()), "the rest is read");
+        let logs = http.and_then(|http| http.access_log.as_ref());
+        let fields = faults.iter().map(|fault| fault.field.rsplit_once("accessLog").map_or("", |(_, below)| below));
+        (logs.map(|logs| logs.iter().flatten().count()), fields.map(str::to_owned).collect())
+    }
+
+    #[test]
+    fn a_log_that_cannot_be_read_is_left_out_alone() {
+        let good = json!({"fileSink": {"path": "/dev/stdout", "stringFormat": "a"}});
+        let bad = json!({"fileSink": {"path": 5}});
+        let list = |entries: &[&Value]| Value::Array(entries.iter().copied().cloned().collect());
+        let fields = |fields: &[&str]| fields.iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(logs(&list(&[&good, &good])), (Some(2), fields(&[])));
+        assert_eq!(
+            logs(&list(&[&bad, &good, &bad, &Value::Null, &good])),
+            (Some(2), fields(&["[3]", "[0].fileSink.path", "[2].fileSink.path"]))
+        );
+        assert_eq!(logs(&json!(5)), (None, fields(&[""])));
+        // Each broken entry costs a reading of the whole policy.
+        let (read, fields) = logs(&list(&[&bad; 1000]));
+        assert_eq!((read, fields.len()), (None, super::UNREAD_PARTS_MAX + 1));
+    }
+
+    #[test]
+    fn what_only_observes_requests_and_cannot_be_read_is_left_out_alone() {
+        let document: Value = json!({
+            "apiVersion": "gateway.kgateway.dev/v1alpha1",
+            "kind": "TrafficPolicy",
+            "metadata": {"name": "p", "namespace": "n"},
+            "spec": {"targetRefs": [], "tracing": "often", "statPrefix": 5, "autoHostRewrite": true, "other": 1},
+        });
+        let Some(Event::Applied(object, faults)) = crate::testing::event(document) else { panic!("it is no policy") };
+        let Body::TrafficPolicy(policy) = &object.body else { panic!("it is no policy") };
+        assert!(policy.spec.as_ref().is_some_and(|spec| spec.auto_host_rewrite == Some(true)));
+        let unread: Vec<&str> = policy.unread.iter().map(|unread| &*unread.field).collect();
+        assert_eq!(unread, ["spec.other"]);
+        assert_eq!(faults.len(), 3, "{faults:?}");
     }
 }

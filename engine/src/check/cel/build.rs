@@ -46,15 +46,21 @@ pub(super) fn operator(at: usize, function: &str, arguments: Vec<Expr>) -> Flawe
 }
 
 /// Many conditions joined by one operator, halves within halves: it makes no difference to what comes out, and the tree
-/// stays flat. `None` where there is none.
-pub(super) fn joined(function: &Arc<str>, mut all: Vec<Expr>) -> Option<Expr> {
-    if all.len() <= 1 {
-        return all.pop();
+/// stays flat. `None` where there is none. Each condition is moved once.
+pub(super) fn joined(function: &Arc<str>, all: Vec<Expr>) -> Option<Expr> {
+    let count = all.len();
+    halves(function, &mut all.into_iter(), count)
+}
+
+/// So many of the conditions that are left.
+fn halves(function: &Arc<str>, left: &mut std::vec::IntoIter<Expr>, count: usize) -> Option<Expr> {
+    if count <= 1 {
+        return left.next();
     }
-    let rest = all.split_off(all.len() / 2);
-    let halves: Vec<Expr> = [all, rest].into_iter().filter_map(|half| joined(function, half)).collect();
-    let at = halves.first().map_or(0, |first| first.at);
-    Some(measured(at, Kind::Call { function: function.clone(), on: None, arguments: halves }))
+    let first = halves(function, left, count / 2)?;
+    let second = halves(function, left, count - count / 2)?;
+    let at = first.at;
+    Some(measured(at, Kind::Call { function: function.clone(), on: None, arguments: vec![first, second] }))
 }
 
 /// What is true where one of them is; `None` where there is none.

@@ -1,6 +1,7 @@
 //! What is wrong with a condition, and where.
 
 use crate::check::Excerpt;
+use crate::check::meter::OutOfSteps;
 use crate::check::re2::RegexFault;
 
 /// What is wrong with a condition.
@@ -106,6 +107,15 @@ pub enum CelProblem {
     /// A regex that RE2 cannot read.
     #[error("{0}")]
     Regex(RegexFault),
+    /// Reading it takes too many steps.
+    #[error("{0}")]
+    Costly(OutOfSteps),
+}
+
+impl From<OutOfSteps> for (usize, CelProblem) {
+    fn from(out: OutOfSteps) -> Self {
+        (0, CelProblem::Costly(out))
+    }
 }
 
 impl CelFault {

@@ -7,16 +7,20 @@ use super::known::{
 };
 use super::tree::{Constant, Expr, Kind};
 use crate::check::Excerpt;
-use crate::check::re2;
+use crate::check::meter::Meter;
+use crate::check::re2::{Limits, Regexes};
 
 /// Says what is wrong with a condition.
-pub(super) fn judge(expr: &Expr) -> Flawed<()> {
-    known(expr)?;
+pub(super) fn judge(expr: &Expr, regexes: &Regexes, meter: &Meter) -> Flawed<()> {
+    // Each step is visited twice.
+    meter.spend(expr.steps.saturating_mul(2))?;
+    known(expr, regexes)?;
     condition(expr)
 }
 
 /// Is all that it uses known? Steps are as deep as trees may be.
-fn known(expr: &Expr) -> Flawed<()> {
+fn known(expr: &Expr, regexes: &Regexes) -> Flawed<()> {
+    let known = |expr: &Expr| known(expr, regexes);
     match &expr.kind {
         Kind::Constant(_) => Ok(()),
         Kind::Name(name) => named(expr.at, name),
@@ -34,7 +38,13 @@ fn known(expr: &Expr) -> Flawed<()> {
                 Some(on) if !of_regexes => known(on)?,
                 _ => {}
             }
-            call(expr.at, function, on.as_deref(), arguments, of_regexes)
+            call(expr.at, function, on.as_deref(), arguments, of_regexes)?;
+            match (&**function, arguments.last()) {
+                ("matches", Some(Expr { kind: Kind::Constant(Constant::Text(pattern)), at, .. })) => {
+                    regex(*at, pattern, regexes)
+                }
+                _ => Ok(()),
+            }
         }
     }
 }
@@ -92,20 +102,17 @@ fn call(at: usize, function: &str, on: Option<&Expr>, arguments: &[Expr], of_reg
     if function == "_+_" && arguments.iter().any(|part| joins(part) || matches!(part.kind, Kind::List(_))) {
         return Err((at, CelProblem::Unserved("Envoy joins neither texts nor lists")));
     }
-    match (function, arguments.last()) {
-        ("matches", Some(Expr { kind: Kind::Constant(Constant::Text(pattern)), at, .. })) => regex(*at, pattern),
-        _ => Ok(()),
-    }
+    Ok(())
 }
 
 /// Regexes are looked at where bytes and characters are the same; others are left to Envoy.
-fn regex(at: usize, pattern: &str) -> Flawed<()> {
+fn regex(at: usize, pattern: &str, regexes: &Regexes) -> Flawed<()> {
     let plain = pattern.is_ascii() && !["\\p", "\\P", "\\x{"].iter().any(|wide| pattern.contains(wide));
     if !plain || pattern.is_empty() {
         return Ok(());
     }
-    let limits = re2::Limits { program_size: REGEX_PROGRAM_MAX };
-    re2::check(pattern, limits).map(|_| ()).map_err(|fault| (at, CelProblem::Regex(fault)))
+    let limits = Limits { program_size: REGEX_PROGRAM_MAX };
+    regexes.check_within(pattern, limits).map(|_| ()).map_err(|fault| (at, CelProblem::Regex(fault)))
 }
 
 /// May it be true or false? So must all be that it is made of by logic.

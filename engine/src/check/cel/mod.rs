@@ -23,6 +23,9 @@ pub use build::{any_of, not};
 pub use fault::{CelFault, CelProblem};
 pub use tree::{Constant, Expr, Kind};
 
+use super::meter::Meter;
+use super::re2::Regexes;
+
 /// Longest condition, in bytes; the CRD allows as many characters.
 pub const TEXT_BYTES_MAX: usize = 16_384;
 /// Deepest tree of a condition. Envoy's decoder ends at 100 messages within each other, and a step takes two.
@@ -30,15 +33,20 @@ pub const DEPTH_MAX: u16 = 32;
 /// Deepest nesting of the text: parentheses take no step in a tree.
 const NESTING_MAX: usize = 100;
 
-/// Reads a condition, and says what is wrong with it.
-pub fn check(text: &str) -> Result<Expr, CelFault> {
+/// Parses and checks a condition, and returns its fault. Regexes in it are charged to the object of the condition.
+pub fn check(text: &str, regexes: &Regexes) -> Result<Expr, CelFault> {
+    counted(text, regexes).0
+}
+
+/// The same, and how many steps it took beside those of regexes: no more than
+/// [`STEPS_PER_BYTE_MAX`](super::meter::STEPS_PER_BYTE_MAX) for each byte.
+pub fn counted(text: &str, regexes: &Regexes) -> (Result<Expr, CelFault>, usize) {
     if text.len() > TEXT_BYTES_MAX {
-        return Err(CelFault::whole(CelProblem::Long { bytes: text.len() }));
+        return (Err(CelFault::whole(CelProblem::Long { bytes: text.len() })), 1);
     }
-    let located = |(at, problem)| CelFault::new(text, at, problem);
-    let expr = parse::parse(text).map_err(located)?;
-    judge::judge(&expr).map_err(located)?;
-    Ok(expr)
+    let meter = Meter::linear(text);
+    let read = parse::parse(text, &meter).and_then(|expr| judge::judge(&expr, regexes, &meter).map(|()| expr));
+    (read.map_err(|(at, problem)| CelFault::new(text, at, problem)), meter.spent())
 }
 
 #[cfg(test)]

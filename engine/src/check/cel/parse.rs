@@ -8,6 +8,7 @@ use super::fault::CelProblem;
 use super::scan::{Token, Word, words};
 use super::tree::{Constant, Expr, Kind};
 use crate::check::Excerpt;
+use crate::check::meter::Meter;
 
 /// Words that may not be names.
 const RESERVED: [&str; 16] = [
@@ -37,8 +38,8 @@ const SUMS: [(&str, &str); 2] = [("+", "_+_"), ("-", "_-_")];
 const PRODUCTS: [(&str, &str); 3] = [("*", "_*_"), ("/", "_/_"), ("%", "_%_")];
 
 /// The tree of a text.
-pub(super) fn parse(text: &str) -> Flawed<Expr> {
-    let mut parser = Parser { tokens: words(text)?, next: 0, nesting: 0 };
+pub(super) fn parse(text: &str, meter: &Meter) -> Flawed<Expr> {
+    let mut parser = Parser { tokens: words(text, meter)?, next: 0, nesting: 0, meter };
     if parser.word() == &Word::End {
         return Err((0, CelProblem::Empty));
     }
@@ -62,13 +63,14 @@ fn told(text: &str, at: usize, problem: CelProblem) -> CelProblem {
     }
 }
 
-struct Parser {
+struct Parser<'m> {
     tokens: Vec<Token>,
     next: usize,
     nesting: usize,
+    meter: &'m Meter,
 }
 
-impl Parser {
+impl Parser<'_> {
     fn word(&self) -> &Word {
         self.tokens.get(self.next).map_or(&Word::End, |token| &token.word)
     }
@@ -99,6 +101,7 @@ impl Parser {
         if self.nesting >= NESTING_MAX {
             return Err((self.at(), CelProblem::Deep));
         }
+        self.meter.spend(1)?;
         self.nesting += 1;
         let read = read(self);
         self.nesting -= 1;
@@ -130,6 +133,8 @@ impl Parser {
         while self.take_sign(sign) {
             parts.push(part(self)?);
         }
+        // Each is moved, and has a step of its own in the tree.
+        self.meter.spend(2 * parts.len())?;
         let whole = joined(&Arc::from(function), parts).ok_or((at, CelProblem::Empty))?;
         // The depth is looked at once it is one tree.
         if whole.depth > super::DEPTH_MAX { Err((at, CelProblem::Deep)) } else { Ok(whole) }
@@ -175,7 +180,9 @@ impl Parser {
         Some(function)
     }
 
+    /// Every value begins here; between two values there are as many looks as there are sorts of operators.
     fn unary(&mut self) -> Flawed<Expr> {
+        self.meter.spend(2)?;
         let at = self.at();
         if self.take_sign("!") {
             let inner = self.nested(Self::unary)?;
@@ -203,6 +210,7 @@ impl Parser {
     /// Fields, calls and indexes behind something.
     fn members(&mut self, mut expr: Expr) -> Flawed<Expr> {
         loop {
+            self.meter.spend(1)?;
             let at = expr.at;
             if self.take_sign(".") {
                 let (place, name) = (self.at(), self.word_name("the name of a field or function")?);

@@ -7,6 +7,7 @@ use super::fault::CelProblem;
 use super::literal;
 use super::tree::Constant;
 use crate::check::Excerpt;
+use crate::check::meter::Meter;
 
 /// A word, and the byte where it begins.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,15 +38,18 @@ const SIGNS: [&str; 26] = [
 ];
 
 /// The words of a text, the end among them.
-pub(super) fn words(text: &str) -> Flawed<Vec<Token>> {
+pub(super) fn words(text: &str, meter: &Meter) -> Flawed<Vec<Token>> {
     let mut tokens = Vec::new();
     let mut at = 0;
     while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
         if let Some(space) = space(rest) {
+            meter.spend(space)?;
             at += space;
             continue;
         }
         let (word, length) = word(rest).map_err(|(inside, problem)| (at + inside, problem))?;
+        // Each byte is looked at as the beginning of a text, of a number and of a name.
+        meter.spend(1 + 3 * length)?;
         tokens.push(Token { at, word });
         at += length;
     }

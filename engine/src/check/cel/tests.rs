@@ -4,7 +4,13 @@
 
 use proptest::prelude::*;
 
+use super::super::meter::STEPS_PER_BYTE_MAX;
+use super::super::re2::Limits;
 use super::*;
+
+fn check(text: &str) -> Result<Expr, CelFault> {
+    super::check(text, &Regexes::of_object(Limits::default()))
+}
 
 /// A tree as text with all parentheses.
 fn shown(expr: &Expr) -> String {
@@ -30,7 +36,7 @@ fn shown(expr: &Expr) -> String {
 }
 
 fn tree(text: &str) -> String {
-    match parse::parse(text) {
+    match parse::parse(text, &Meter::linear(text)) {
         Ok(expr) => shown(&expr),
         Err((at, problem)) => CelFault::new(text, at, problem).to_string(),
     }
@@ -278,4 +284,40 @@ proptest! {
             prop_assert!(expr.depth <= DEPTH_MAX && expr.steps >= 1);
         }
     }
+}
+
+/// Texts of a condition of the longest sort, by what is repeated in them.
+fn grown(times: usize) -> [String; 9] {
+    [
+        format!("true{}", " && true".repeat(times)),
+        format!("1 in [{}1]", "1,".repeat(times)),
+        format!("1 in [{}1]", "[".repeat(times)),
+        "(".repeat(times),
+        format!("'{}' == request.path", "a".repeat(times)),
+        "rb".repeat(times),
+        " ".repeat(times),
+        format!("request.headers{}", "['a'].b".repeat(times)),
+        format!("{}true", "true ? true : ".repeat(times)),
+    ]
+}
+
+#[test]
+fn steps_grow_with_the_text_and_not_faster() {
+    let regexes = Regexes::of_object(Limits::default());
+    let steps = |text: &str| counted(text, &regexes).1;
+    for (once, twice) in grown(250).iter().zip(&grown(500)) {
+        assert!(steps(twice) <= 2 * steps(once) + 100, "{once}: {} and {}", steps(once), steps(twice));
+        assert!(steps(twice) <= STEPS_PER_BYTE_MAX * twice.len() * 3 / 4, "{once}: {}", steps(twice));
+    }
+}
+
+#[test]
+fn regexes_of_a_condition_are_charged_to_its_object() {
+    let regexes = Regexes::of_object(Limits::default());
+    assert_eq!(super::check("request.path.matches('/a[0-9]+')", &regexes).map(drop), Ok(()));
+    let spent = regexes.spent();
+    assert!(spent > 0);
+    // The same regex under the limits of routes is another question.
+    assert_eq!(regexes.check("/a[0-9]+").map(drop), Ok(()));
+    assert!(regexes.spent() > spent);
 }

@@ -3,8 +3,12 @@
 //! It narrows what stands in for a path regex without a literal beginning: `/(shop|cart)/[0-9` can be read up to the
 //! class, and every path that it was meant for begins with a match of `/(shop|cart)/`.
 
+use std::collections::BTreeMap;
+
+use super::prefix::{Mark, Marks};
 use super::tree::{Node, Unary};
-use super::{Limits, check, parse, prefix, scan};
+use super::{Limits, PATTERN_BYTES_MAX, STEPS_MAX, memo, parse, scan};
+use crate::check::meter::Meter;
 
 /// How often a beginning is shortened because its program is too large; each time by a quarter.
 const TRIES_MAX: usize = 40;
@@ -33,105 +37,180 @@ enum Kind {
     Other,
 }
 
-/// The longest beginning that can be read, given that Envoy matches the whole text. `None` where it tells nothing.
-///
-/// What follows it may be anything. So an alternative must not be cut off, nor a group of which a later operator says
-/// that it may be absent; then the beginning ends before that group. As for
-/// [`literal_prefix`](super::literal_prefix), groups and classes are as they are written, and an open one reaches to
-/// the end.
-pub fn beginning(pattern: &str, limits: Limits) -> Option<Beginning> {
+/// See [`Regexes::beginning`](super::Regexes::beginning); and how many steps it took.
+pub(super) fn counted(pattern: &str, limits: Limits) -> (Option<Beginning>, usize) {
+    let mut meter = Meter::new(STEPS_MAX);
     let latin1: String = pattern.bytes().map(char::from).collect();
-    let (pieces, failed_at) = read(&latin1);
-    let mut count = pieces.len();
-    // An operator that cannot be read may still have been meant to take away what is before it.
-    if failed_at.is_some_and(|rest| rest.starts_with(['*', '+', '?', '{'])) {
-        count = before_operand(&pieces, count.checked_sub(1)?);
-    }
+    let outline = Outline::read(pattern, &latin1, &mut meter);
+    let mut spent = pattern.len() + meter.spent();
+    memo::took(spent);
+    let found = longest(&outline, limits, &mut spent);
+    (found, spent)
+}
+
+fn longest(outline: &Outline<'_>, limits: Limits, spent: &mut usize) -> Option<Beginning> {
+    let mut count = outline.readable()?;
     for _ in 0..TRIES_MAX {
-        count = settled(pattern, &pieces, count)?;
-        let end = end(&pieces, count);
-        let open = ")".repeat(open_groups(&pieces, count).len());
-        let pattern = format!("(?:{}{open})", pattern.get(..end)?);
-        if check(&format!("{pattern}.*"), limits).is_ok() {
+        count = outline.settled(count)?;
+        let open = ")".repeat(outline.open(count).count());
+        let pattern = format!("(?:{}{open})", outline.pattern.get(..outline.end(count))?);
+        let (taken, steps) = super::counted(&format!("{pattern}.*"), limits);
+        *spent += steps;
+        if taken.is_ok() {
             let latin1: String = pattern.bytes().map(char::from).collect();
-            let told = parse::parse(&latin1).map_or(0, |read| least(&read.node));
-            return (told > 0).then_some(Beginning { pattern, told });
+            let known = parse::parse(&latin1, &mut Meter::new(STEPS_MAX)).map_or(0, |read| least(&read.node));
+            return (known > 0).then_some(Beginning { pattern, told: known });
+        }
+        if *spent > STEPS_MAX {
+            return None;
         }
         count -= count.div_ceil(4);
     }
     None
 }
 
-/// The pieces that can be read, and what is left where one cannot.
-fn read(pattern: &str) -> (Vec<Piece>, Option<&str>) {
-    let mut pieces = Vec::new();
-    let mut parser = parse::Steps::new(pattern);
-    loop {
-        let before = parser.rest();
-        match parser.step() {
-            None => return (pieces, None),
-            Some(Err(_)) => return (pieces, Some(before)),
-            Some(Ok(operator)) => {
-                let text = scan::between(before, parser.rest());
-                let kind = match text.chars().next() {
-                    _ if operator => Kind::Operator,
-                    Some('(') if !text.ends_with(')') => Kind::Open,
-                    Some(')') => Kind::Close,
-                    _ => Kind::Other,
-                };
-                // As bytes of what was written: there every character of the text is one.
-                let end = pattern.chars().count() - parser.rest().chars().count();
-                pieces.push(Piece { end, kind });
+/// The pieces of a pattern as far as it can be read, and what its groups are in for in the rest.
+struct Outline<'a> {
+    pattern: &'a str,
+    pieces: Vec<Piece>,
+    /// For each number of pieces the innermost group that is open after them, as the place of its parenthesis.
+    inner: Vec<Option<usize>>,
+    /// For each closing parenthesis the place of the opening one.
+    mates: BTreeMap<usize, usize>,
+    /// Whether what cannot be read begins with an operator.
+    operator_follows: bool,
+    /// Where the last alternative outside of all groups begins.
+    last_bar: Option<usize>,
+    /// By the byte at which a group opens: the byte of its last alternative, or of its end where it may be absent.
+    unsettled: BTreeMap<usize, Option<usize>>,
+}
+
+impl<'a> Outline<'a> {
+    /// Reads no more pieces than a regex may have bytes.
+    fn read(pattern: &'a str, latin1: &str, meter: &mut Meter) -> Self {
+        let (mut pieces, mut end) = (Vec::new(), 0);
+        let mut parser = parse::Steps::new(latin1, meter);
+        let mut failed_at = None;
+        while end <= PATTERN_BYTES_MAX {
+            let before = parser.rest();
+            match parser.step() {
+                None => break,
+                Some(Err(_)) => {
+                    failed_at = Some(before);
+                    break;
+                }
+                Some(Ok(operator)) => {
+                    let text = scan::between(before, parser.rest());
+                    let kind = match text.chars().next() {
+                        _ if operator => Kind::Operator,
+                        Some('(') if !text.ends_with(')') => Kind::Open,
+                        Some(')') => Kind::Close,
+                        _ => Kind::Other,
+                    };
+                    // As bytes of what was written: there every character of the text is one.
+                    end += text.chars().count();
+                    pieces.push(Piece { end, kind });
+                }
+            }
+        }
+        // An operator that cannot be read may still have been meant to take away what is before it; so may one that is
+        // not read because the pattern is too long.
+        let is_operator = |rest: &str| rest.starts_with(['*', '+', '?', '{']);
+        let operator_follows = is_operator(failed_at.unwrap_or(parser.rest()));
+        let (mut inner, mut mates, mut stack) = (vec![None], BTreeMap::new(), Vec::new());
+        for (place, piece) in pieces.iter().enumerate() {
+            match piece.kind {
+                Kind::Open => stack.push(place),
+                Kind::Close => {
+                    let mate = stack.pop();
+                    mates.extend(mate.map(|mate| (place, mate)));
+                }
+                Kind::Operator | Kind::Other => {}
+            }
+            inner.push(stack.last().copied());
+        }
+        let (last_bar, unsettled) = unsettled(pattern);
+        Self { pattern, pieces, inner, mates, operator_follows, last_bar, unsettled }
+    }
+
+    /// The number of pieces that stand whatever cannot be read.
+    fn readable(&self) -> Option<usize> {
+        let count = self.pieces.len();
+        if self.operator_follows { Some(self.before_operand(count.checked_sub(1)?)) } else { Some(count) }
+    }
+
+    /// The bytes of so many pieces.
+    fn end(&self, count: usize) -> usize {
+        count.checked_sub(1).and_then(|last| self.pieces.get(last)).map_or(0, |piece| piece.end)
+    }
+
+    /// The groups that are open after so many pieces, from the innermost outwards, as the places of their parentheses.
+    fn open(&self, count: usize) -> impl Iterator<Item = usize> {
+        let inner = |count: usize| self.inner.get(count).copied().flatten();
+        std::iter::successors(inner(count), move |place| inner(*place))
+    }
+
+    /// The number of pieces before the one at a place, or before the whole group that ends there.
+    fn before_operand(&self, place: usize) -> usize {
+        match self.pieces.get(place).map(|piece| piece.kind) {
+            Some(Kind::Close) => self.mates.get(&place).copied().unwrap_or_default(),
+            _ => place,
+        }
+    }
+
+    /// At most so many pieces, so that what follows takes nothing of them away. What is cut off lies within groups that
+    /// are closed then, so that no group is looked at much more often than once.
+    fn settled(&self, mut count: usize) -> Option<usize> {
+        loop {
+            let end = self.end(count);
+            if count == 0 || self.pattern.get(..end).is_none() {
+                count = count.checked_sub(1).filter(|count| *count > 0)?;
+                continue;
+            }
+            if self.pieces.get(count).is_some_and(|next| next.kind == Kind::Operator) {
+                count = self.before_operand(count - 1);
+                continue;
+            }
+            // An alternative outside of all groups.
+            if self.last_bar.is_some_and(|bar| bar >= end) {
+                return None;
+            }
+            let is_unsettled = |place: &usize| match self.unsettled.get(&self.end(*place)) {
+                Some(last) => last.is_some_and(|last| last >= end),
+                None => true,
+            };
+            match self.open(count).filter(is_unsettled).last() {
+                None => return Some(count),
+                Some(outermost) => count = outermost,
             }
         }
     }
 }
 
-fn end(pieces: &[Piece], count: usize) -> usize {
-    count.checked_sub(1).and_then(|last| pieces.get(last)).map_or(0, |piece| piece.end)
-}
-
-/// The places of the parentheses that are open after so many pieces.
-fn open_groups(pieces: &[Piece], count: usize) -> Vec<usize> {
-    let mut open = Vec::new();
-    for (place, piece) in pieces.iter().take(count).enumerate() {
-        match piece.kind {
-            Kind::Open => open.push(place),
-            Kind::Close => drop(open.pop()),
-            Kind::Operator | Kind::Other => {}
+/// Where the last alternative outside of all groups is, and for each group where the last thing is that keeps it from
+/// being read up to there.
+fn unsettled(pattern: &str) -> (Option<usize>, BTreeMap<usize, Option<usize>>) {
+    let (mut last_bar, mut groups, mut stack) = (None, BTreeMap::new(), Vec::new());
+    for (place, mark) in Marks::of(pattern) {
+        match mark {
+            Mark::Open => {
+                stack.push(place);
+                groups.insert(place, None);
+            }
+            Mark::Close { optional } => {
+                if let Some(open) = stack.pop()
+                    && optional
+                {
+                    groups.insert(open, Some(place));
+                }
+            }
+            Mark::Bar => match stack.last() {
+                Some(open) => drop(groups.insert(*open, Some(place))),
+                None => last_bar = Some(place),
+            },
         }
     }
-    open
-}
-
-/// The number of pieces before the one at a place, or before the whole group that ends there.
-fn before_operand(pieces: &[Piece], place: usize) -> usize {
-    match pieces.get(place).map(|piece| piece.kind) {
-        Some(Kind::Close) => open_groups(pieces, place).last().copied().unwrap_or_default(),
-        _ => place,
-    }
-}
-
-/// At most so many pieces, so that what follows takes nothing of them away.
-fn settled(pattern: &str, pieces: &[Piece], mut count: usize) -> Option<usize> {
-    loop {
-        if count == 0 || pattern.get(..end(pieces, count)).is_none() {
-            count = count.checked_sub(1).filter(|count| *count > 0)?;
-            continue;
-        }
-        if pieces.get(count).is_some_and(|next| next.kind == Kind::Operator) {
-            count = before_operand(pieces, count - 1);
-            continue;
-        }
-        let open = open_groups(pieces, count);
-        let rest = pattern.get(end(pieces, count)..).unwrap_or_default();
-        match prefix::unsettled(rest, open.len()) {
-            None => return Some(count),
-            // An alternative outside of all groups.
-            Some(0) => return None,
-            Some(level) => count = open.get(level - 1).copied()?,
-        }
-    }
+    (last_bar, groups)
 }
 
 /// The characters that a match has at least.
@@ -149,8 +228,17 @@ fn least(node: &Node) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
+
+    fn check(pattern: &str, limits: Limits) -> Result<super::super::Program, super::super::RegexFault> {
+        super::super::counted(pattern, limits).0
+    }
+
+    fn beginning(pattern: &str, limits: Limits) -> Option<Beginning> {
+        counted(pattern, limits).0
+    }
 
     fn told(pattern: &str) -> Option<(String, usize)> {
         beginning(pattern, Limits::default()).map(|found| (found.pattern, found.told))

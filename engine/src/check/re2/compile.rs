@@ -1,35 +1,52 @@
 //! From tree to program.
 
 use super::class::Class;
-use super::parse::Parsed;
-use super::program::{Builder, Fragment, Id, TooLarge};
+use super::least;
+use super::program::{Builder, Fragment, GivenUp, Id};
 use super::simplify;
 use super::tree::{Flags, Look, Node, Unary};
+use crate::check::meter::Meter;
 
 /// A program before it is flattened.
-pub(super) struct Compiled {
-    pub(super) builder: Builder,
+pub(super) struct Compiled<'m> {
+    pub(super) builder: Builder<'m>,
     /// Where a match that begins here starts.
     pub(super) start: Id,
     /// Where a match that begins anywhere starts; the same for a regex that is anchored.
     pub(super) start_anywhere: Id,
 }
 
-/// Compiles a regex; fails once the program has more than `limit` instructions.
-pub(super) fn compile(parsed: Parsed, limit: usize) -> Result<Compiled, TooLarge> {
-    let mut node = simplify::simplify(without_required_prefix(parsed.node));
-    let anchored = simplify::take_start_anchor(&mut node, 0);
-    simplify::take_end_anchor(&mut node, 0);
+/// A regex as it is compiled, which is after RE2's rewrites.
+pub(super) struct Rewritten {
+    node: Node,
+    anchored: bool,
+}
 
-    let mut builder = Builder::new(limit);
-    let all = builder.node(&node)?;
+impl Rewritten {
+    pub(super) fn new(node: Node) -> Self {
+        let mut node = simplify::simplify(without_required_prefix(node));
+        let anchored = simplify::take_start_anchor(&mut node, 0);
+        simplify::take_end_anchor(&mut node, 0);
+        Self { node, anchored }
+    }
+
+    /// How many instructions its program has at least.
+    pub(super) fn instructions_min(&self) -> u64 {
+        least::instructions(&self.node)
+    }
+}
+
+/// Compiles a regex; fails once the program has more than `limit` instructions.
+pub(super) fn compile<'m>(regex: &Rewritten, limit: usize, meter: &'m mut Meter) -> Result<Compiled<'m>, GivenUp> {
+    let mut builder = Builder::new(limit, meter);
+    let all = builder.node(&regex.node)?;
     let matched = builder.matched()?;
-    let mut all = builder.concat(all, matched);
+    let mut all = builder.concat(all, matched)?;
     let start = all.begin;
-    if !anchored {
+    if !regex.anchored {
         let any = builder.bytes(0x00, 0xff)?;
         let skip = builder.star(any, false)?;
-        all = builder.concat(skip, all);
+        all = builder.concat(skip, all)?;
     }
     Ok(Compiled { builder, start, start_anywhere: all.begin })
 }
@@ -44,8 +61,9 @@ fn without_required_prefix(node: Node) -> Node {
     }
 }
 
-impl Builder {
-    fn node(&mut self, node: &Node) -> Result<Fragment, TooLarge> {
+impl Builder<'_> {
+    fn node(&mut self, node: &Node) -> Result<Fragment, GivenUp> {
+        self.meter.spend(1)?;
         match node {
             Node::NoMatch => Ok(Fragment::default()),
             Node::Empty => self.nop(),
@@ -80,20 +98,20 @@ impl Builder {
     fn sequence<T>(
         &mut self,
         parts: &[T],
-        mut compile: impl FnMut(&mut Self, &T) -> Result<Fragment, TooLarge>,
-    ) -> Result<Fragment, TooLarge> {
+        mut compile: impl FnMut(&mut Self, &T) -> Result<Fragment, GivenUp>,
+    ) -> Result<Fragment, GivenUp> {
         let mut all: Option<Fragment> = None;
         for part in parts {
             let fragment = compile(self, part)?;
             all = Some(match all {
                 None => fragment,
-                Some(all) => self.concat(all, fragment),
+                Some(all) => self.concat(all, fragment)?,
             });
         }
         all.map_or_else(|| self.nop(), Ok)
     }
 
-    fn class(&mut self, class: &Class) -> Result<Fragment, TooLarge> {
+    fn class(&mut self, class: &Class) -> Result<Fragment, GivenUp> {
         // In a class that treats both cases of ASCII letters alike, one instruction does for a range in both cases.
         let folds = class.folds_ascii();
         let mut all = Fragment::default();
@@ -107,7 +125,7 @@ impl Builder {
         Ok(all)
     }
 
-    fn unary(&mut self, operator: Unary, sub: Fragment, flags: Flags) -> Result<Fragment, TooLarge> {
+    fn unary(&mut self, operator: Unary, sub: Fragment, flags: Flags) -> Result<Fragment, GivenUp> {
         let greedy = !flags.has(Flags::NON_GREEDY);
         match operator {
             Unary::Star => self.star(sub, greedy),
@@ -117,7 +135,7 @@ impl Builder {
     }
 
     /// Copies: `x{3,}` is `xxx+`, `x{2,4}` is `xx(x(x)?)?`.
-    fn repeat(&mut self, sub: &Node, minimum: u32, maximum: Option<u32>, flags: Flags) -> Result<Fragment, TooLarge> {
+    fn repeat(&mut self, sub: &Node, minimum: u32, maximum: Option<u32>, flags: Flags) -> Result<Fragment, GivenUp> {
         let (required, optional) = match maximum {
             Some(maximum) => (minimum, maximum.saturating_sub(minimum)),
             None => (minimum.saturating_sub(1), 0),
@@ -132,19 +150,23 @@ impl Builder {
         if optional > 0 {
             parts.push(self.optional(sub, optional, flags)?);
         }
-        let all = parts.into_iter().reduce(|one, two| self.concat(one, two));
-        all.map_or_else(|| self.nop(), Ok)
+        let mut parts = parts.into_iter();
+        let Some(mut all) = parts.next() else { return self.nop() };
+        for part in parts {
+            all = self.concat(all, part)?;
+        }
+        Ok(all)
     }
 
     /// `(x(x(x)?)?)?`, from the innermost copy outwards, for nesting may be deep.
-    fn optional(&mut self, sub: &Node, copies: u32, flags: Flags) -> Result<Fragment, TooLarge> {
+    fn optional(&mut self, sub: &Node, copies: u32, flags: Flags) -> Result<Fragment, GivenUp> {
         let mut outer = Vec::new();
         for _ in 1..copies {
             outer.push(self.node(sub)?);
         }
         let mut inner = self.node(&simplify::squashed(Unary::Quest, sub.clone(), flags))?;
         while let Some(copy) = outer.pop() {
-            let both = self.concat(copy, inner);
+            let both = self.concat(copy, inner)?;
             inner = self.unary(Unary::Quest, both, flags)?;
         }
         Ok(inner)

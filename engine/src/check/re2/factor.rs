@@ -5,41 +5,136 @@
 
 use super::class::Class;
 use super::tree::Node;
+use super::{DEPTH_MAX, RegexFault};
+use crate::check::meter::Meter;
+
+/// So many bytes that are compared or copied count as one step.
+const BYTES_PER_STEP: usize = 16;
+
+/// Alternatives that were factored.
+pub(super) struct Factored {
+    pub(super) subs: Vec<Node>,
+    /// How many levels of nodes came between an alternative and what is left of it.
+    pub(super) levels: usize,
+}
 
 /// Factors the alternatives of one alternation.
-pub(super) fn factor(subs: Vec<Node>) -> Vec<Node> {
-    characters(first_pieces(literal_prefixes(subs)))
+pub(super) fn factor(subs: Vec<Node>, meter: &mut Meter) -> Result<Factored, RegexFault> {
+    let mut factoring = Factoring { meter, depth: 0, deepest: 0 };
+    let subs = factoring.factor(subs)?;
+    // A common beginning and what follows it are a concatenation, what follows is an alternation.
+    Ok(Factored { subs, levels: factoring.deepest * 2 })
 }
 
-/// Round 1: runs of neighbours that begin with the same literals.
-fn literal_prefixes(subs: Vec<Node>) -> Vec<Node> {
-    let mut out = Vec::with_capacity(subs.len());
-    let mut run: Vec<Node> = Vec::new();
-    let mut prefix: (Vec<u8>, bool) = (Vec::new(), false);
-    for sub in subs {
-        let (bytes, fold) = leading_bytes(&sub);
-        let same = if fold == prefix.1 { prefix.0.iter().zip(bytes).take_while(|(a, b)| a == b).count() } else { 0 };
-        if same > 0 {
-            prefix.0.truncate(same);
-        } else {
-            let next = (bytes.to_vec(), fold);
-            flush_prefix(&mut out, &mut run, &prefix);
-            prefix = next;
+struct Factoring<'m> {
+    meter: &'m mut Meter,
+    depth: usize,
+    deepest: usize,
+}
+
+impl Factoring<'_> {
+    fn factor(&mut self, subs: Vec<Node>) -> Result<Vec<Node>, RegexFault> {
+        let subs = self.literal_prefixes(subs)?;
+        Ok(characters(self.first_pieces(subs)?))
+    }
+
+    /// What remains behind a common beginning.
+    fn below(&mut self, subs: Vec<Node>) -> Result<Vec<Node>, RegexFault> {
+        self.depth += 1;
+        self.deepest = self.deepest.max(self.depth);
+        if self.depth * 2 > DEPTH_MAX {
+            return Err(RegexFault::Deep);
         }
-        run.push(sub);
+        let factored = self.factor(subs)?;
+        self.depth -= 1;
+        Ok(factored)
     }
-    flush_prefix(&mut out, &mut run, &prefix);
-    out
-}
 
-fn flush_prefix(out: &mut Vec<Node>, run: &mut Vec<Node>, prefix: &(Vec<u8>, bool)) {
-    if run.len() < 2 {
-        out.append(run);
-        return;
+    /// What moves when the first pieces are taken away.
+    fn count_moved(&mut self, run: &[Node]) -> Result<(), RegexFault> {
+        let moved: usize = run
+            .iter()
+            .map(|node| match node {
+                Node::Concat(subs) => subs.len(),
+                Node::String { bytes, .. } => bytes.len() / BYTES_PER_STEP,
+                _ => 0,
+            })
+            .sum();
+        Ok(self.meter.spend(moved)?)
     }
-    let (bytes, fold) = prefix;
-    let rest = run.drain(..).map(|sub| without_leading_bytes(sub, bytes.len())).collect();
-    out.push(Node::concat(vec![Node::literal(bytes, *fold), Node::alternate(factor(rest))]));
+
+    /// Round 1: runs of neighbours that begin with the same literals.
+    fn literal_prefixes(&mut self, subs: Vec<Node>) -> Result<Vec<Node>, RegexFault> {
+        let mut out = Vec::with_capacity(subs.len());
+        let mut run: Vec<Node> = Vec::new();
+        let mut prefix: (Vec<u8>, bool) = (Vec::new(), false);
+        for sub in subs {
+            self.meter.spend(1 + leading_bytes(&sub).0.len() / BYTES_PER_STEP)?;
+            let (bytes, fold) = leading_bytes(&sub);
+            let same =
+                if fold == prefix.1 { prefix.0.iter().zip(bytes).take_while(|(a, b)| a == b).count() } else { 0 };
+            if same > 0 {
+                prefix.0.truncate(same);
+            } else {
+                let next = (bytes.to_vec(), fold);
+                self.flush_prefix(&mut out, &mut run, &prefix)?;
+                prefix = next;
+            }
+            run.push(sub);
+        }
+        self.flush_prefix(&mut out, &mut run, &prefix)?;
+        Ok(out)
+    }
+
+    fn flush_prefix(
+        &mut self,
+        out: &mut Vec<Node>,
+        run: &mut Vec<Node>,
+        prefix: &(Vec<u8>, bool),
+    ) -> Result<(), RegexFault> {
+        if run.len() < 2 {
+            out.append(run);
+            return Ok(());
+        }
+        let (bytes, fold) = prefix;
+        self.count_moved(run)?;
+        let rest = run.drain(..).map(|sub| without_leading_bytes(sub, bytes.len())).collect();
+        let rest = Node::alternate(self.below(rest)?);
+        out.push(Node::concat(vec![Node::literal(bytes, *fold), rest]));
+        Ok(())
+    }
+
+    /// Round 2: runs of neighbours whose first piece is the same simple one.
+    fn first_pieces(&mut self, subs: Vec<Node>) -> Result<Vec<Node>, RegexFault> {
+        let mut out = Vec::with_capacity(subs.len());
+        let mut run: Vec<Node> = Vec::new();
+        for sub in subs {
+            self.meter.spend(1)?;
+            let continues = match (run.first().and_then(leading_piece), leading_piece(&sub)) {
+                (Some(first), Some(piece)) => may_be_factored(first) && first.same(piece),
+                _ => false,
+            };
+            if !continues {
+                self.flush_piece(&mut out, &mut run)?;
+            }
+            run.push(sub);
+        }
+        self.flush_piece(&mut out, &mut run)?;
+        Ok(out)
+    }
+
+    fn flush_piece(&mut self, out: &mut Vec<Node>, run: &mut Vec<Node>) -> Result<(), RegexFault> {
+        let piece = run.first().and_then(leading_piece).filter(|_| run.len() >= 2).cloned();
+        let Some(piece) = piece else {
+            out.append(run);
+            return Ok(());
+        };
+        self.count_moved(run)?;
+        let rest = run.drain(..).map(without_leading_piece).collect();
+        let rest = Node::alternate(self.below(rest)?);
+        out.push(Node::concat(vec![piece, rest]));
+        Ok(())
+    }
 }
 
 /// The literals a node begins with, and whether they ignore case.
@@ -69,34 +164,6 @@ fn without_leading_bytes(node: Node, count: usize) -> Node {
         Node::String { bytes, fold } => Node::literal(bytes.get(count..).unwrap_or_default(), fold),
         other => other,
     }
-}
-
-/// Round 2: runs of neighbours whose first piece is the same simple one.
-fn first_pieces(subs: Vec<Node>) -> Vec<Node> {
-    let mut out = Vec::with_capacity(subs.len());
-    let mut run: Vec<Node> = Vec::new();
-    for sub in subs {
-        let continues = match (run.first().and_then(leading_piece), leading_piece(&sub)) {
-            (Some(first), Some(piece)) => may_be_factored(first) && first.same(piece),
-            _ => false,
-        };
-        if !continues {
-            flush_piece(&mut out, &mut run);
-        }
-        run.push(sub);
-    }
-    flush_piece(&mut out, &mut run);
-    out
-}
-
-fn flush_piece(out: &mut Vec<Node>, run: &mut Vec<Node>) {
-    let piece = run.first().and_then(leading_piece).filter(|_| run.len() >= 2).cloned();
-    let Some(piece) = piece else {
-        out.append(run);
-        return;
-    };
-    let rest = run.drain(..).map(without_leading_piece).collect();
-    out.push(Node::concat(vec![piece, Node::alternate(factor(rest))]));
 }
 
 fn leading_piece(node: &Node) -> Option<&Node> {

@@ -1,7 +1,8 @@
 //! Why a regex is refused, in RE2's words where RE2 is who refuses.
 
 use super::super::Excerpt;
-use super::{DEPTH_MAX, PATTERN_BYTES_MAX};
+use super::super::meter::OutOfSteps;
+use super::{DEPTH_MAX, OBJECT_STEPS_MAX, PATTERN_BYTES_MAX, STEPS_MAX};
 
 /// Why a regex cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -38,12 +39,30 @@ pub enum RegexFault {
     },
     /// The compiled program is so much too large that its size was not determined.
     #[error(
-        "the regex is too large: its compiled program has far more than the {limit} instructions that are allowed; use smaller repetition counts or classes"
+        "the regex is too large: its compiled program has at least {least} instructions; at most {limit} are allowed; use smaller repetition counts or classes"
     )]
     Huge {
+        /// What its size is not below.
+        least: u64,
         /// The limit.
         limit: u32,
     },
+    /// Checking it takes more than [`STEPS_MAX`] steps.
+    #[error(
+        "the regex is too complex: checking it takes more than {STEPS_MAX} steps; use fewer repetitions and alternatives within each other"
+    )]
+    Costly,
+    /// The regexes before it took all of [`OBJECT_STEPS_MAX`].
+    #[error(
+        "the regular expressions of this object are too complex: checking those before this one took {OBJECT_STEPS_MAX} steps, and no more are allowed; use simpler or fewer ones, or several objects"
+    )]
+    Together,
+}
+
+impl From<OutOfSteps> for RegexFault {
+    fn from(_: OutOfSteps) -> Self {
+        Self::Costly
+    }
 }
 
 /// What RE2 finds wrong with a regex.

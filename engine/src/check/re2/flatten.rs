@@ -4,28 +4,26 @@
 //! be reached from it without reading a byte. Only their lengths count here.
 
 use super::compile::Compiled;
-use super::program::{Id, Instruction, TooLarge};
-
-/// Steps per instruction after which the work is given up. Ordinary programs need fewer than ten.
-const STEPS_PER_INSTRUCTION_MAX: usize = 200;
+use super::program::{GivenUp, Id, Instruction};
+use crate::check::meter::Meter;
 
 /// The size of the flattened program.
-pub(super) fn size(compiled: Compiled) -> Result<u32, TooLarge> {
+pub(super) fn size(compiled: Compiled<'_>) -> Result<u32, GivenUp> {
     let Compiled { builder, start, start_anywhere } = compiled;
-    let mut instructions = builder.instructions;
+    let (mut instructions, meter) = (builder.instructions, builder.meter);
     if start == 0 && start_anywhere == 0 {
         // Nothing can match; RE2 keeps the failure only.
         instructions.truncate(1);
     }
-    let mut flattener = Flattener::new(instructions, start, start_anywhere);
-    flattener.skip_nops();
-    flattener.mark_matches();
+    let mut flattener = Flattener::new(instructions, start, start_anywhere, meter);
+    flattener.skip_nops()?;
+    flattener.mark_matches()?;
     flattener.mark_successors()?;
     flattener.mark_dominators()?;
     flattener.emitted()
 }
 
-struct Flattener {
+struct Flattener<'m> {
     instructions: Vec<Instruction>,
     start: Id,
     start_anywhere: Id,
@@ -35,7 +33,7 @@ struct Flattener {
     /// The branches that lead to an instruction.
     predecessors: Vec<Vec<Id>>,
     seen: Seen,
-    steps: usize,
+    meter: &'m mut Meter,
 }
 
 /// A set of instructions that is quick to clear.
@@ -68,8 +66,8 @@ impl Seen {
     }
 }
 
-impl Flattener {
-    fn new(instructions: Vec<Instruction>, start: Id, start_anywhere: Id) -> Self {
+impl<'m> Flattener<'m> {
+    fn new(instructions: Vec<Instruction>, start: Id, start_anywhere: Id, meter: &'m mut Meter) -> Self {
         let count = instructions.len();
         Self {
             instructions,
@@ -79,7 +77,7 @@ impl Flattener {
             is_root: vec![false; count],
             predecessors: vec![Vec::new(); count],
             seen: Seen { round: 1, last: vec![0; count], members: Vec::new() },
-            steps: 0,
+            meter,
         }
     }
 
@@ -87,66 +85,70 @@ impl Flattener {
         self.instructions.get(id as usize).copied().unwrap_or(Instruction::Fail)
     }
 
-    fn step(&mut self) -> Result<(), TooLarge> {
-        self.steps += 1;
-        if self.steps > (self.instructions.len() + 100) * STEPS_PER_INSTRUCTION_MAX { Err(TooLarge) } else { Ok(()) }
+    fn step(&mut self) -> Result<(), GivenUp> {
+        Ok(self.meter.spend(1)?)
     }
 
     /// The first instruction from here on that does something.
-    fn past_nops(&self, mut id: Id) -> Id {
+    fn past_nops(&mut self, mut id: Id) -> Result<Id, GivenUp> {
         while id != 0 {
             let Instruction::Nop { next } = self.get(id) else { break };
+            self.step()?;
             id = next;
         }
-        id
+        Ok(id)
     }
 
     /// Lets everything that can be reached from the start lead past the instructions that do nothing.
-    fn skip_nops(&mut self) {
+    fn skip_nops(&mut self) -> Result<(), GivenUp> {
         self.for_each_reachable(|this, id| {
             let mut instruction = this.get(id);
             match &mut instruction {
                 Instruction::Alternative { first, second } | Instruction::AlternativeMatch { first, second } => {
-                    *first = this.past_nops(*first);
-                    *second = this.past_nops(*second);
+                    *first = this.past_nops(*first)?;
+                    *second = this.past_nops(*second)?;
                 }
                 Instruction::Bytes { next, .. }
                 | Instruction::Capture { next }
                 | Instruction::Condition { next }
-                | Instruction::Nop { next } => *next = this.past_nops(*next),
+                | Instruction::Nop { next } => *next = this.past_nops(*next)?,
                 Instruction::Fail | Instruction::Match => {}
             }
             if let Some(place) = this.instructions.get_mut(id as usize) {
                 *place = instruction;
             }
-        });
+            Ok(())
+        })
     }
 
     /// Finds branches between "any byte, and back" and a sure match, which take one instruction more.
-    fn mark_matches(&mut self) {
+    fn mark_matches(&mut self) -> Result<(), GivenUp> {
         self.for_each_reachable(|this, id| {
-            let Instruction::Alternative { first, second } = this.get(id) else { return };
+            let Instruction::Alternative { first, second } = this.get(id) else { return Ok(()) };
             let loops =
                 |other| matches!(this.get(other), Instruction::Bytes { low: 0, high: 0xff, next, .. } if next == id);
-            let is_match = loops(first) && this.always_matches(second) || this.always_matches(first) && loops(second);
+            let (first_loops, second_loops) = (loops(first), loops(second));
+            let is_match = first_loops && this.always_matches(second)? || second_loops && this.always_matches(first)?;
             if is_match && let Some(place) = this.instructions.get_mut(id as usize) {
                 *place = Instruction::AlternativeMatch { first, second };
             }
-        });
+            Ok(())
+        })
     }
 
-    fn always_matches(&self, mut id: Id) -> bool {
+    fn always_matches(&mut self, mut id: Id) -> Result<bool, GivenUp> {
         loop {
+            self.step()?;
             match self.get(id) {
-                Instruction::Match => return true,
+                Instruction::Match => return Ok(true),
                 Instruction::Nop { next } | Instruction::Capture { next } => id = next,
-                _ => return false,
+                _ => return Ok(false),
             }
         }
     }
 
     /// Visits everything that can be reached from the start, breadth first.
-    fn for_each_reachable(&mut self, visit: impl Fn(&mut Self, Id)) {
+    fn for_each_reachable(&mut self, visit: impl Fn(&mut Self, Id) -> Result<(), GivenUp>) -> Result<(), GivenUp> {
         self.seen.clear();
         let mut index = 0;
         if self.start != 0 {
@@ -154,11 +156,13 @@ impl Flattener {
         }
         while let Some(id) = self.seen.members.get(index).copied() {
             index += 1;
-            visit(self, id);
+            self.step()?;
+            visit(self, id)?;
             for next in outs(self.get(id)).into_iter().flatten().filter(|next| *next != 0) {
                 self.seen.insert(next);
             }
         }
+        Ok(())
     }
 
     fn add_root(&mut self, id: Id) {
@@ -173,7 +177,7 @@ impl Flattener {
     }
 
     /// Marks what follows a byte, a group's edge or a condition as roots, and notes which branches lead where.
-    fn mark_successors(&mut self) -> Result<(), TooLarge> {
+    fn mark_successors(&mut self) -> Result<(), GivenUp> {
         self.add_root(0);
         self.add_root(self.start_anywhere);
         self.add_root(self.start);
@@ -205,7 +209,7 @@ impl Flattener {
     }
 
     /// Marks branches that can be reached from several roots, so that none is written out twice.
-    fn mark_dominators(&mut self) -> Result<(), TooLarge> {
+    fn mark_dominators(&mut self) -> Result<(), GivenUp> {
         let mut sorted = self.roots.clone();
         sorted.sort_unstable();
         for root in sorted.into_iter().skip(1).rev() {
@@ -224,17 +228,16 @@ impl Flattener {
     }
 
     /// Whether a branch that was not seen leads to this instruction.
-    fn is_entered_from_elsewhere(&mut self, id: Id) -> Result<bool, TooLarge> {
+    fn is_entered_from_elsewhere(&mut self, id: Id) -> Result<bool, GivenUp> {
         let predecessors = self.predecessors.get(id as usize).map(Vec::as_slice).unwrap_or_default();
         let seen = predecessors.iter().take_while(|predecessor| self.seen.contains(**predecessor)).count();
         let found = seen < predecessors.len();
-        self.steps += seen;
-        self.step()?;
+        self.meter.spend(seen + 1)?;
         Ok(found)
     }
 
     /// Visits what can be reached from a root without reading a byte, up to other roots; tells each instruction.
-    fn flood(&mut self, root: Id, mut tell: impl FnMut(Reached)) -> Result<(), TooLarge> {
+    fn flood(&mut self, root: Id, mut tell: impl FnMut(Reached)) -> Result<(), GivenUp> {
         self.seen.clear();
         let mut stack = vec![root];
         while let Some(id) = stack.pop() {
@@ -260,7 +263,7 @@ impl Flattener {
     }
 
     /// How many instructions all lists have together.
-    fn emitted(&mut self) -> Result<u32, TooLarge> {
+    fn emitted(&mut self) -> Result<u32, GivenUp> {
         let mut count = 0;
         for root in self.roots.clone() {
             self.flood(root, |reached| match reached {

@@ -11,6 +11,7 @@ use super::fault::{RegexFault, SyntaxProblem};
 use super::scan::{self, between, take, take_byte};
 use super::tree::{Flags, Look, Node, Unary};
 use super::{DEPTH_MAX, group};
+use crate::check::meter::Meter;
 
 /// The largest repetition count, also of nested repetitions together.
 const REPETITION_MAX: u32 = 1000;
@@ -23,8 +24,8 @@ pub(super) struct Parsed {
 }
 
 /// Reads a pattern, of which every character stands for one byte.
-pub(super) fn parse(pattern: &str) -> Result<Parsed, RegexFault> {
-    let mut steps = Steps::new(pattern);
+pub(super) fn parse(pattern: &str, meter: &mut Meter) -> Result<Parsed, RegexFault> {
+    let mut steps = Steps::new(pattern, meter);
     while let Some(read) = steps.step() {
         read?;
     }
@@ -32,16 +33,16 @@ pub(super) fn parse(pattern: &str) -> Result<Parsed, RegexFault> {
 }
 
 /// A pattern that is read piece by piece.
-pub(super) struct Steps<'a> {
-    parser: Parser<'a>,
+pub(super) struct Steps<'a, 'm> {
+    parser: Parser<'a, 'm>,
     rest: &'a str,
     /// The operator just read, if the last thing read was one: operators cannot be stacked.
     last_operator: Option<&'a str>,
 }
 
-impl<'a> Steps<'a> {
-    pub(super) fn new(pattern: &'a str) -> Self {
-        let parser = Parser { pattern, flags: Flags::initial(), stack: Vec::new(), captures: 0 };
+impl<'a, 'm> Steps<'a, 'm> {
+    pub(super) fn new(pattern: &'a str, meter: &'m mut Meter) -> Self {
+        let parser = Parser { pattern, flags: Flags::initial(), stack: Vec::new(), captures: 0, meter };
         Self { parser, rest: pattern, last_operator: None }
     }
 
@@ -53,7 +54,11 @@ impl<'a> Steps<'a> {
     /// Reads the next piece and tells whether it was an operator; `None` at the end.
     pub(super) fn step(&mut self) -> Option<Result<bool, RegexFault>> {
         let first = self.rest.chars().next()?;
+        let before = self.rest.len();
         let read = self.parser.step(first, &mut self.rest, self.last_operator);
+        // What stands in a class or a name is read character by character, and looked through once more for its end.
+        let spent = self.parser.meter.spend(1 + before.saturating_sub(self.rest.len()) * 2);
+        let read = spent.map_err(RegexFault::from).and(read);
         Some(read.map(|operator| {
             self.last_operator = operator;
             operator.is_some()
@@ -77,14 +82,15 @@ struct Entry {
     depth: usize,
 }
 
-struct Parser<'a> {
+struct Parser<'a, 'm> {
     pattern: &'a str,
     flags: Flags,
     stack: Vec<Item>,
     captures: u32,
+    meter: &'m mut Meter,
 }
 
-impl<'a> Parser<'a> {
+impl<'a> Parser<'a, '_> {
     /// Reads one piece, which starts with `first`; gives the operator, if it was one.
     fn step(&mut self, first: char, rest: &mut &'a str, last: Option<&'a str>) -> Result<Option<&'a str>, RegexFault> {
         match first {
@@ -314,15 +320,25 @@ impl<'a> Parser<'a> {
         }
         let mut subs = Vec::new();
         let mut depth = 0;
-        for item in self.stack.drain(mark..) {
+        self.meter.spend(self.stack.len() - mark)?;
+        for item in self.stack.split_off(mark) {
             let Item::Node(entry) = item else { continue };
             depth = depth.max(entry.depth);
             match (entry.node, alternate) {
-                (Node::Concat(inner), false) | (Node::Alternate(inner), true) => subs.extend(inner),
+                (Node::Concat(inner), false) | (Node::Alternate(inner), true) => {
+                    self.meter.spend(inner.len())?;
+                    subs.extend(inner);
+                }
                 (node, _) => subs.push(node),
             }
         }
-        let node = if alternate { Node::alternate(factor::factor(subs)) } else { Node::concat(subs) };
+        let node = if alternate {
+            let factored = factor::factor(subs, self.meter)?;
+            depth += factored.levels;
+            Node::alternate(factored.subs)
+        } else {
+            Node::concat(subs)
+        };
         let depth = deeper(depth)?;
         self.stack.push(Item::Node(Entry { node, depth }));
         Ok(())
@@ -392,7 +408,7 @@ impl<'a> Parser<'a> {
             return Err(SyntaxProblem::RepetitionArgument.at(text));
         };
         entry.wrap(|sub| Node::Repeat { sub, minimum, maximum, flags })?;
-        if most >= 2 && repetitions_left(&entry.node, REPETITION_MAX) == 0 {
+        if most >= 2 && repetitions_left(&entry.node, REPETITION_MAX, self.meter)? == 0 {
             return Err(size());
         }
         Ok(())
@@ -445,10 +461,15 @@ fn is_character(node: &Node) -> bool {
 }
 
 /// How many times more the innermost part may be repeated; 0 if it is repeated too often already.
-fn repetitions_left(node: &Node, allowed: u32) -> u32 {
+fn repetitions_left(node: &Node, allowed: u32, meter: &mut Meter) -> Result<u32, RegexFault> {
+    meter.spend(1)?;
     let allowed = match node {
         Node::Repeat { minimum, maximum, .. } => allowed / maximum.unwrap_or(*minimum).max(1),
         _ => allowed,
     };
-    node.children().iter().map(|child| repetitions_left(child, allowed)).min().unwrap_or(allowed).min(allowed)
+    let mut left = allowed;
+    for child in node.children() {
+        left = left.min(repetitions_left(child, allowed, meter)?);
+    }
+    Ok(left)
 }

@@ -41,58 +41,79 @@ fn literal(rest: &mut &str) -> Option<char> {
 
 /// Whether there is an alternative outside of groups and classes.
 fn has_top_level_bar(pattern: &str) -> bool {
-    unsettled(pattern, 0).is_some()
-}
-
-/// Of the groups that are open where this rest of a pattern begins: the outermost with another alternative in the rest,
-/// or that may be absent. Groups are counted from 1; 0 stands for an alternative outside of all of them.
-pub(super) fn unsettled(mut rest: &str, open: usize) -> Option<usize> {
-    // The groups that are open, and those of them that were so at the beginning.
-    let (mut depth, mut enclosing) = (open, open);
-    let mut outermost: Option<usize> = None;
-    while let Some(character) = scan::take(&mut rest) {
-        match character {
-            '\\' if rest.starts_with('Q') => {
-                rest = rest.split_once("\\E").map_or("", |(_, tail)| tail);
-            }
-            '\\' => {
-                scan::take(&mut rest);
-            }
-            '[' => skip_class(&mut rest),
-            '(' => depth += 1,
-            ')' => {
-                if depth > 0 && depth == enclosing {
-                    if rest.starts_with(['*', '?', '{']) {
-                        outermost = Some(depth);
-                    }
-                    enclosing -= 1;
-                }
-                // A parenthesis too many is what may be wrong with the regex; what follows it is outside.
-                depth = depth.saturating_sub(1);
-            }
-            '|' if depth == enclosing => outermost = Some(depth),
-            _ => {}
+    let mut depth: usize = 0;
+    for (_, mark) in Marks::of(pattern) {
+        match mark {
+            Mark::Open => depth += 1,
+            // A parenthesis too many is what may be wrong with the regex; what follows it is outside.
+            Mark::Close { .. } => depth = depth.saturating_sub(1),
+            Mark::Bar if depth == 0 => return true,
+            Mark::Bar => {}
         }
     }
-    outermost
+    false
 }
 
-/// Goes behind the end of a class whose opening bracket was taken.
-fn skip_class(rest: &mut &str) {
-    *rest = rest.strip_prefix('^').unwrap_or(rest);
-    *rest = rest.strip_prefix(']').unwrap_or(rest);
-    while let Some(character) = scan::take(rest) {
-        match character {
-            ']' => return,
-            '\\' => {
-                scan::take(rest);
+/// What groups a pattern, as it is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mark {
+    Open,
+    /// Its group may be absent where an operator says so.
+    Close {
+        optional: bool,
+    },
+    Bar,
+}
+
+/// The marks of a pattern outside of classes and quotes, each with the byte at which it is. Every character is looked at
+/// once, or twice where an end is looked for.
+pub(super) struct Marks<'a> {
+    pattern: &'a str,
+    rest: &'a str,
+    /// Whether `:]` may still be ahead.
+    names_end: bool,
+}
+
+impl<'a> Marks<'a> {
+    pub(super) fn of(pattern: &'a str) -> Self {
+        Self { pattern, rest: pattern, names_end: true }
+    }
+
+    /// Goes behind the end of a class whose opening bracket was taken.
+    fn skip_class(&mut self) {
+        self.rest = self.rest.strip_prefix('^').unwrap_or(self.rest);
+        self.rest = self.rest.strip_prefix(']').unwrap_or(self.rest);
+        while let Some(character) = scan::take(&mut self.rest) {
+            match character {
+                ']' => return,
+                '\\' => drop(scan::take(&mut self.rest)),
+                '[' if self.names_end && self.rest.starts_with(':') => match self.rest.split_once(":]") {
+                    Some((_, tail)) => self.rest = tail,
+                    None => self.names_end = false,
+                },
+                _ => {}
             }
-            '[' if rest.starts_with(':') => {
-                if let Some((_, tail)) = rest.split_once(":]") {
-                    *rest = tail;
+        }
+    }
+}
+
+impl Iterator for Marks<'_> {
+    type Item = (usize, Mark);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let place = self.pattern.len() - self.rest.len();
+            match scan::take(&mut self.rest)? {
+                '\\' if self.rest.starts_with('Q') => {
+                    self.rest = self.rest.split_once("\\E").map_or("", |(_, tail)| tail);
                 }
+                '\\' => drop(scan::take(&mut self.rest)),
+                '[' => self.skip_class(),
+                '(' => return Some((place, Mark::Open)),
+                ')' => return Some((place, Mark::Close { optional: self.rest.starts_with(['*', '?', '{']) })),
+                '|' => return Some((place, Mark::Bar)),
+                _ => {}
             }
-            _ => {}
         }
     }
 }
@@ -154,6 +175,7 @@ mod tests {
         #[test]
         fn never_panics(pattern in ".*") {
             let _ = literal_prefix(&pattern);
+            prop_assert!(Marks::of(&pattern).count() <= pattern.len());
         }
     }
 }

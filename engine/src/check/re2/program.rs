@@ -1,11 +1,24 @@
 //! The instructions of RE2's automaton, and the pieces they are put together from.
 
+use crate::check::meter::{Meter, OutOfSteps};
+
 /// Number of an instruction; 0 is [`Instruction::Fail`], and also stands for "not known yet".
 pub(super) type Id = u32;
 
-/// The program grew beyond what may be built.
+/// Why a program is not built to its end.
 #[derive(Debug)]
-pub(super) struct TooLarge;
+pub(super) enum GivenUp {
+    /// It grew beyond what may be built.
+    TooLarge,
+    /// It took too many steps.
+    Costly,
+}
+
+impl From<OutOfSteps> for GivenUp {
+    fn from(_: OutOfSteps) -> Self {
+        Self::Costly
+    }
+}
 
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Instruction {
@@ -61,21 +74,23 @@ impl Fragment {
 }
 
 /// The instructions so far.
-pub(super) struct Builder {
+pub(super) struct Builder<'m> {
     pub(super) instructions: Vec<Instruction>,
+    pub(super) meter: &'m mut Meter,
     limit: usize,
 }
 
-impl Builder {
+impl<'m> Builder<'m> {
     /// An empty program, to which up to `limit` instructions may be added.
-    pub(super) fn new(limit: usize) -> Self {
-        Self { instructions: vec![Instruction::Fail], limit }
+    pub(super) fn new(limit: usize, meter: &'m mut Meter) -> Self {
+        Self { instructions: vec![Instruction::Fail], meter, limit }
     }
 
-    fn add(&mut self, instruction: Instruction) -> Result<Id, TooLarge> {
-        let id = Id::try_from(self.instructions.len()).map_err(|_| TooLarge)?;
+    fn add(&mut self, instruction: Instruction) -> Result<Id, GivenUp> {
+        self.meter.spend(1)?;
+        let id = Id::try_from(self.instructions.len()).map_err(|_| GivenUp::TooLarge)?;
         if self.instructions.len() >= self.limit {
-            return Err(TooLarge);
+            return Err(GivenUp::TooLarge);
         }
         self.instructions.push(instruction);
         Ok(id)
@@ -85,7 +100,8 @@ impl Builder {
         self.instructions.get(id as usize).copied().unwrap_or(Instruction::Fail)
     }
 
-    fn fill(&mut self, holes: &[Hole], target: Id) {
+    fn fill(&mut self, holes: &[Hole], target: Id) -> Result<(), GivenUp> {
+        self.meter.spend(holes.len())?;
         for hole in holes {
             let (Hole::First(id) | Hole::Second(id)) = *hole;
             let Some(instruction) = self.instructions.get_mut(id as usize) else { continue };
@@ -102,45 +118,46 @@ impl Builder {
                 _ => {}
             }
         }
+        Ok(())
     }
 
     /// A piece of one instruction that goes on to what follows.
-    fn single(&mut self, instruction: Instruction, nullable: bool) -> Result<Fragment, TooLarge> {
+    fn single(&mut self, instruction: Instruction, nullable: bool) -> Result<Fragment, GivenUp> {
         let begin = self.add(instruction)?;
         Ok(Fragment { begin, ends: vec![Hole::First(begin)], nullable })
     }
 
-    pub(super) fn bytes(&mut self, low: u8, high: u8) -> Result<Fragment, TooLarge> {
+    pub(super) fn bytes(&mut self, low: u8, high: u8) -> Result<Fragment, GivenUp> {
         self.single(Instruction::Bytes { low, high, next: 0 }, false)
     }
 
-    pub(super) fn condition(&mut self) -> Result<Fragment, TooLarge> {
+    pub(super) fn condition(&mut self) -> Result<Fragment, GivenUp> {
         self.single(Instruction::Condition { next: 0 }, true)
     }
 
-    pub(super) fn nop(&mut self) -> Result<Fragment, TooLarge> {
+    pub(super) fn nop(&mut self) -> Result<Fragment, GivenUp> {
         self.single(Instruction::Nop { next: 0 }, true)
     }
 
-    pub(super) fn matched(&mut self) -> Result<Fragment, TooLarge> {
+    pub(super) fn matched(&mut self) -> Result<Fragment, GivenUp> {
         Ok(Fragment { begin: self.add(Instruction::Match)?, ends: Vec::new(), nullable: false })
     }
 
     /// One after the other.
-    pub(super) fn concat(&mut self, one: Fragment, two: Fragment) -> Fragment {
+    pub(super) fn concat(&mut self, one: Fragment, two: Fragment) -> Result<Fragment, GivenUp> {
         if one.is_no_match() || two.is_no_match() {
-            return Fragment::default();
+            return Ok(Fragment::default());
         }
-        self.fill(&one.ends, two.begin);
+        self.fill(&one.ends, two.begin)?;
         let is_nop = matches!(self.get(one.begin), Instruction::Nop { .. });
         if is_nop && one.ends == [Hole::First(one.begin)] {
-            return two;
+            return Ok(two);
         }
-        Fragment { begin: one.begin, ends: two.ends, nullable: one.nullable && two.nullable }
+        Ok(Fragment { begin: one.begin, ends: two.ends, nullable: one.nullable && two.nullable })
     }
 
     /// One or the other.
-    pub(super) fn alternative(&mut self, one: Fragment, two: Fragment) -> Result<Fragment, TooLarge> {
+    pub(super) fn alternative(&mut self, one: Fragment, two: Fragment) -> Result<Fragment, GivenUp> {
         if one.is_no_match() {
             return Ok(two);
         }
@@ -149,11 +166,11 @@ impl Builder {
         }
         let begin = self.add(Instruction::Alternative { first: one.begin, second: two.begin })?;
         let nullable = one.nullable || two.nullable;
-        Ok(Fragment { begin, ends: joined(one.ends, two.ends), nullable })
+        Ok(Fragment { begin, ends: self.joined(one.ends, two.ends)?, nullable })
     }
 
     /// An instruction that enters `begin` or goes on; which of them comes first depends on greed.
-    fn branch(&mut self, begin: Id, greedy: bool) -> Result<(Id, Hole), TooLarge> {
+    fn branch(&mut self, begin: Id, greedy: bool) -> Result<(Id, Hole), GivenUp> {
         if greedy {
             let id = self.add(Instruction::Alternative { first: begin, second: 0 })?;
             Ok((id, Hole::Second(id)))
@@ -163,45 +180,46 @@ impl Builder {
         }
     }
 
-    pub(super) fn plus(&mut self, sub: Fragment, greedy: bool) -> Result<Fragment, TooLarge> {
+    pub(super) fn plus(&mut self, sub: Fragment, greedy: bool) -> Result<Fragment, GivenUp> {
         let (id, end) = self.branch(sub.begin, greedy)?;
-        self.fill(&sub.ends, id);
+        self.fill(&sub.ends, id)?;
         Ok(Fragment { begin: sub.begin, ends: vec![end], nullable: sub.nullable })
     }
 
-    pub(super) fn star(&mut self, sub: Fragment, greedy: bool) -> Result<Fragment, TooLarge> {
+    pub(super) fn star(&mut self, sub: Fragment, greedy: bool) -> Result<Fragment, GivenUp> {
         if sub.nullable {
             // One branch is not enough to keep the order of preference; RE2 takes (x+)?.
             let plus = self.plus(sub, greedy)?;
             return self.quest(plus, greedy);
         }
         let (id, end) = self.branch(sub.begin, greedy)?;
-        self.fill(&sub.ends, id);
+        self.fill(&sub.ends, id)?;
         Ok(Fragment { begin: id, ends: vec![end], nullable: true })
     }
 
-    pub(super) fn quest(&mut self, sub: Fragment, greedy: bool) -> Result<Fragment, TooLarge> {
+    pub(super) fn quest(&mut self, sub: Fragment, greedy: bool) -> Result<Fragment, GivenUp> {
         if sub.is_no_match() {
             return self.nop();
         }
         let (id, end) = self.branch(sub.begin, greedy)?;
-        Ok(Fragment { begin: id, ends: joined(vec![end], sub.ends), nullable: true })
+        Ok(Fragment { begin: id, ends: self.joined(vec![end], sub.ends)?, nullable: true })
     }
 
-    pub(super) fn capture(&mut self, sub: Fragment) -> Result<Fragment, TooLarge> {
+    pub(super) fn capture(&mut self, sub: Fragment) -> Result<Fragment, GivenUp> {
         if sub.is_no_match() {
             return Ok(sub);
         }
         let begin = self.add(Instruction::Capture { next: sub.begin })?;
         let end = self.add(Instruction::Capture { next: 0 })?;
-        self.fill(&sub.ends, end);
+        self.fill(&sub.ends, end)?;
         Ok(Fragment { begin, ends: vec![Hole::First(end)], nullable: sub.nullable })
     }
-}
 
-/// Both lists; the shorter one is moved.
-fn joined(one: Vec<Hole>, two: Vec<Hole>) -> Vec<Hole> {
-    let (mut long, short) = if one.len() >= two.len() { (one, two) } else { (two, one) };
-    long.extend(short);
-    long
+    /// Both lists; the shorter one is moved.
+    fn joined(&mut self, one: Vec<Hole>, two: Vec<Hole>) -> Result<Vec<Hole>, GivenUp> {
+        let (mut long, short) = if one.len() >= two.len() { (one, two) } else { (two, one) };
+        self.meter.spend(short.len())?;
+        long.extend(short);
+        Ok(long)
+    }
 }

@@ -182,13 +182,15 @@ pub(super) fn bracket_class(rest: &mut &str, flags: Flags) -> Result<Class, Rege
     }
     let mut builder = Builder::new(flags);
     // A ] is an ordinary member where it comes first.
-    let mut first = true;
+    let (mut first, mut names) = (true, true);
     while first || !rest.starts_with(']') {
         if rest.is_empty() {
             return Err(missing());
         }
         first = false;
-        if posix_class(rest, &mut builder)? || group_escape(rest, &mut builder, 3)? {
+        // Where no name ends, no later one does: the rest is looked through for an end once.
+        names = names && (!rest.starts_with("[:") || rest.contains(":]"));
+        if names && posix_class(rest, &mut builder)? || group_escape(rest, &mut builder, 3)? {
             continue;
         }
         let member = *rest;

@@ -11,6 +11,10 @@ use super::*;
 /// `NumberOfCapturingGroups` and `error`. Envoy 1.40 gave the same verdict and size for every row.
 const MEASURED: &str = include_str!("fixtures/google-re2-1.1.20251105.tsv");
 
+fn check(pattern: &str, limits: Limits) -> Result<Program, RegexFault> {
+    counted(pattern, limits).0
+}
+
 const NO_LIMIT: Limits = Limits { program_size: 1_000_000 };
 
 fn size(pattern: &str) -> u32 {
@@ -62,17 +66,19 @@ fn the_program_size_is_limited() {
     let limits = Limits { program_size: 100 };
     assert_eq!(check("[a-z]{90}", limits).unwrap().size, 94);
     let fault = check("[a-z]{100}", limits).unwrap_err();
-    assert_eq!(fault, RegexFault::ProgramSize { size: 104, limit: 100 });
+    assert_eq!(fault, RegexFault::Huge { least: 101, limit: 100 });
     assert_eq!(
         fault.to_string(),
-        "the regex is too large: its compiled program has 104 instructions; at most 100 are allowed; \
+        "the regex is too large: its compiled program has at least 101 instructions; at most 100 are allowed; \
          use smaller repetition counts or classes"
     );
     assert_eq!(check("[acegikmoqs]{1000}{1}", limits), Err(SyntaxProblem::RepetitionOperator.at("{1000}{1}")));
-    assert_eq!(check("(?:[acegikmoqs]{1000}){1}", limits), Err(RegexFault::Huge { limit: 100 }));
+    assert_eq!(check("(?:[acegikmoqs]{1000}){1}", limits), Err(RegexFault::Huge { least: 10_001, limit: 100 }));
+    // Of what has few instructions but many branches the size is known afterwards only.
+    assert!(matches!(check("(?:a?b?){49}", limits), Err(RegexFault::ProgramSize { size: 101.., limit: 100 })));
     // RE2 itself gives up at some point: "pattern too large - compile failed".
     let enormous = "[acegikmoqs]{1000}".repeat(100);
-    assert_eq!(check(&enormous, Limits { program_size: u32::MAX }), Err(RegexFault::Huge { limit: u32::MAX }));
+    assert!(check(&enormous, Limits { program_size: u32::MAX }).is_err());
 }
 
 #[test]
@@ -110,15 +116,94 @@ fn costly_patterns_end() {
         "a{1000}".repeat(580),
         "(?:x{0,30}){30}".repeat(200),
     ] {
-        let _ = check(&pattern, limits);
+        assert!(counted(&pattern, limits).1 <= STEPS_MAX + PATTERN_BYTES_MAX, "{pattern}");
+    }
+}
+
+/// The steps of a check and of what is looked for where it fails.
+fn steps(pattern: &str) -> usize {
+    let limits = Limits::default();
+    let regexes = Regexes::of_object(limits);
+    let verdict = regexes.check(pattern);
+    if verdict.is_err() {
+        let _ = regexes.beginning(pattern);
+    }
+    // A verdict that was kept counts as much as one that was found.
+    assert_eq!(counted(pattern, limits), counted(pattern, limits), "{pattern}");
+    regexes.spent()
+}
+
+#[test]
+fn nothing_is_read_of_a_pattern_that_is_too_long() {
+    for length in [100_000, 200_000, 1_000_000] {
+        for pattern in [
+            format!("/{}", "a?".repeat(length / 2)),
+            format!("/{}", "[[:".repeat(length / 3)),
+            format!("({}", "(a|b)?".repeat(length / 6)),
+            "(".repeat(length),
+            format!("{}|", "((a|".repeat(length / 4)),
+            format!("({}", r"\Qa".repeat(length / 3)),
+        ] {
+            assert_eq!(counted(&pattern, Limits::default()).1, 1);
+            let spent = steps(&pattern);
+            assert!(spent <= pattern.len() + 20 * PATTERN_BYTES_MAX + STEPS_MAX, "{}: {spent}", &pattern[..20]);
+            assert!(literal_prefix(&pattern).len() < 2);
+        }
+    }
+}
+
+#[test]
+fn a_program_that_is_too_large_is_not_built() {
+    for pattern in [
+        r"/c(?:\pL{900}|\pN{900}|\pL{900})N",
+        r"/(?:(?:\pL{10}){10}){10}\pN{900}",
+        "/(?:[acegikm]{200}|[bdfhj]{200}){5}",
+        r"(?i)/(?:\pL?\PN){1000}",
+    ] {
+        assert!(matches!(check(pattern, Limits::default()), Err(RegexFault::Huge { .. })), "{pattern}");
+        let spent = counted(pattern, Limits::default()).1;
+        assert!(spent <= 10 * pattern.len(), "{pattern}: {spent}");
+    }
+}
+
+#[test]
+fn regexes_of_one_object_have_a_budget() {
+    let regexes = Regexes::of_object(Limits::default());
+    let faults =
+        (0..128).filter_map(|number| regexes.check(&format!("/{number}(?:[a-z]?[0-9]?[A-F]?x?){{900}}")).err());
+    let faults: Vec<RegexFault> = faults.collect();
+    assert!(faults.contains(&RegexFault::Together), "{}", regexes.spent());
+    assert!(regexes.spent() <= OBJECT_STEPS_MAX);
+    // One that was judged before keeps its verdict.
+    assert!(regexes.check("/0(?:[a-z]?[0-9]?[A-F]?x?){900}").is_ok());
+    assert_eq!(Regexes::of_object(Limits::default()).check("/127(?:[a-z]?[0-9]?[A-F]?x?){900}").map(drop), Ok(()));
+    // As many ordinary ones as an HTTPRoute may have are far below it.
+    let regexes = Regexes::of_object(Limits::default());
+    let ordinary = (0..4224).all(|number| regexes.check(&format!("/api/v[0-9]+/{number}/[a-z-]{{1,40}}")).is_ok());
+    assert!(ordinary && regexes.spent() < OBJECT_STEPS_MAX, "{}", regexes.spent());
+}
+
+#[test]
+fn common_beginnings_are_taken_out_within_the_depth() {
+    let alternatives = |pieces: &str, count: usize| format!("/({0}x|{0}y)", pieces.repeat(count));
+    for (pattern, fits) in [
+        (alternatives(".", 60), true),
+        (alternatives("a.", 30), true),
+        (alternatives(".", 2000), false),
+        (alternatives("a.", 1000), false),
+    ] {
+        let (verdict, steps) = counted(&pattern, Limits::default());
+        assert_eq!(verdict.is_ok(), fits, "{pattern} {verdict:?}");
+        assert!(steps <= STEPS_MAX + PATTERN_BYTES_MAX, "{steps}");
     }
 }
 
 #[test]
 fn groups_are_counted() {
-    assert_eq!(capture_count("/a/(b)/(?:c)/(?P<d>e(f))"), Ok(3));
-    assert_eq!(capture_count("/a"), Ok(0));
-    assert!(capture_count("(").is_err());
+    let captures = |pattern| check(pattern, NO_LIMIT).map(|program| program.captures);
+    assert_eq!(captures("/a/(b)/(?:c)/(?P<d>e(f))"), Ok(3));
+    assert_eq!(captures("/a"), Ok(0));
+    assert!(captures("(").is_err());
 }
 
 proptest! {
@@ -134,6 +219,27 @@ proptest! {
         pattern in r"(\(|\)|\(\?i\)|\(\?:|\||\*|\+|\?|\{2\}|\{0,3\}|\{3,\}|\[|\]|\^|\$|\\|\\d|\\p\{L\}|\\b|a|k|é|-|:|.){0,25}"
     ) {
         let _ = check(&pattern, Limits { program_size: 2000 });
+    }
+
+    /// Pieces that are repeated, within each other, are where work grows.
+    #[test]
+    fn steps_are_bounded_whatever_is_repeated(
+        pieces in prop::collection::vec(
+            r"(\(|\)|\(\?:|\||\*|\+|\?|\{1,30\}|\{900\}|\[|\[:|\[a-c\]|\\pL|a|b|\.|\^|\\Q|\\E){1,6}", 1..5),
+        times in prop::collection::vec(1_usize..700, 5),
+    ) {
+        let pattern: String = pieces.iter().zip(&times).map(|(piece, times)| piece.repeat(*times)).collect();
+        prop_assert!(counted(&pattern, Limits::default()).1 <= STEPS_MAX + PATTERN_BYTES_MAX, "{pattern}");
+        prop_assert!(steps(&pattern) <= 3 * STEPS_MAX + 20 * PATTERN_BYTES_MAX + pattern.len(), "{pattern}");
+    }
+
+    #[test]
+    fn a_program_is_never_smaller_than_what_was_counted(
+        pattern in r"(\(|\)|\(\?i\)|\(\?:|\||\*|\+|\?|\{2\}|\{0,3\}|\{3,\}|\[ab\]|\^|\$|\\d|\\p\{L\}|\\b|\\p\{Greek\}|a|k|.){0,25}"
+    ) {
+        if let Ok(program) = check(&pattern, NO_LIMIT) {
+            prop_assert!(check(&pattern, Limits { program_size: program.size }).is_ok(), "{pattern} {program:?}");
+        }
     }
 
     #[test]

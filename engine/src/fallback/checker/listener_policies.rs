@@ -1,86 +1,147 @@
-//! What of today's ListenerPolicy an earlier version of it would lack, looked for in both as they are written.
+//! What of today's ListenerPolicy an earlier version of it would lack: by code of the audit's own, complete by the
+//! compiler.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use serde_json::Value;
+use crate::apis::kgateway::http_settings::HttpSettings;
+use crate::apis::kgateway::listener_policy::{
+    ClientCertificateValidation, DefaultConfig, ListenerConfig, ListenerPolicy, ListenerSpec,
+};
 
-use crate::apis::kgateway::listener_policy::ListenerPolicy;
-
-/// What decides who the client is and what is believed of it: today's.
-const BELIEVED: [&str; 7] = [
-    "/proxyProtocol",
-    "/httpSettings/useRemoteAddress",
-    "/httpSettings/xffNumTrustedHops",
-    "/httpSettings/xffTrustedCIDRs",
-    "/httpSettings/skipXFFAppend",
-    "/httpSettings/earlyRequestHeaderModifier",
-    "/httpSettings/forwardClientCertDetails",
-];
-/// What limits: what is there today is there then, and is no zero.
-const LIMITS: [&str; 8] = [
-    "/perConnectionBufferLimitBytes",
-    "/transportSocketConnectTimeout",
-    "/httpSettings/idleTimeout",
-    "/httpSettings/streamIdleTimeout",
-    "/httpSettings/maxHeadersCount",
-    "/httpSettings/maxRequestHeadersKb",
-    "/httpSettings/maxRequestsPerConnection",
-    "/httpSettings/http2ProtocolOptions",
-];
-/// Whose certificates clients show.
-const CLIENTS: &str = "/default/clientCertificateValidation";
-
-/// What an earlier version lacks, in a sentence. `trusted`: may earlier authorities of clients stand in?
+/// What an earlier version lacks, in a sentence. `trusted`: may earlier authorities of clients be served?
 pub(super) fn weaker(today: &ListenerPolicy, then: &ListenerPolicy, trusted: bool) -> Option<String> {
     if !trusted && (!today.unread.is_empty() || today.spec.is_none()) {
         return Some("nobody can read all that it is to protect".into());
     }
-    let written = |policy: &ListenerPolicy| serde_json::to_value(&policy.spec).unwrap_or_default();
-    let (now, then) = (written(today), written(then));
-    let clients = if trusted { format!("{CLIENTS}/mode") } else { CLIENTS.to_owned() };
-    if at(&now, &clients) != at(&then, &clients) {
+    let (now, then) = (today.spec.clone().unwrap_or_default(), then.spec.clone().unwrap_or_default());
+    let clients = |spec: &ListenerSpec| spec.default.as_ref()?.client_certificate_validation.clone();
+    let (asked, was_asked) = (clients(&now), clients(&then));
+    let is_same = match trusted {
+        false => asked == was_asked,
+        true => {
+            let mode = |asked: &Option<ClientCertificateValidation>| {
+                asked.as_ref().map(|asked| (asked.mode.clone(), !asked.ca_certificate_refs.is_empty()))
+            };
+            mode(&asked) == mode(&was_asked)
+        }
+    };
+    if !is_same {
         return Some("clients would not have to show what they have to today".into());
     }
-    let ports: BTreeSet<i64> = [&now, &then].into_iter().flat_map(ports).collect();
-    for port in ports.into_iter().map(Some).chain([None]) {
-        let (now, then) = (of_port(&now, port), of_port(&then, port));
-        let (now, then) = (now.unwrap_or(&Value::Null), then.unwrap_or(&Value::Null));
-        if let Some(field) = BELIEVED.into_iter().find(|field| at(now, field) != at(then, field)) {
-            return Some(format!("who the client is would not be decided as it is today: {field}"));
-        }
-        let limits = |value: &Value, field: &str| at(value, field).is_some_and(|limit| !is_zero(limit));
-        if let Some(field) = LIMITS.into_iter().find(|field| limits(now, field) && !limits(then, field)) {
-            return Some(format!("what is limited today would not be: {field}"));
-        }
-        let http10 = |value: &Value| at(value, "/httpSettings/acceptHttp10") == Some(&Value::Bool(true));
-        let upgrades = |value: &Value| -> BTreeSet<String> {
-            let names = at(value, "/httpSettings/upgradeConfig/enabledUpgrades").and_then(Value::as_array);
-            names.into_iter().flatten().filter_map(|name| name.as_str().map(str::to_owned)).collect()
-        };
-        if (http10(then) && !http10(now)) || !upgrades(then).is_subset(&upgrades(now)) {
-            return Some("connections could become what they cannot today".into());
-        }
+    let ports = |spec: &ListenerSpec| spec.per_port.iter().flatten().map(|entry| entry.port).collect::<BTreeSet<_>>();
+    let all: BTreeSet<i64> = ports(&now).union(&ports(&then)).copied().collect();
+    all.into_iter().map(Some).chain([None]).find_map(|port| at(&of_port(&now, port), &of_port(&then, port)))
+}
+
+/// What is written for a port; what is written for all, where nothing is written for it.
+fn of_port(spec: &ListenerSpec, port: Option<i64>) -> ListenerConfig {
+    let mut own = spec.per_port.iter().flatten().filter(|entry| port == Some(entry.port));
+    let own = own.next().map(|entry| entry.listener.clone());
+    own.or_else(|| spec.default.as_ref().map(DefaultConfig::listener)).unwrap_or_default()
+}
+
+fn at(now: &ListenerConfig, then: &ListenerConfig) -> Option<String> {
+    let ListenerConfig {
+        http_settings,
+        per_connection_buffer_limit_bytes,
+        proxy_protocol,
+        tcp_keepalive: _,
+        transport_socket_connect_timeout,
+    } = now;
+    if *proxy_protocol != then.proxy_protocol {
+        return Some("who the client is would not be decided as it is today: proxyProtocol".into());
     }
-    None
+    let limits = [
+        (
+            "perConnectionBufferLimitBytes",
+            per_connection_buffer_limit_bytes.is_some(),
+            then.per_connection_buffer_limit_bytes.is_some(),
+        ),
+        (
+            "transportSocketConnectTimeout",
+            is_time(transport_socket_connect_timeout),
+            is_time(&then.transport_socket_connect_timeout),
+        ),
+    ];
+    lost(limits).or_else(|| {
+        let then = then.http_settings.clone().unwrap_or_default();
+        http(&http_settings.clone().unwrap_or_default(), &then)
+    })
 }
 
-fn at<'v>(value: &'v Value, field: &str) -> Option<&'v Value> {
-    value.pointer(field).filter(|value| !value.is_null())
+fn lost(limits: impl IntoIterator<Item = (&'static str, bool, bool)>) -> Option<String> {
+    let mut lost = limits.into_iter().filter(|(_, now, then)| *now && !then);
+    lost.next().map(|(field, _, _)| format!("what is limited today would not be: {field}"))
 }
 
-fn ports(spec: &Value) -> Vec<i64> {
-    let entries = at(spec, "/perPort").and_then(Value::as_array).into_iter().flatten();
-    entries.filter_map(|entry| entry.get("port")?.as_i64()).collect()
+fn http(now: &HttpSettings, then: &HttpSettings) -> Option<String> {
+    let HttpSettings {
+        accept_http10,
+        access_log: _,
+        default_host_for_http10: _,
+        early_request_header_modifier,
+        forward_client_cert_details,
+        generate_request_id: _,
+        health_check: _,
+        http2_protocol_options,
+        idle_timeout,
+        local_replies: _,
+        max_headers_count,
+        max_request_headers_kb,
+        max_requests_per_connection,
+        preserve_external_request_id,
+        preserve_http1_header_case: _,
+        proxy_100_continue: _,
+        server_header_transformation: _,
+        server_name: _,
+        skip_xff_append,
+        stream_idle_timeout,
+        strip_host_port_mode: _,
+        strip_trailing_host_dot: _,
+        tracing: _,
+        upgrade_config: _,
+        use_remote_address,
+        uuid_request_id_config: _,
+        xff_num_trusted_hops,
+        xff_trusted_cidrs,
+    } = now;
+    let believed = [
+        ("useRemoteAddress", *use_remote_address == then.use_remote_address),
+        ("xffNumTrustedHops", *xff_num_trusted_hops == then.xff_num_trusted_hops),
+        ("xffTrustedCIDRs", *xff_trusted_cidrs == then.xff_trusted_cidrs),
+        ("skipXFFAppend", *skip_xff_append == then.skip_xff_append),
+        ("earlyRequestHeaderModifier", *early_request_header_modifier == then.early_request_header_modifier),
+        ("forwardClientCertDetails", *forward_client_cert_details == then.forward_client_cert_details),
+    ];
+    if let Some((field, _)) = believed.into_iter().find(|(_, is_same)| !is_same) {
+        return Some(format!("who the client is would not be decided as it is today: {field}"));
+    }
+    let limits = [
+        ("idleTimeout", is_time(idle_timeout), is_time(&then.idle_timeout)),
+        ("streamIdleTimeout", is_time(stream_idle_timeout), is_time(&then.stream_idle_timeout)),
+        ("maxHeadersCount", max_headers_count.is_some(), then.max_headers_count.is_some()),
+        ("maxRequestHeadersKb", max_request_headers_kb.is_some(), then.max_request_headers_kb.is_some()),
+        ("maxRequestsPerConnection", max_requests_per_connection.is_some(), then.max_requests_per_connection.is_some()),
+        ("http2ProtocolOptions", http2_protocol_options.is_some(), then.http2_protocol_options.is_some()),
+    ];
+    if let Some(why) = lost(limits) {
+        return Some(why);
+    }
+    let tunnels = |http: &HttpSettings| {
+        http.http2_protocol_options.as_ref().is_some_and(|options| options.allow_connect == Some(true))
+    };
+    let upgrades = |http: &HttpSettings| -> BTreeSet<Arc<str>> {
+        http.upgrade_config.iter().flat_map(|config| config.enabled_upgrades.iter().cloned()).collect()
+    };
+    let opened = (then.accept_http10 == Some(true) && *accept_http10 != Some(true))
+        || (then.preserve_external_request_id == Some(true) && *preserve_external_request_id != Some(true))
+        || (tunnels(then) && !tunnels(now))
+        || !upgrades(then).is_subset(&upgrades(now));
+    opened.then(|| "connections could become what they cannot today, or bring what is not believed today".into())
 }
 
-/// What is said for a port; what is said for all, where nothing is said for it.
-fn of_port(spec: &Value, port: Option<i64>) -> Option<&Value> {
-    let entries = at(spec, "/perPort").and_then(Value::as_array).into_iter().flatten();
-    let mut own = entries.filter(|entry| port.is_some() && entry.get("port").and_then(Value::as_i64) == port);
-    own.find_map(|entry| at(entry, "/listener")).or_else(|| at(spec, "/default"))
-}
-
-/// Is it a time that is none? Zero of anything else is a limit.
-fn is_zero(value: &Value) -> bool {
-    value.as_str().is_some_and(|text| !text.contains(|c: char| ('1'..='9').contains(&c)))
+/// A time that is none is no limit.
+fn is_time(text: &Option<Arc<str>>) -> bool {
+    text.as_ref().is_some_and(|text| text.contains(|c: char| ('1'..='9').contains(&c)))
 }

@@ -20,6 +20,8 @@ mod security;
 #[cfg(test)]
 mod tests;
 mod today;
+mod traffic;
+mod upstream;
 mod versions;
 
 use std::collections::BTreeSet;
@@ -160,7 +162,9 @@ fn stand_ins(overlay: &Overlay, world: &World<'_>) -> BTreeSet<Objection> {
 
 /// What does not own anything can count as missing: then what needs it is closed.
 fn may_be_hidden(key: &ObjectKey) -> bool {
-    matches!(&*key.kind, "Secret" | "Service")
+    let is_read_by_others =
+        ["BackendConfigPolicy", "BackendTLSPolicy", "Backend", "GatewayExtension", "DirectResponse"];
+    matches!(&*key.kind, "Secret" | "Service") || is_read_by_others.contains(&&*key.kind)
 }
 
 /// What is wrong with what would be served.
@@ -216,8 +220,8 @@ fn route(
     if let (Some(served), Some(desired)) = (overlay.objects.get(key), today.object(key))
         && let Some(desired_plan) = world.translator.route(key)
     {
-        let governed = today.is_governed(desired);
-        let desired = security::Form::new(desired, desired_plan).governed(governed);
+        let policies = policies::of_rules(desired, today);
+        let desired = security::Form::new(desired, desired_plan).guarded(policies);
         let served = security::Form::new(served, plan);
         found.extend(security::check(key, &desired, &served, world.settings));
     }

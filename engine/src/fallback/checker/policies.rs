@@ -3,14 +3,14 @@
 //! What is attached is read from the policies and their targets as they are written; what is enforced from what would be
 //! served. That a policy would say what it is to say is asked of the version that stands in, by its own code.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use holdfast_graph::{Node, ObjectKey};
 use serde_json::Value;
 
 use super::today::Today;
-use super::{About, Objection, listener_policies};
+use super::{About, Objection, listener_policies, traffic};
 use crate::apis::Body;
 use crate::apis::gateway::route::{Rule as _, RuleEntry};
 use crate::apis::kgateway::GROUP;
@@ -25,17 +25,31 @@ use crate::translate::policy::PolicyPlan;
 use crate::translate::policy::level::Level;
 use crate::translate::route::RoutePlan;
 
-/// Fields that say who may enter: they are today's.
-const WHO_MAY_ENTER: [&str; 8] =
-    ["/basicAuth", "/apiKeyAuth", "/rbac", "/acl", "/jwtAuth", "/oauth2", "/cors", "/csrf"];
-/// Fields that guard in another way: what is there today is there then, and switched on.
-const GUARDS: [&str; 5] = ["/extAuth", "/extProc", "/buffer", "/rateLimit/local", "/rateLimit/global"];
-/// Lists of headers that are taken away.
-const REMOVALS: [&str; 4] = [
-    "/headerModifiers/request/remove",
-    "/headerModifiers/response/remove",
-    "/transformation/request/remove",
-    "/transformation/response/remove",
+/// Fields that protect nothing: what observes requests, and what only changes how they are forwarded or answered.
+const FREE: [&str; 23] = [
+    "tracing",
+    "statPrefix",
+    "httpSettings.accessLog",
+    "httpSettings.tracing",
+    "timeouts",
+    "retry",
+    "urlRewrite",
+    "autoHostRewrite",
+    "requestMirror",
+    "internalRedirect",
+    "faultInjection",
+    "compression",
+    "compression.responseCompression",
+    "compression.requestDecompression",
+    "httpSettings.localReplies",
+    "httpSettings.serverHeaderTransformation",
+    "httpSettings.serverName",
+    "httpSettings.upgradeConfig",
+    "httpSettings.healthCheck",
+    "httpSettings.proxy100Continue",
+    "httpSettings.generateRequestId",
+    "httpSettings.preserveExternalRequestId",
+    "httpSettings.uuidRequestIdConfig",
 ];
 
 /// What is wrong with policies that would say something else than they are desired to.
@@ -51,7 +65,21 @@ pub(super) fn stand_ins(overlay: &Overlay, world: &World<'_>, today: &Today<'_>)
             continue;
         }
         match overlay.objects.get(key) {
-            None => object(About::Security, "it would say something that no version of it says"),
+            // It is read from something that is served in another version, and says what it is desired to with that.
+            None => {
+                let read =
+                    BTreeMap::from_iter(overlay.objects.iter().map(|(key, object)| (key.clone(), object.clone())));
+                let under = Overlay { objects: read, ..Overlay::default() };
+                let says = world.translator.try_policy_under(key, &under, world.objects);
+                let is_same = |says: &PolicyPlan| {
+                    says.unenforceable.is_none() && says.settings == plan.settings && says.ports == plan.ports
+                };
+                if !says.is_some_and(|says| is_same(&says))
+                    && let Some(why) = not_only_left_out(desired, plan, world)
+                {
+                    object(About::Security, &why);
+                }
+            }
             Some(stand_in) => {
                 let says = world.translator.try_policy(stand_in, world.objects);
                 if says.is_none_or(|says| says.settings != plan.settings || says.unenforceable.is_some()) {
@@ -70,6 +98,52 @@ pub(super) fn stand_ins(overlay: &Overlay, world: &World<'_>, today: &Today<'_>)
     found
 }
 
+/// What a policy would not say that protects, or would say otherwise than it is desired; none where it would say all else.
+fn not_only_left_out(desired: &Object, plan: &PolicyPlan, world: &World<'_>) -> Option<String> {
+    let Some(current) = world.translator.policy(&desired.key) else { return Some("no version of it is known".into()) };
+    if current.unenforceable.is_some() {
+        return Some("it cannot be enforced, and would count as enforced".into());
+    }
+    if !current.ports.keys().eq(plan.ports.keys()) {
+        return Some("it would not speak to the ports that it is to speak to".into());
+    }
+    let written = spec(desired);
+    let pairs = current.ports.iter().zip(plan.ports.values()).map(|((_, now), then)| (now, then));
+    for (now, then) in pairs.chain([(&current.settings, &plan.settings)]) {
+        if then.iter().any(|(field, piece)| now.get(field) != Some(piece)) {
+            return Some("it would say something that no version of it says".into());
+        }
+        let lacks = now.keys().filter(|field| !then.contains_key(*field));
+        if let Some(field) = lacks.into_iter().find(|field| !is_free(field, &written)) {
+            return Some(format!("it would not say what protects: {field}"));
+        }
+    }
+    None
+}
+
+fn spec(object: &Object) -> Value {
+    match &object.body {
+        Body::TrafficPolicy(policy) => serde_json::to_value(&policy.spec).unwrap_or_default(),
+        Body::ListenerPolicy(policy) => serde_json::to_value(&policy.spec).unwrap_or_default(),
+        _ => Value::Null,
+    }
+}
+
+/// Can a field be left out, because it protects nothing?
+fn is_free(field: &str, spec: &Value) -> bool {
+    let adds_only = |field: &str| {
+        let ways = spec.get(field).and_then(Value::as_object).into_iter().flat_map(|ways| ways.values());
+        let lists = |way: &Value| ["set", "remove"].into_iter().any(|list| way.get(list).is_some_and(is_filled));
+        let secret = spec.get(field).is_some_and(|written| written.to_string().contains("secretRef\":{"));
+        !secret && !ways.into_iter().any(lists)
+    };
+    FREE.contains(&field) || (matches!(field, "headerModifiers" | "transformation") && adds_only(field))
+}
+
+fn is_filled(list: &Value) -> bool {
+    list.as_array().is_some_and(|list| !list.is_empty())
+}
+
 fn is_policy(key: &ObjectKey) -> bool {
     &*key.group == GROUP && matches!(&*key.kind, "TrafficPolicy" | "ListenerPolicy")
 }
@@ -86,40 +160,10 @@ fn weaker(today: &Object, then: &Object) -> Option<String> {
     if !trusted && (!now.unread.is_empty() || now.spec.is_none()) {
         return Some("nobody can read all that it is to protect".into());
     }
-    let written = |spec: &Option<_>| serde_json::to_value(spec).unwrap_or_default();
-    let (now, then) = (written(&now.spec), written(&last.spec));
-    let at = |value: &Value, field: &str| value.pointer(field).filter(|value| !value.is_null()).cloned();
-    let is_off = |value: &Value| value.get("disable").is_some_and(|off| !off.is_null());
-    for field in WHO_MAY_ENTER {
-        let (now, then) = (at(&now, field), at(&then, field));
-        let on = |value: &Option<Value>| value.as_ref().is_some_and(|value| !is_off(value));
-        if now != then && (!trusted || (on(&now) && !on(&then))) {
-            return Some(format!("who may enter would not be who may today: {field}"));
-        }
-    }
-    for field in GUARDS {
-        let (now, then) = (at(&now, field), at(&then, field));
-        let limits = |value: &Value| field != "/rateLimit/local" || at(value, "/tokenBucket").is_some();
-        let on = |value: &Value| !is_off(value) && limits(value);
-        let kept = match (&now, &then) {
-            (Some(now), Some(then)) => on(now) == on(then),
-            (Some(_), None) => false,
-            (None, then) => then.as_ref().is_none_or(on),
-        };
-        if !kept {
-            return Some(format!("what guards today would not be there: {field}"));
-        }
-    }
-    let names = |value: &Value, field: &str| -> BTreeSet<String> {
-        let names = at(value, field).and_then(|names| names.as_array().cloned()).unwrap_or_default();
-        names.iter().filter_map(Value::as_str).map(str::to_ascii_lowercase).collect()
+    let (Some(now), Some(then)) = (now.spec.as_ref(), last.spec.as_ref()) else {
+        return last.spec.is_none().then(|| "nothing of the earlier version can be read".into());
     };
-    let of_way = |value: &Value, way: &str| -> BTreeSet<String> {
-        let fields = REMOVALS.into_iter().filter(|field| field.contains(way));
-        fields.flat_map(|field| names(value, field)).collect()
-    };
-    let lacks = |way: &str| !of_way(&now, way).is_subset(&of_way(&then, way));
-    (lacks("/request/") || lacks("/response/")).then(|| "headers that are taken away today would pass".into())
+    traffic::weaker(now, then, trusted)
 }
 
 /// Rules of a route that would be served without a policy that is attached to them today.
@@ -131,10 +175,12 @@ pub(super) fn of_route(
     today: &Today<'_>,
 ) -> Vec<Objection> {
     let attached = today.attached(object);
+    // Rules are those of the version that is served.
+    let served = overlay.objects.get(&object.key).map_or(object, |served| &**served);
     let mut found = Vec::new();
     let nothing = (BTreeSet::new(), Origins::new());
     for rendered in plan.routes.iter().filter(|rendered| !is_closed(&rendered.route.action, world)) {
-        let (name, named) = rule(object, rendered.route.precedence.rule);
+        let (name, named) = rule(served, rendered.route.precedence.rule);
         let own = attached.iter().filter(|(_, section)| section.is_none_or(|section| Some(section) == name.as_deref()));
         let (keys, origins) = plan.merged.get(&rendered.route.section).unwrap_or(&nothing);
         for policy in own.map(|(policy, _)| *policy).chain(&named) {
@@ -145,6 +191,28 @@ pub(super) fn of_route(
         }
     }
     found
+}
+
+/// The policies that guard each rule of a route today by its name, or that it names.
+pub(super) fn of_rules(object: &Object, today: &Today<'_>) -> Vec<BTreeSet<ObjectKey>> {
+    let count = match &object.body {
+        Body::HttpRoute(route) => route.rules.len(),
+        Body::GrpcRoute(route) => route.rules.len(),
+        _ => 0,
+    };
+    let guards = |key: &ObjectKey| match today.object(key).map(|policy| &policy.body) {
+        Some(Body::TrafficPolicy(policy)) => {
+            !policy.unread.is_empty() || policy.spec.as_ref().is_none_or(traffic::guards)
+        }
+        _ => false,
+    };
+    let attached = today.attached(object);
+    let of = |index| {
+        let (name, named) = rule(object, index);
+        let own = attached.iter().filter(|(_, section)| section.is_some() && *section == name.as_deref());
+        own.map(|(policy, _)| (*policy).clone()).chain(named).filter(guards).collect()
+    };
+    (0..count).map(of).collect()
 }
 
 /// The name of a rule, and the policies that it names.

@@ -63,6 +63,20 @@ fn close_object(derived: &mut Derived, key: &ObjectKey, why: &Arc<str>, world: &
         derived.overlay.policies.insert(key.clone(), Arc::new(says));
         return;
     }
+    if matches!(
+        &*key.kind,
+        "BackendConfigPolicy" | "BackendTLSPolicy" | "Backend" | "GatewayExtension" | "DirectResponse"
+    ) {
+        // What is read from it is closed with it.
+        hide(derived, key);
+        for user in world.translator.policies_reading(key) {
+            let Some(plan) = world.translator.policy(&user) else { continue };
+            let unenforceable = Some(Unenforceable { class: Class::Invalid, message: why.clone() });
+            let says = PolicyPlan { unenforceable, ..(**plan).clone() };
+            derived.overlay.policies.insert(user, Arc::new(says));
+        }
+        return;
+    }
     derived.overlay.policies.remove(key);
     let was = no_longer_stands_in(derived, key);
     let (list, rules) = match world.objects.get(key).map(|object| &object.body) {

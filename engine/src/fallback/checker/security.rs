@@ -2,7 +2,8 @@
 //! are answered at once.
 //!
 //! What is demanded is read from the desired object as it is written, also where it cannot be translated; what is
-//! carried from the routes as they would be served. A new policy adds a field to [`Security`], and nothing else.
+//! carried from the routes as they would be served. Filters are taken apart as a whole: a new one does not compile before
+//! it is classified here.
 
 use std::collections::BTreeSet;
 
@@ -26,8 +27,10 @@ use crate::translate::table::TableName;
 /// What protects the back ends and clients of a route.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Security {
-    /// Are cross-origin requests judged?
-    cors: bool,
+    /// The origins that may read answers, as they are written.
+    cors: Option<String>,
+    /// Is the host that clients send overwritten?
+    rewrites_host: bool,
     /// Headers that clients cannot supply.
     cleansed: BTreeSet<String>,
     /// Headers that no back end gets from clients, where each of them says so for itself.
@@ -36,10 +39,12 @@ struct Security {
     withheld: BTreeSet<String>,
     /// Are requests without TLS sent away?
     tls_only: bool,
-    /// Is there an extension that may be a guard? Nobody knows what an earlier version would need of it.
-    extension: bool,
-    /// Are policies attached? They name rules of the desired version, which an earlier one may lack.
-    governed: bool,
+    /// Extensions that may be guards.
+    extensions: BTreeSet<String>,
+    /// Policies that guard it by its name, or that it names.
+    policies: BTreeSet<ObjectKey>,
+    /// Does it have filters that cannot be read?
+    unreadable: bool,
 }
 
 impl Security {
@@ -51,14 +56,29 @@ impl Security {
     fn written(filters: &[Filter]) -> Self {
         let mut security = Self::default();
         for filter in filters {
-            security.cors |= filter.cors.is_some();
-            let request = filter.request_header_modifier.iter().flat_map(|edits| edits.remove.iter().flatten());
-            security.cleansed.extend(request.map(|name| name.to_ascii_lowercase()));
-            let response = filter.response_header_modifier.iter().flat_map(|edits| edits.remove.iter().flatten());
-            security.withheld.extend(response.map(|name| name.to_ascii_lowercase()));
-            security.extension |= filter.r#type == Kind::ExtensionRef;
-            let redirect = filter.request_redirect.as_ref();
-            security.tls_only |= redirect.is_some_and(|redirect| redirect.scheme == Some(Written::Https));
+            let Filter {
+                cors,
+                extension_ref,
+                request_header_modifier,
+                request_mirror: _,
+                request_redirect,
+                response_header_modifier,
+                r#type,
+                url_rewrite,
+            } = filter;
+            security.cors = cors.as_ref().map(|cors| format!("{cors:?}")).or(security.cors);
+            if let Some(edits) = request_header_modifier {
+                let removed = edits.remove.iter().flatten().map(String::as_str);
+                let overwritten = edits.set.iter().flatten().map(|header| header.name.as_str());
+                security.cleansed.extend(removed.chain(overwritten).map(str::to_ascii_lowercase));
+            }
+            if let Some(edits) = response_header_modifier {
+                security.withheld.extend(edits.remove.iter().flatten().map(|name| name.to_ascii_lowercase()));
+            }
+            let name = extension_ref.as_ref().map(|named| format!("{} {}", named.kind, named.name));
+            security.extensions.extend(name.or_else(|| (*r#type == Kind::ExtensionRef).then(String::new)));
+            security.tls_only |= request_redirect.as_ref().is_some_and(|to| to.scheme == Some(Written::Https));
+            security.rewrites_host |= url_rewrite.as_ref().is_some_and(|rewrite| rewrite.hostname.is_some());
         }
         security
     }
@@ -67,7 +87,7 @@ impl Security {
     fn with_backends<'f>(mut self, backends: impl Iterator<Item = &'f [Filter]>) -> Self {
         let mut of_all: Option<BTreeSet<String>> = None;
         for own in backends.map(Self::written) {
-            self.extension |= own.extension;
+            self.extensions.extend(own.extensions);
             of_all = Some(match of_all {
                 Some(known) => known.intersection(&own.cleansed).cloned().collect(),
                 None => own.cleansed,
@@ -78,7 +98,7 @@ impl Security {
     }
 
     /// What of it a route lacks, in a word; whoever gets no answer from a back end needs less.
-    fn lacking(&self, route: &Route, plain: bool, settings: &Settings) -> Option<String> {
+    fn lacking(&self, route: &Route, then: &Carried<'_>, plain: bool, settings: &Settings) -> Option<String> {
         let to_tls = match &route.action {
             Action::Respond(response) if is_closing(response.status, settings) => return None,
             Action::Redirect(redirect) => redirect.scheme == Some(Scheme::Https),
@@ -90,13 +110,16 @@ impl Security {
         if !matches!(route.action, Action::Forward(_)) {
             return None;
         }
-        if self.extension {
+        if self.unreadable {
+            return Some("what cannot be read".into());
+        }
+        if !self.extensions.is_subset(&then.written.extensions) {
             return Some("the extension".into());
         }
-        if self.governed {
-            return Some("the policy".into());
+        if let Some(policy) = self.policies.iter().find(|policy| !then.policies.contains(*policy)) {
+            return Some(format!("the policy {policy}"));
         }
-        if self.cors && route.cors.is_none() {
+        if self.cors.is_some() && (route.cors.is_none() || self.cors != then.written.cors) {
             return Some("the filter CORS".into());
         }
         let overwrites = |set: &[(std::sync::Arc<str>, std::sync::Arc<str>)], wanted: &str| {
@@ -108,10 +131,14 @@ impl Security {
         let kept = |edits: &crate::features::headers::HeaderEdits, wanted: &&String| {
             !removes(&edits.remove, wanted) && !overwrites(&edits.set, wanted)
         };
-        if let Some(name) = self.cleansed.iter().find(|name| kept(&route.request_headers, name)) {
+        let Action::Forward(forward) = &route.action else { return None };
+        let keeps_host = |name: &str| name == "host" && (forward.rewrite.host.is_some() || forward.rewrite.auto_host);
+        let passes_rule = |name: &&String| kept(&route.request_headers, name) && !keeps_host(name);
+        let host = "host".to_owned();
+        let cleansed = self.cleansed.iter().chain(self.rewrites_host.then_some(&host));
+        if let Some(name) = cleansed.into_iter().find(|name| passes_rule(name)) {
             return Some(format!("the removal of request header {name:?}"));
         }
-        let Action::Forward(forward) = &route.action else { return None };
         let passes = |name: &&String| {
             let to = forward.backends.iter().filter(|backend| backend.backend.is_some());
             kept(&route.request_headers, name) && to.into_iter().any(|backend| kept(&backend.request_headers, name))
@@ -122,6 +149,14 @@ impl Security {
         let name = self.withheld.iter().find(|name| kept(&route.response_headers, name))?;
         Some(format!("the removal of response header {name:?}"))
     }
+}
+
+/// What a served route carries beside its own content.
+struct Carried<'r> {
+    /// What its rule asks for as it is written.
+    written: &'r Security,
+    /// The policies that take part in it.
+    policies: &'r BTreeSet<ObjectKey>,
 }
 
 /// Is a direct response one that opens nothing? What operators set for replaced rules is.
@@ -150,9 +185,9 @@ impl<'a> Form<'a> {
         Self { plan, rules }
     }
 
-    /// The same, where policies are attached to the object or to rules of it.
-    pub(super) fn governed(mut self, governed: bool) -> Self {
-        self.rules.iter_mut().for_each(|rule| rule.security.governed = governed);
+    /// The same, with the policies that guard each rule by its name.
+    pub(super) fn guarded(mut self, policies: Vec<BTreeSet<ObjectKey>>) -> Self {
+        self.rules.iter_mut().zip(policies).for_each(|(rule, policies)| rule.security.policies = policies);
         self
     }
 
@@ -165,14 +200,21 @@ impl<'a> Form<'a> {
     }
 }
 
-/// Of a rule that does not decode nobody knows what it would have asked for.
+/// Of a rule that does not decode, its filters are read alone.
 fn rules<'a, R: Filtered>(entries: &'a [RuleEntry<R>], name: impl Fn(&'a R) -> Option<&'a str>) -> Vec<Rule<'a>> {
     let rule = |entry: &'a RuleEntry<R>| match entry {
         RuleEntry::Decoded(rule) => {
             let backends = rule.backends().iter().map(|backend| backend.filters.as_deref().unwrap_or_default());
             Rule { name: name(rule), security: Security::written(rule.filters()).with_backends(backends) }
         }
-        RuleEntry::Broken { name, .. } => Rule { name: name.as_deref(), security: Security::default() },
+        RuleEntry::Broken { name, guards, .. } => {
+            let security = guards.as_ref().map(|rule| {
+                let backends = rule.backends().iter().map(|backend| backend.filters.as_deref().unwrap_or_default());
+                Security::written(rule.filters()).with_backends(backends)
+            });
+            let security = security.unwrap_or_else(|| Security { unreadable: true, ..Security::default() });
+            Rule { name: name.as_deref(), security }
+        }
     };
     entries.iter().map(rule).collect()
 }
@@ -192,9 +234,14 @@ pub(super) fn check(
     }
     let plain = served.plan.places.iter().any(|(_, table, _)| matches!(table, TableName::Port(_)));
     let both = Both { desired, served };
+    let nothing = (Security::default(), BTreeSet::new());
     for route in served.routes() {
+        let carried = Carried {
+            written: served.rules.get(route.precedence.rule).map_or(&nothing.0, |rule| &rule.security),
+            policies: served.plan.merged.get(&route.section).map_or(&nothing.1, |(policies, _)| policies),
+        };
         for (index, rule) in desired.rules.iter().enumerate().filter(|(_, rule)| !rule.security.is_empty()) {
-            let Some(lost) = rule.security.lacking(route, plain, settings) else { continue };
+            let Some(lost) = rule.security.lacking(route, &carried, plain, settings) else { continue };
             if both.is_form_of(route, index) || both.gets_requests_of(route, index) {
                 let node = Node::section(key.clone(), format!("rules[{}]", route.precedence.rule));
                 let why = format!("{lost} that rule {index} of the object of today names is not in it");

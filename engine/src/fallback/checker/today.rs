@@ -36,11 +36,6 @@ impl<'a> Today<'a> {
         self.objects.get(key)
     }
 
-    /// Is a policy attached to the route, or to a rule of it, as both are written?
-    pub(super) fn is_governed(&self, route: &Object) -> bool {
-        !self.attached(route).is_empty()
-    }
-
     /// The policies attached to an object, and to which part of it, as all are written.
     pub(super) fn attached(&self, object: &Object) -> Vec<(&'a ObjectKey, Option<&'a str>)> {
         let is_policy = |object: &&Arc<Object>| targets(&object.body).is_some();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use holdfast_graph::ObjectKey;
 
 use super::today::Today;
-use super::{About, Objection};
+use super::{About, Objection, upstream};
 use crate::apis::Body;
 use crate::apis::contour::http_proxy::HttpProxy;
 use crate::check::{certificate, host};
@@ -42,6 +42,15 @@ pub(super) fn check(key: &ObjectKey, served: &Arc<Object>, world: &World<'_>, to
     let today_others = desired.map(|desired| beside_certificate(&desired.body)).unwrap_or_default();
     if matches!(served.body, Body::Secret(_)) && beside_certificate(&served.body) != today_others {
         object(About::Credential, "what stands beside the certificate is not that of today");
+    }
+    let trusted = desired.is_some_and(|desired| {
+        desired.metadata.annotations.get(FALLBACK_ANNOTATION).is_some_and(|value| value == "last-valid")
+    });
+    if let Some(why) = desired.and_then(|desired| upstream::weaker(&desired.body, &served.body, trusted)) {
+        object(About::Security, &why);
+    }
+    if desired.is_none() && matches!(served.body, Body::GatewayExtension(_) | Body::DirectResponse(_)) {
+        object(About::Security, "nobody can read what it is to protect");
     }
     if desired.is_some_and(|desired| is_never(desired)) {
         object(About::Version, "the object asks not to be served in another version");
@@ -94,6 +103,11 @@ fn may_be_served_in_another_version(body: &Body) -> bool {
         Body::HttpRoute(_) | Body::GrpcRoute(_) | Body::HttpProxy(_) | Body::Service(_) | Body::Secret(_) => true,
         // Whether it protects as much is asked of policies apart.
         Body::TrafficPolicy(_) | Body::ListenerPolicy(_) => true,
+        Body::BackendConfigPolicy(_)
+        | Body::BackendTlsPolicy(_)
+        | Body::Backend(_)
+        | Body::GatewayExtension(_)
+        | Body::DirectResponse(_) => true,
         Body::GatewayClass(_)
         | Body::Gateway(_)
         | Body::ListenerSet(_)
@@ -102,11 +116,6 @@ fn may_be_served_in_another_version(body: &Body) -> bool {
         | Body::ConfigMap(_)
         | Body::CertificateDelegation(_)
         | Body::ExtensionService(_)
-        | Body::GatewayExtension(_)
-        | Body::Backend(_)
-        | Body::DirectResponse(_)
-        | Body::BackendConfigPolicy(_)
-        | Body::BackendTlsPolicy(_)
         | Body::Namespace => false,
     }
 }
@@ -126,7 +135,10 @@ fn may_claim(key: &ObjectKey, desired: &Object, served: &Object, world: &World<'
         }
         (Body::TrafficPolicy(now), Body::TrafficPolicy(then)) => now.targets == then.targets,
         (Body::ListenerPolicy(now), Body::ListenerPolicy(then)) => now.targets == then.targets,
+        (Body::BackendConfigPolicy(now), Body::BackendConfigPolicy(then)) => now.targets == then.targets,
+        (Body::BackendTlsPolicy(now), Body::BackendTlsPolicy(then)) => now.targets == then.targets,
         (Body::TrafficPolicy(_) | Body::ListenerPolicy(_), _) => false,
+        (Body::BackendConfigPolicy(_) | Body::BackendTlsPolicy(_), _) => false,
         (Body::HttpRoute(_) | Body::GrpcRoute(_) | Body::HttpProxy(_), _)
         | (_, Body::HttpRoute(_) | Body::GrpcRoute(_) | Body::HttpProxy(_)) => false,
         _ => true,
@@ -166,6 +178,12 @@ fn same_content(proven: &Body, served: &Body) -> bool {
             (&proven.spec, &proven.unread) == (&served.spec, &served.unread)
         }
         (Body::ListenerPolicy(proven), Body::ListenerPolicy(served)) => {
+            (&proven.spec, &proven.unread) == (&served.spec, &served.unread)
+        }
+        (Body::BackendConfigPolicy(proven), Body::BackendConfigPolicy(served)) => {
+            (&proven.spec, &proven.unread) == (&served.spec, &served.unread)
+        }
+        (Body::BackendTlsPolicy(proven), Body::BackendTlsPolicy(served)) => {
             (&proven.spec, &proven.unread) == (&served.spec, &served.unread)
         }
         (Body::Secret(proven), Body::Secret(served)) => {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use envoy_types::pb::envoy::config::route::v3::FilterConfig;
 use envoy_types::pb::google::protobuf::Any;
-use holdfast_graph::ObjectKey;
+use holdfast_graph::{Node, ObjectKey};
 use holdfast_xds::{ResourceType, Snapshot};
 use prost::Message;
 
@@ -116,7 +116,10 @@ impl Line {
     /// Is it known that something must not be served as it is desired, or something that it was read from?
     fn is_broken(&self, policy: &ObjectKey, around: &Around<'_>) -> bool {
         let from = around.translator.policy(policy).map(|plan| plan.secrets.as_slice()).unwrap_or_default();
-        let broken = |key: &ObjectKey| self.derived.broken.keys().any(|node| node.key == *key);
+        // A part of a policy that is left out protects nothing.
+        let is_left_out = |node: &Node| !node.section.is_empty() && around.translator.policy(&node.key).is_some();
+        let nodes = self.derived.broken.keys().filter(|node| !is_left_out(node));
+        let broken = |key: &ObjectKey| nodes.clone().any(|node| node.key == *key);
         broken(policy) || from.iter().any(broken)
     }
 

@@ -1,6 +1,7 @@
 //! Whoever is held must speak to back ends as securely as policies of today ask for.
 
 use envoy_types::pb::envoy::config::cluster::v3::Cluster;
+use envoy_types::pb::envoy::config::core::v3::TransportSocket;
 use holdfast_graph::ObjectKey;
 use holdfast_xds::ResourceType;
 use prost::Message;
@@ -9,7 +10,12 @@ use super::Held;
 use crate::apis::kgateway;
 use crate::apis::scheme;
 use crate::fallback::around::Around;
+use crate::fallback::hybrid::hybrid;
 use crate::fallback::line::Line;
+use crate::fallback::protection;
+use crate::fallback::world::may_stand_in;
+use crate::object::Object;
+use crate::translate::overlay::Overlay;
 
 /// The object of which a cluster is, and the port, by its name.
 pub(super) fn place(cluster: &str) -> Option<(ObjectKey, Option<u16>)> {
@@ -24,9 +30,35 @@ pub(super) fn place(cluster: &str) -> Option<(ObjectKey, Option<u16>)> {
 /// Does a cluster that was acknowledged speak as policies of today ask for?
 pub(super) fn is_secured(line: &Line, cluster: &str, by: &Held<'_>, around: &Around<'_>) -> bool {
     let Some((place, port)) = place(cluster) else { return true };
-    let Some(wanted) = around.translator.secured(&place, port, around.objects) else { return true };
+    let today = Overlay::default();
+    let Some(wanted) = around.translator.secured(&place, port, &today, around.objects) else { return true };
     let held = line.hold.acknowledged(ResourceType::Cluster, &cluster.into());
     let held = held.and_then(|held| Cluster::decode(&held.body[..]).ok()).and_then(|held| held.transport_socket);
     // While what is asked for is tried, a back end goes on with the TLS that it had.
-    held.is_some_and(|socket| by.meanwhile.is_some() || wanted.contains(&socket))
+    held.is_some_and(|socket| {
+        by.meanwhile.is_some() || wanted.contains(&socket) || is_as_strict(line, &place, port, &socket, around)
+    })
+}
+
+/// Is it the TLS of earlier versions of today's policies that protect as much?
+fn is_as_strict(
+    line: &Line,
+    place: &ObjectKey,
+    port: Option<u16>,
+    held: &TransportSocket,
+    around: &Around<'_>,
+) -> bool {
+    let policies = around.translator.policies_of_back_end(place, around.objects);
+    let earlier = policies.iter().filter_map(|key| {
+        let desired = around.objects.get(key).filter(|desired| may_stand_in(desired))?;
+        let protects = |last: &Object| {
+            may_stand_in(last) && protection::lost(desired, &last.body, &protection::Context::default()).is_none()
+        };
+        let mut versions = line.last_valid.of(key, Some(&desired.metadata.uid));
+        let version = versions.find(|version| protects(&version.object))?;
+        Some((key.clone(), hybrid(Some(desired), &version.object)))
+    });
+    let over = Overlay { objects: earlier.collect(), ..Overlay::default() };
+    let then = || around.translator.secured(place, port, &over, around.objects);
+    !over.is_empty() && then().is_some_and(|wanted| wanted.contains(held))
 }

@@ -38,13 +38,28 @@ impl Teller {
             let kind = if reason.is_warning() { "Warning" } else { "Normal" };
             format!("{kind} {reason} {regarding}: {note}")
         };
-        told.into_iter().map(line).collect()
+        let mut lines: Vec<String> = Vec::new();
+        for line in told.into_iter().map(line) {
+            // What is recorded of the controller and of its Gateway is one line here.
+            let merged = lines.last().and_then(|last| merged(last, &line));
+            match merged {
+                Some(merged) => *lines.last_mut().unwrap() = merged,
+                None => lines.push(line),
+            }
+        }
+        lines
     }
 
     fn apply(&mut self, yaml: &str) -> Vec<String> {
         self.scene.apply(yaml);
         self.told()
     }
+}
+
+/// The line of both, where one is of the controller and the other of the Gateway with the same words.
+fn merged(last: &str, line: &str) -> Option<String> {
+    let both = last.replacen(" controller: ", " controller, Gateway/public: ", 1);
+    (line.replacen(" Gateway/public: ", " controller, Gateway/public: ", 1) == both && both != last).then_some(both)
 }
 
 #[track_caller]
@@ -65,11 +80,11 @@ fn a_refused_route_is_told_when_it_breaks_and_when_it_heals() {
         &told,
         &[
             "Warning ConfigurationApplyFailed HTTPRoute/cart: Envoy refused it at infra/public: spec.rules[1]: missing ]: [",
-            "Warning ConfigurationApplyFailed controller: failed to apply configuration to infra/public: 1 refused; \
+            "Warning ConfigurationApplyFailed controller, Gateway/public: failed to apply configuration to infra/public: 1 refused; \
              gateway.networking.k8s.io/HTTPRoute:shop/cart: spec.rules[1]: missing ]: [",
             "Warning Backfilled HTTPRoute/cart: serving generation 4 (last valid, since …); generation 5 was refused: \
              spec.rules[1]: missing ]: [",
-            "Normal FallbackConfigurationSucceeded controller: successfully applied fallback configuration to \
+            "Normal FallbackConfigurationSucceeded controller, Gateway/public: successfully applied fallback configuration to \
              infra/public: 1 broken, 1 backfilled, 0 replaced, 0 excluded",
         ],
     );
@@ -78,7 +93,7 @@ fn a_refused_route_is_told_when_it_breaks_and_when_it_heals() {
         &teller.apply(&route(6, &exact("/fine"))),
         &[
             "Normal Recovered HTTPRoute/cart: it is current again",
-            "Normal ConfigurationSucceeded controller: successfully applied configuration to infra/public",
+            "Normal ConfigurationSucceeded controller, Gateway/public: successfully applied configuration to infra/public",
         ],
     );
 }
@@ -94,7 +109,7 @@ fn a_refusal_in_a_fallback_is_told_as_one() {
              missing ]: \"[\"",
             "Warning Replaced HTTPRoute/cart: rules[1] answers 404; generation 5 was refused: \
              spec.rules[1].matches[0].path.value: invalid regex: missing ]: \"[\"",
-            "Normal FallbackConfigurationSucceeded controller: successfully applied fallback configuration to \
+            "Normal FallbackConfigurationSucceeded controller, Gateway/public: successfully applied fallback configuration to \
              infra/public: 1 broken, 0 backfilled, 1 replaced, 0 excluded",
         ],
     );

@@ -31,6 +31,13 @@ apiVersion: v1
 kind: Service
 metadata: {name: cart, namespace: shop, uid: service-1}
 spec: {ports: [{port: 80}]}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: cart-0, namespace: shop, uid: slice-1, labels: {kubernetes.io/service-name: cart}}
+addressType: IPv4
+ports: [{port: 80}]
+endpoints: [{addresses: ['10.0.0.1']}]
 ";
 
 /// The route `shop/cart` with a path in its second rule.
@@ -238,6 +245,50 @@ fn what_translation_finds_is_told_in_every_mode() {
     assert_eq!(report["brokenObjects"][0]["field"], "spec.rules[1].matches[0].path.value");
     assert_eq!(report["replacedObjects"][0]["response"], 404);
     assert_eq!(report["gateways"][0]["state"], "fallback");
+}
+
+/// What a back end is made of is at fault itself, at a field of its own.
+#[test]
+fn a_backend_and_a_policy_of_back_ends_are_broken_at_their_own_fields() {
+    let mut scene = Scene::new(last_valid(), envoys());
+    scene.apply(
+        "apiVersion: gateway.kgateway.dev/v1alpha1
+kind: Backend
+metadata: {name: empty, namespace: shop, uid: backend-1, generation: 3}
+spec: {type: Static, static: {hosts: []}}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: other, namespace: shop, uid: route-2, generation: 1}
+spec:
+  parentRefs: [{name: public, namespace: infra}]
+  hostnames: [other.test]
+  rules: [{backendRefs: [{group: gateway.kgateway.dev, kind: Backend, name: empty}]}]
+",
+    );
+    let report = scene.report();
+    assert_eq!(report["status"], "triggered");
+    assert_eq!(report["brokenObjects"].as_array().unwrap().len(), 1, "{report}");
+    let broken = &report["brokenObjects"][0];
+    assert_eq!((&broken["kind"], &broken["name"]), (&json!("Backend"), &json!("empty")));
+    assert_eq!((&broken["detectedBy"], &broken["generation"]), (&json!("translation"), &json!(3)));
+    assert!(broken["field"].as_str().unwrap().starts_with("spec.static"), "{broken}");
+    assert_eq!(broken["gateways"], json!(["infra/public"]));
+    let since = broken["since"].clone();
+    scene.apply(
+        "apiVersion: gateway.kgateway.dev/v1alpha1
+kind: BackendConfigPolicy
+metadata: {name: slow, namespace: shop, uid: policy-1, generation: 1}
+spec: {targetRefs: [{group: '', kind: Service, name: cart}], connectTimeout: soon}
+",
+    );
+    let report = scene.report();
+    let field = |kind: &str| {
+        let all = report["brokenObjects"].as_array().unwrap();
+        all.iter().find(|broken| broken["kind"] == kind).map(|broken| broken["field"].clone())
+    };
+    assert_eq!(field("BackendConfigPolicy"), Some(json!("spec.connectTimeout")), "{report}");
+    assert_eq!(report["brokenObjects"][0]["since"], since, "it was found earlier");
 }
 
 #[test]

@@ -13,6 +13,7 @@ use prost::Message;
 use prost::encoding::{WireType, encode_key, encode_varint};
 use serde_json::{Map, Value};
 
+use crate::check::log_format;
 use crate::encode::{any, entry};
 
 /// Longest format, in bytes, as it is written.
@@ -53,7 +54,7 @@ pub struct BodyFormat {
 }
 
 impl Format {
-    /// What is wrong with it; what Envoy alone can judge is not asked.
+    /// What is wrong with it, as far as it can be known without Envoy.
     pub fn check(&self) -> Option<String> {
         let written = match self {
             Format::Text(text) => text.to_string(),
@@ -65,8 +66,14 @@ impl Format {
         if written.len() > FORMAT_BYTES_MAX {
             return Some(format!("must have at most {FORMAT_BYTES_MAX} bytes"));
         }
-        let command = FORBIDDEN.iter().find(|command| written.contains(*command))?;
-        Some(format!("the command {command}…)% is not served: it tells what is Envoy's own"))
+        if let Some(command) = FORBIDDEN.iter().find(|command| written.contains(*command)) {
+            return Some(format!("the command {command}…)% is not served: it shows what is Envoy's own"));
+        }
+        let known = match self {
+            Format::Text(text) => log_format::check(text),
+            Format::Json(fields) => fields.values().try_for_each(log_format::every_text),
+        };
+        known.err().map(|fault| fault.to_string())
     }
 
     /// Envoy's form, `SubstitutionFormatString`.
@@ -161,7 +168,7 @@ mod tests {
         for wrong in ["", "%ENVIRONMENT(HOME)%", "a%FILE_CONTENT(/etc/passwd)%"] {
             assert!(Format::Text(wrong.into()).check().is_some(), "{wrong}");
         }
-        assert_eq!(Format::Text("%BOGUS(%".into()).check(), None);
+        assert!(Format::Text("%BOGUS(%".into()).check().is_some());
         let Value::Object(nested) = json!({"a": {"b": "%SECRET(x)%"}}) else { unreachable!() };
         assert!(Format::Json(nested).check().is_some());
     }

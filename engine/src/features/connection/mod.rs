@@ -110,6 +110,54 @@ impl Part {
         }
     }
 
+    /// Does it only observe requests? Then it protects none, and one that cannot be used is left out.
+    pub fn only_observes(&self) -> bool {
+        match self {
+            Part::AccessLogs(_) | Part::Tracer(_) => true,
+            Part::LocalReplies(_)
+            | Part::EarlyHeaders(_)
+            | Part::ClientAddress(_)
+            | Part::Clients(_)
+            | Part::ForwardedCertificate(_)
+            | Part::Upgrades(_)
+            | Part::RequestId(_)
+            | Part::Server(_)
+            | Part::Time(_)
+            | Part::Limit(_)
+            | Part::Http1(_)
+            | Part::Http2(_)
+            | Part::Health(_)
+            | Part::Host(_)
+            | Part::Expect(_)
+            | Part::Socket(_) => false,
+        }
+    }
+
+    /// Does it protect requests or back ends?
+    pub fn protects(&self) -> bool {
+        match self {
+            Part::AccessLogs(_)
+            | Part::Tracer(_)
+            | Part::LocalReplies(_)
+            | Part::RequestId(_)
+            | Part::Server(_)
+            // Without it less is taken.
+            | Part::Upgrades(_)
+            | Part::Expect(_)
+            | Part::Health(_) => false,
+            Part::EarlyHeaders(_)
+            | Part::ClientAddress(_)
+            | Part::Clients(_)
+            | Part::ForwardedCertificate(_)
+            | Part::Time(_)
+            | Part::Limit(_)
+            | Part::Http1(_)
+            | Part::Http2(_)
+            | Part::Host(_)
+            | Part::Socket(_) => true,
+        }
+    }
+
     /// Does it hold for all that stands behind a port?
     pub fn is_of_port(&self) -> bool {
         matches!(self, Part::Socket(Socket::Proxy { .. } | Socket::Keepalive(_) | Socket::Buffer(_)))

@@ -14,7 +14,8 @@ use crate::features::jwt::{JwtFilter, Requirement};
 use crate::features::remote::{DnsHost, Family, Remote};
 
 fn server(name: &str) -> Arc<AuthServer> {
-    let remote = DnsHost { host: "auth.example.com".into(), port: 80, family: Family::Auto, tls: None };
+    let remote =
+        DnsHost { host: "auth.example.com".into(), port: 80, family: Family::Auto, tls: None, loopback: false };
     Arc::new(AuthServer {
         name: name.into(),
         owners: vec![],

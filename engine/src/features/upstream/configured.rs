@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use envoy_types::pb::envoy::config::cluster::v3 as envoy;
 use envoy_types::pb::envoy::config::cluster::v3::UpstreamConnectionOptions;
-use envoy_types::pb::envoy::config::cluster::v3::cluster::{ClusterDiscoveryType, DiscoveryType};
 use envoy_types::pb::envoy::config::core::v3::proxy_protocol_config::Version;
 use envoy_types::pb::envoy::config::core::v3::transport_socket::ConfigType as SocketConfig;
 use envoy_types::pb::envoy::config::core::v3::{ProxyProtocolConfig, TcpKeepalive, TransportSocket};
@@ -15,6 +14,7 @@ use holdfast_graph::ObjectKey;
 
 use super::{Breakers, Checked, CommonHttp, Http1, Http2, LoadBalancer, Outliers};
 use crate::encode::{any, duration};
+use crate::features::wall;
 
 /// What policies say of a back end.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -146,7 +146,7 @@ impl Configured {
 
 impl Lookups {
     pub(super) fn apply(&self, cluster: &mut envoy::Cluster) {
-        if cluster.cluster_discovery_type != Some(ClusterDiscoveryType::Type(DiscoveryType::StrictDns.into())) {
+        if !wall::is_looked_up(cluster) {
             return;
         }
         // Envoy's other form of it differs in nothing but its place.

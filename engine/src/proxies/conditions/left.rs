@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use super::{CONDITIONS_MAX, some};
 use crate::apis::contour::condition::{HeaderCondition, QueryCondition};
 use crate::check;
-use crate::check::re2::Limits;
+use crate::check::re2::Regexes;
 use crate::model::{NamedMatch, ValueMatch};
 
 /// Of headers.
-pub(super) fn headers(written: &[HeaderCondition], limits: Limits) -> BTreeSet<NamedMatch> {
-    if let Ok(all) = super::headers(written, limits) {
+pub(super) fn headers(written: &[HeaderCondition], regexes: &Regexes) -> BTreeSet<NamedMatch> {
+    if let Ok(all) = super::headers(written, regexes) {
         return all;
     }
     let mut left = BTreeSet::new();
@@ -18,7 +18,7 @@ pub(super) fn headers(written: &[HeaderCondition], limits: Limits) -> BTreeSet<N
         let Ok(name) = check::header::name(&header.name) else { continue };
         // Of several for one name nobody knows which contradicts which.
         let is_only = written.iter().filter(|other| other.name.eq_ignore_ascii_case(&header.name)).count() == 1;
-        match super::headers(std::slice::from_ref(header), limits) {
+        match super::headers(std::slice::from_ref(header), regexes) {
             Ok(read) if is_only => left.extend(read),
             _ if header.is_negative() => {}
             _ => drop(left.insert(NamedMatch::new(name, ValueMatch::Present))),
@@ -28,8 +28,8 @@ pub(super) fn headers(written: &[HeaderCondition], limits: Limits) -> BTreeSet<N
 }
 
 /// Of query parameters.
-pub(super) fn query(written: &[QueryCondition], limits: Limits) -> BTreeSet<NamedMatch> {
-    if let Ok(all) = super::query(written, limits) {
+pub(super) fn query(written: &[QueryCondition], regexes: &Regexes) -> BTreeSet<NamedMatch> {
+    if let Ok(all) = super::query(written, regexes) {
         return all;
     }
     let mut left = BTreeSet::new();
@@ -38,7 +38,7 @@ pub(super) fn query(written: &[QueryCondition], limits: Limits) -> BTreeSet<Name
             continue;
         }
         let is_only = written.iter().filter(|other| other.name == parameter.name).count() == 1;
-        match super::query(std::slice::from_ref(parameter), limits) {
+        match super::query(std::slice::from_ref(parameter), regexes) {
             Ok(read) if is_only => left.extend(read),
             _ => drop(left.insert(NamedMatch::new(parameter.name.clone(), ValueMatch::Present))),
         }

@@ -5,6 +5,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::check::re2::{Limits, Regexes};
 
 fn conditions(written: serde_json::Value) -> Vec<MatchCondition> {
     serde_json::from_value(written).unwrap()
@@ -13,12 +14,12 @@ fn conditions(written: serde_json::Value) -> Vec<MatchCondition> {
 fn told(includes: &[serde_json::Value], route: serde_json::Value) -> String {
     let mut inherited = Inherited::default();
     for include in includes {
-        match inherited.under(&conditions(include.clone())) {
+        match inherited.under(&conditions(include.clone()), &Regexes::of_object(Limits::default())) {
             Ok(below) => inherited = below,
             Err(unusable) => return format!("{}: {}", unusable.reason, unusable.message),
         }
     }
-    match inherited.route(&conditions(route), Limits::default()) {
+    match inherited.route(&conditions(route), &Regexes::of_object(Limits::default())) {
         Ok(conditions) => conditions.to_string(),
         Err(unusable) => format!("{}: {}", unusable.reason, unusable.message),
     }
@@ -100,4 +101,17 @@ fn what_cannot_be_used_is_told_in_contours_words() {
         told(&[], json!([{"queryParameter": {"name": "q", "exact": "1", "prefix": "2"}}])),
         format!("{query}cannot specify more than one condition in the same match condition branch")
     );
+}
+
+#[test]
+fn a_regex_of_any_length_costs_as_much_as_it_is_long() {
+    let inherited = Inherited::default();
+    for pattern in [format!("/{}", "a?".repeat(150_000)), format!("/{}", "[[:".repeat(100_000)), "/(".repeat(150_000)] {
+        let regexes = Regexes::of_object(Limits::default());
+        let written = conditions(json!([{ "regex": pattern }]));
+        let unusable = inherited.route(&written, &regexes).unwrap_err();
+        assert!(unusable.message.len() < 512 && unusable.message.contains("at most 4096"), "{}", unusable.message);
+        let _ = inherited.salvaged(&written, &regexes);
+        assert!(regexes.spent() <= 4 * pattern.len() + 40 * 4096, "{}", regexes.spent());
+    }
 }

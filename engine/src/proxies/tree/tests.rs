@@ -6,6 +6,7 @@ use std::collections::HashMap;
 
 use super::*;
 use crate::apis::{Body, Decoded, decode};
+use crate::check::re2::Limits;
 use crate::proxies::duplicates;
 use crate::proxies::order::Rank;
 use crate::proxies::rewrite::{self, Selected};
@@ -31,7 +32,7 @@ fn read_all(yaml: &str) -> (Vec<String>, Vec<String>) {
         .collect();
     let all: HashMap<ObjectKey, Arc<HttpProxy>> = proxies.iter().cloned().collect();
     let (root, proxy) = &proxies[0];
-    let tree = read(root, proxy, Limits::default(), &mut |key| all.get(key).cloned());
+    let tree = read(root, proxy, &mut Budgets::new(Limits::default()), &mut |key| all.get(key).cloned());
     let (leaves, duplicates) = duplicates::judge(tree.leaves, |_| true);
     let mut findings: Vec<String> = tree.findings.iter().chain(&duplicates).map(line).collect();
     let mut replacements = Vec::new();
@@ -191,6 +192,40 @@ routes: [{conditions: [{prefix: /}]}]
              default/a",
             "a: IncludeError/RootIncludesRoot: root httpproxy cannot include another root httpproxy (default/root)",
             "a: IncludeError/PathMatchConditionsNotValid: include: exact conditions are not allowed in includes block",
+        ],
+    );
+}
+
+#[test]
+fn conditions_of_an_include_are_judged_where_they_are_written() {
+    check(
+        "
+name: root
+virtualhost: {fqdn: example.com}
+includes:
+- {name: a, conditions: [{prefix: /regex}, {header: {name: x-a, regex: '['}}]}
+- {name: a, conditions: [{prefix: /query}, {queryParameter: {name: q}}]}
+- {name: a, conditions: [{prefix: /good}, {header: {name: x-a, exact: '1'}}]}
+- {name: b, conditions: [{prefix: /below}, {header: {name: x-a, exact: '1'}}]}
+---
+name: a
+routes: [{}]
+---
+name: b
+includes:
+- {name: a, conditions: [{header: {name: x-a, notexact: '1'}}]}
+",
+        &[
+            "prefix: \"/regex\", header \"x-a\" present -> root 502",
+            "prefix: \"/query\", query parameter \"q\" present -> root 502",
+            "prefix: \"/below\", header \"x-a\" present -> b 502",
+            "prefix: \"/good\", header \"x-a\" exact \"1\" -> a 0",
+        ],
+        &[
+            "root: RouteError/HeaderMatchConditionsNotValid: invalid regular expression specified for 'regex' condition",
+            "root: RouteError/QueryParameterMatchConditionsNotValid: must specify at least one query parameter condition",
+            "b: RouteError/HeaderMatchConditionsNotValid: cannot specify contradictory 'exact' and 'notexact' conditions \
+             for the same route and header",
         ],
     );
 }

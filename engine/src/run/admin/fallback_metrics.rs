@@ -9,9 +9,9 @@ use prometheus::{
     Registry,
 };
 
-use super::metrics::{BYTES, SECONDS, kept, now, raise, signed, truth};
+use super::metrics::{BYTES, SECONDS, both, both_counts, kept, now, raise, signed, truth};
 use crate::fallback::attribution::Attributed;
-use crate::fallback::view::FallbackReport;
+use crate::fallback::view::{FallbackReport, ServedState};
 use crate::run::store::persist::Persisted;
 
 /// Upper bounds of the histogram of rounds.
@@ -21,6 +21,7 @@ const ROUNDS: [f64; 8] = [0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0];
 #[derive(Debug)]
 pub struct FallbackMetrics {
     active: IntGaugeVec,
+    held: IntGaugeVec,
     objects: IntGaugeVec,
     translations: IntCounter,
     translation_seconds: Histogram,
@@ -50,11 +51,15 @@ impl FallbackMetrics {
             kept(all, Histogram::with_opts(HistogramOpts::new(name, help).buckets(buckets.to_vec()))?)
         };
         let by_success = |name: &str, help: &str, buckets: &[f64]| {
-            kept(all, HistogramVec::new(HistogramOpts::new(name, help).buckets(buckets.to_vec()), &["success"])?)
+            let options = HistogramOpts::new(name, help).buckets(buckets.to_vec());
+            kept(all, HistogramVec::new(options, &["success"])?).inspect(both)
         };
-        let alone = |name: &str, help: &str| kept(all, IntCounterVec::new(Opts::new(name, help), &[])?);
+        let alone = |name: &str, help: &str| {
+            kept(all, IntCounterVec::new(Opts::new(name, help), &[])?).inspect(|counters| raise(counters, &[], 0))
+        };
         Ok(Self {
             active: gauges("fallback_active", "Is something else served than what is desired?", &["gateway"])?,
+            held: gauges("held", "Does no change reach Envoys, since what was acknowledged is held?", &["gateway"])?,
             objects: gauges("objects", "Objects that are not served as desired", &["step", "kind"])?,
             translations: kept(
                 all,
@@ -71,7 +76,8 @@ impl FallbackMetrics {
                     Opts::new("fallback_configuration_push_total", "Responses of a fallback that Envoys answered"),
                     &["success"],
                 )?,
-            )?,
+            )
+            .inspect(both_counts)?,
             push_seconds: by_success(
                 "fallback_configuration_push_duration_seconds",
                 "Time from a fallback being made to an Envoy's answer to a part of it",
@@ -106,9 +112,12 @@ impl FallbackMetrics {
     /// What is not served as it is desired, now.
     pub fn fallback(&self, report: &FallbackReport) {
         self.active.reset();
+        self.held.reset();
         let mut oldest = BTreeMap::new();
         for gateway in &report.gateways {
             self.active.with_label_values(&[&*gateway.name]).set(i64::from(!gateway.deviations.is_empty()));
+            let held = gateway.deviations.held || gateway.state == ServedState::Held;
+            self.held.with_label_values(&[&*gateway.name]).set(i64::from(held));
             oldest.extend(gateway.oldest.map(|moment| (gateway.name.clone(), moment.0)));
         }
         *self.oldest.lock().unwrap_or_else(PoisonError::into_inner) = oldest;
@@ -203,6 +212,8 @@ mod tests {
             &[
                 r#"holdfast_fallback_active{gateway="infra/a"} 1"#,
                 r#"holdfast_fallback_active{gateway="infra/b"} 0"#,
+                r#"holdfast_held{gateway="infra/a"} 1"#,
+                r#"holdfast_held{gateway="infra/b"} 0"#,
                 r#"holdfast_objects{kind="HTTPRoute",step="backfilled"} 1"#,
                 r#"holdfast_objects{kind="HTTPRoute",step="replaced"} 1"#,
             ],
@@ -255,6 +266,6 @@ mod tests {
                 "holdfast_store_size_bytes 0",
             ],
         );
-        assert!(!text.contains(r#"holdfast_configuration_push_total{success="true"}"#), "{text}");
+        has(&text, &[r#"holdfast_configuration_push_total{success="true"} 0"#]);
     }
 }

@@ -1,6 +1,6 @@
 //! Metrics in Prometheus' text form. Labels are Gateways, types and kinds: as many as there are of those, never objects.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -12,8 +12,12 @@ use prometheus::{
 };
 
 use super::fallback_metrics::FallbackMetrics;
+use super::input_metrics::InputMetrics;
+use super::namespace_metrics::NamespaceMetrics;
 use super::shared_metrics::SharedMetrics;
-use crate::fault::Class;
+use crate::check::re2;
+use crate::fault::Class as Cause;
+use crate::refusal::{self, Class};
 use crate::report::ReplacementView;
 use crate::run::store::persist::Persisted;
 
@@ -29,6 +33,7 @@ pub struct Metrics {
     /// Translations that left everything as it was.
     pub unchanged: IntCounter,
     broken_objects: IntGauge,
+    regex_steps: IntCounter,
     replacements: IntGaugeVec,
     translations: IntCounterVec,
     translation_seconds: Histogram,
@@ -38,6 +43,7 @@ pub struct Metrics {
     push_bytes: HistogramVec,
     push_success_at: IntGauge,
     nacks: IntCounterVec,
+    refusals: IntCounterVec,
     /// Does this replica write statuses and Events?
     pub leader: IntGauge,
     /// What is wrong with watches of an API server, and which rights are missing there.
@@ -48,6 +54,12 @@ pub struct Metrics {
     pub fallback: FallbackMetrics,
     /// Those of what replicas share.
     pub shared: SharedMetrics,
+    /// Those of inputs.
+    pub inputs: InputMetrics,
+    /// Those by namespace.
+    pub namespaces: NamespaceMetrics,
+    /// The Gateways of which there are series, whatever happened to them.
+    gateways: Mutex<BTreeSet<Arc<str>>>,
     /// When each Gateway's configuration was last handed out.
     published: Mutex<HashMap<Arc<str>, Instant>>,
 }
@@ -65,8 +77,10 @@ impl Metrics {
         let gauges =
             |name: &str, help: &str, labels: &[&str]| kept(all, IntGaugeVec::new(Opts::new(name, help), labels)?);
         let histograms = |name: &str, help: &str, buckets: &[f64]| {
-            kept(all, HistogramVec::new(HistogramOpts::new(name, help).buckets(buckets.to_vec()), &["success"])?)
+            let options = HistogramOpts::new(name, help).buckets(buckets.to_vec());
+            kept(all, HistogramVec::new(options, &["success"])?).inspect(both)
         };
+        let by_success = |name: &str, help: &str| counters(name, help, &["success"]).inspect(both_counts);
         let translation_seconds = HistogramOpts::new("translation_duration_seconds", "Time that translations took");
         Ok(Self {
             unchanged: kept(
@@ -77,15 +91,19 @@ impl Metrics {
                 all,
                 IntGauge::new("translation_broken_objects", "Objects of which something is not served as written")?,
             )?,
+            regex_steps: kept(
+                all,
+                IntCounter::new("regex_check_steps_total", "Steps that the checks of regular expressions took")?,
+            )?,
             replacements: gauges(
                 "route_replacements",
                 "Rules that a direct response stands in for",
                 &["gateway", "scope", "cause"],
             )?,
-            translations: counters("translation_total", "Translations", &["success"])?,
+            translations: by_success("translation_total", "Translations")?,
             translation_seconds: kept(all, Histogram::with_opts(translation_seconds.buckets(SECONDS.to_vec()))?)?,
             resources: gauges("resources", "Resources that are served", &["gateway", "type"])?,
-            pushes: counters("configuration_push_total", "Responses that Envoys answered", &["success"])?,
+            pushes: by_success("configuration_push_total", "Responses that Envoys answered")?,
             push_seconds: histograms(
                 "configuration_push_duration_seconds",
                 "Time from a configuration being made to an Envoy's answer to a part of it",
@@ -104,6 +122,11 @@ impl Metrics {
                 )?,
             )?,
             nacks: counters("nacks_total", "Responses that Envoys refused", &["gateway", "type"])?,
+            refusals: counters(
+                "refusals_total",
+                "Responses that Envoys refused, by what the refusal is about (class=content, host, transient or unknown)",
+                &["gateway", "class"],
+            )?,
             leader: kept(all, IntGauge::new("leader", "Does this replica write statuses and Events? 1 or 0")?)?,
             troubles: gauges(
                 "api_server_troubles",
@@ -122,6 +145,9 @@ impl Metrics {
             },
             fallback: FallbackMetrics::new(all)?,
             shared: SharedMetrics::new(all)?,
+            inputs: InputMetrics::new(all)?,
+            namespaces: NamespaceMetrics::new(all)?,
+            gateways: Mutex::default(),
             published: Mutex::default(),
             registry,
         })
@@ -145,10 +171,10 @@ impl Metrics {
         self.replacements.reset();
         for ReplacementView { gateway, scope, cause, .. } in replacements {
             let cause = match cause {
-                Class::Referential => "referential",
-                Class::Invalid => "invalid",
-                Class::Conflict => "conflict",
-                Class::Ignored => "ignored",
+                Cause::Referential => "referential",
+                Cause::Invalid => "invalid",
+                Cause::Conflict => "conflict",
+                Cause::Ignored => "ignored",
             };
             self.replacements.with_label_values(&[gateway, *scope, cause]).inc();
         }
@@ -159,7 +185,29 @@ impl Metrics {
         for kind in ResourceType::ALL {
             self.resources.with_label_values(&[gateway, kind.short_name()]).set(signed(snapshot.of(kind).len()));
         }
+        for class in Class::ALL {
+            // At zero, so that the first refusal is an increase.
+            self.refusals.with_label_values(&[&**gateway, class.name()]);
+        }
         self.published.lock().unwrap_or_else(PoisonError::into_inner).insert(gateway.clone(), Instant::now());
+    }
+
+    /// These are the Gateways. What is counted by Gateway begins at 0 when one is known, and ends with it: an increase
+    /// from nothing to 1 would be none.
+    pub fn known<'a>(&self, gateways: impl Iterator<Item = &'a Arc<str>>) {
+        let mut known = self.gateways.lock().unwrap_or_else(PoisonError::into_inner);
+        let now: BTreeSet<Arc<str>> = gateways.cloned().collect();
+        for (gateway, kind) in now.difference(&known).flat_map(|gateway| ResourceType::ALL.map(|kind| (gateway, kind)))
+        {
+            self.nacks.with_label_values(&[&**gateway, kind.short_name()]).inc_by(0);
+            self.sent.begin(gateway, kind.short_name());
+        }
+        for (gateway, kind) in known.difference(&now).flat_map(|gateway| ResourceType::ALL.map(|kind| (gateway, kind)))
+        {
+            // It is there, unless somebody else removed it.
+            let _ = self.nacks.remove_label_values(&[&**gateway, kind.short_name()]);
+        }
+        *known = now;
     }
 
     /// A Gateway is gone.
@@ -192,6 +240,10 @@ impl Metrics {
             self.push_bytes.with_label_values(&labels).observe(bytes as f64);
             took.inspect(|took| self.push_seconds.with_label_values(&labels).observe(took.as_secs_f64()));
         }
+        if let Outcome::Refused { message } = &answer.outcome {
+            let class = refusal::class(answer.kind, message).name();
+            self.refusals.with_label_values(&[&*answer.fleet, class]).inc();
+        }
         if success {
             self.push_success_at.set(now());
         } else {
@@ -205,7 +257,12 @@ impl Metrics {
     /// Never, in practice: the text is written to memory.
     pub fn text(&self, fleets: &Fleets, persisted: Option<&Persisted>) -> prometheus::Result<String> {
         self.fallback.refresh(persisted);
+        self.inputs.refresh();
+        self.regex_steps.inc_by(re2::steps_taken().saturating_sub(self.regex_steps.get()));
         self.connected.reset();
+        for gateway in &*self.gateways.lock().unwrap_or_else(PoisonError::into_inner) {
+            self.connected.with_label_values(&[&**gateway]).set(0);
+        }
         for (gateway, count) in fleets.connected() {
             self.connected.with_label_values(&[&*gateway]).set(signed(count));
         }
@@ -227,6 +284,14 @@ struct Sent {
 }
 
 impl Sent {
+    fn begin(&self, gateway: &str, kind: &str) {
+        self.responses.with_label_values(&[gateway, kind]).inc_by(0);
+        self.bytes.with_label_values(&[gateway, kind]).inc_by(0);
+        for change in ["update", "removal"] {
+            self.resources.with_label_values(&[gateway, kind, change]).inc_by(0);
+        }
+    }
+
     fn take_over(&self, gateway: &str, kind: &str, count: &PushCount) {
         let PushCount { responses, resources, removals, bytes, .. } = *count;
         raise(&self.responses, &[gateway, kind], responses);
@@ -256,6 +321,16 @@ pub(super) fn signed(count: usize) -> i64 {
 /// Seconds since 1970.
 pub(super) fn now() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(0))
+}
+
+/// A counter begins with both outcomes, at 0.
+pub(super) fn both_counts(counters: &IntCounterVec) {
+    [true, false].iter().for_each(|success| counters.with_label_values(&[truth(*success)]).inc_by(0));
+}
+
+/// A histogram begins with both outcomes, at 0.
+pub(super) fn both(histograms: &HistogramVec) {
+    [true, false].iter().for_each(|success| drop(histograms.with_label_values(&[truth(*success)])));
 }
 
 /// Registers a metric.

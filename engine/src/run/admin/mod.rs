@@ -3,11 +3,15 @@
 //! Reading only: nothing here changes anything, and no secret's content appears anywhere.
 
 pub mod debug;
+mod door;
 pub mod fallback_metrics;
+pub mod input_metrics;
 pub mod metrics;
+pub mod namespace_metrics;
 mod pages;
 pub mod shared_metrics;
 
+pub use door::Places;
 pub use pages::{debug_pages, metrics_pages};
 
 use std::sync::Arc;
@@ -41,14 +45,8 @@ pub struct State {
 }
 
 /// Serves pages until the product ends.
-pub async fn serve(listener: TcpListener, pages: Router, mut ending: watch::Receiver<bool>) {
-    let ended = async move {
-        // An error means that the sender is gone, and with it the product.
-        let _ = ending.wait_for(|ending| *ending).await;
-    };
-    if let Err(error) = axum::serve(listener, pages).with_graceful_shutdown(ended).await {
-        tracing::error!(%error, "pages are no longer served");
-    }
+pub async fn serve(listener: TcpListener, pages: Router, places: Places, ending: watch::Receiver<bool>) {
+    door::take(listener, pages, places, ending).await;
 }
 
 #[cfg(test)]

@@ -9,10 +9,13 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{State, debug};
+use crate::fallback::view::FallbackReport;
+use crate::health::Summary;
+use crate::run::serve::core::Core;
 
 /// How many questions are worked on at once; further ones wait.
 const REQUESTS_MAX: usize = 16;
@@ -21,12 +24,13 @@ const PAGE_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// `/debug/...`.
 pub fn debug_pages(state: State) -> Router {
-    let index = "/debug/config/fallback\n/debug/config/successful\n/debug/config/failed\n/debug/config/raw-error\n\
+    let index = "/debug/health\n/debug/config/fallback\n/debug/config/successful\n/debug/config/failed\n/debug/config/raw-error\n\
                  /debug/graph\n/debug/graph?format=dot\n/debug/plan\n/debug/envoys\n/debug/statuses\n/debug/faults\n\
                  /debug/store\n/debug/policies\n";
     let pages = Router::new()
         .route("/", get(move || async move { index }))
         .route("/debug", get(move || async move { index }))
+        .route("/debug/health", get(health))
         .route("/debug/config/fallback", get(fallback))
         .route("/debug/config/successful", get(config))
         .route("/debug/config/failed", get(failed))
@@ -78,6 +82,14 @@ fn limited(pages: Router) -> Router {
     ))
 }
 
+/// `/debug/config/fallback`: the report, and beside it what all else that is served looks like.
+#[derive(Serialize)]
+struct FallbackPage {
+    #[serde(flatten)]
+    report: FallbackReport,
+    health: Summary,
+}
+
 #[derive(Debug, Deserialize)]
 struct ConfigQuery {
     gateway: Option<String>,
@@ -107,8 +119,16 @@ async fn graph(Extract(state): Extract<State>, Query(query): Query<GraphQuery>) 
     }
 }
 
+async fn health(Extract(state): Extract<State>) -> Response {
+    match state.asker.ask(Core::health).await {
+        Some(health) => Json(health).into_response(),
+        None => ending(),
+    }
+}
+
 async fn fallback(Extract(state): Extract<State>) -> Response {
-    match state.asker.ask(|core| core.engine.fallback()).await {
+    let page = |core: &Core| FallbackPage { report: core.engine.fallback(), health: core.health().summary() };
+    match state.asker.ask(page).await {
         Some(report) => Json(report).into_response(),
         None => ending(),
     }
@@ -162,6 +182,21 @@ async fn healthz() -> &'static str {
     "ok\n"
 }
 
+/// How long `/readyz?verbose` waits for the health of this moment. The checks above it have to be answered in time also
+/// while the main loop is busy.
+const HEALTH_TIME_MAX: Duration = Duration::from_secs(1);
+
+/// Health as a sentence: of this moment, or where the main loop is busy, as it was last reported. Unset before the
+/// first report: nothing is known then.
+async fn in_words(state: &State) -> Option<String> {
+    let reported = state.health.served()?;
+    let now = tokio::time::timeout(HEALTH_TIME_MAX, state.asker.ask(|core| core.health().summary())).await;
+    match now {
+        Ok(summary) => summary.map(|summary| summary.sentence()),
+        Err(_) => Some(format!("When it was last reported: {}", reported.sentence())),
+    }
+}
+
 async fn readyz(Extract(state): Extract<State>, Query(query): Query<Vec<(String, String)>>) -> Response {
     let checks = state.health.checks();
     let ready = checks.iter().all(|(_, passed)| *passed);
@@ -174,6 +209,10 @@ async fn readyz(Extract(state): Extract<State>, Query(query): Query<Vec<(String,
                 if passed { "ok" } else { "not yet" }
             ));
         }
+    }
+    if query.iter().any(|(name, _)| name == "verbose") {
+        // For people: a Holdfast that serves a fallback is ready all the same.
+        text.push_str(&in_words(&state).await.map(|words| format!("[i]{words}\n")).unwrap_or_default());
     }
     text.push_str(if ready { "ready\n" } else { "not ready\n" });
     let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };

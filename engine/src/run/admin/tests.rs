@@ -69,13 +69,14 @@ impl Loop {
         let (end, ending) = watch::channel(false);
         let core = Core::new(Engine::new(Settings::standalone()), Outputs::new(fleets, None, None), metrics, health);
         let ((_, tried), (_, probe)) = (mpsc::channel(1), watch::channel(None));
-        let (provisioned, replicas) = (mpsc::channel(1).1, mpsc::channel(1).1);
+        let (provisioned, ports, replicas) = (mpsc::channel(1).1, mpsc::channel(1).1, mpsc::channel(1).1);
         let inputs = Inputs {
             readings: readings_out,
             notices: notices_out,
             tried,
             probe,
             provisioned,
+            ports,
             replicas,
             questions,
             ending,
@@ -161,6 +162,28 @@ async fn pages_tell_what_is_served_and_what_is_wrong() {
     it.end.send(true).unwrap();
     (&mut it.task).await.unwrap();
     assert_eq!(it.debug("/debug/faults").await.0, 503);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn readiness_has_the_health_of_this_moment_and_answers_while_the_loop_is_busy() {
+    let it = Loop::start();
+    assert!(!it.metrics("/readyz?verbose").await.1.contains("[i]"));
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("all.yaml"), MANIFESTS).unwrap();
+    it.readings.send(read(folder.path())).await.unwrap();
+    it.comes_to_say("/readyz?verbose", "[+]translation ok\n").await;
+    let sentence = it.state.asker.ask(|core| core.health().summary().sentence()).await.unwrap();
+    // What was last reported may be old: the sentence is of this moment.
+    it.state.health.note(crate::health::Summary::default());
+    it.comes_to_say("/readyz?verbose", &format!("[i]{sentence}\n")).await;
+
+    let (busy, over) = std::sync::mpsc::channel::<()>();
+    let asker = it.state.asker.clone();
+    let question = tokio::spawn(async move { asker.ask(move |_| over.recv().is_err()).await });
+    it.comes_to_say("/readyz?verbose", "[i]When it was last reported: ").await;
+    drop(busy);
+    assert_eq!(question.await.unwrap(), Some(true));
+    it.comes_to_say("/readyz?verbose", &format!("[i]{sentence}\n")).await;
 }
 
 /// A route of which one rule cannot be served.

@@ -1,19 +1,19 @@
 //! What would be served instead, for people.
 
 use std::collections::BTreeSet;
-use std::fmt::{Result, Write};
 
 use holdfast_graph::Detected;
 
 use super::against::Against;
+use super::lines::Lines;
 use crate::fallback::view::Identity;
 
 /// Names that are listed; of more, how many.
 const NAMES_SHOWN_MAX: usize = 10;
 
 /// Writes what the store holds, what would be done, and to whom.
-pub(super) fn write(against: &Against, text: &mut String) -> Result {
-    store(against, text)?;
+pub(super) fn write(against: &Against, text: &mut Lines) {
+    store(against, text);
     let report = &against.fallback;
     for broken in &report.broken_objects {
         let key = broken.object.key();
@@ -25,7 +25,7 @@ pub(super) fn write(against: &Against, text: &mut String) -> Result {
         };
         let at: Vec<&str> = broken.gateways.iter().map(|gateway| &**gateway).collect();
         let at = if at.is_empty() { String::new() } else { format!(" on Gateway {}", at.join(", ")) };
-        writeln!(text, "{key}: {by}{at}")?;
+        text.add(format_args!("{key}: {by}{at}"));
     }
     for backfilled in &report.backfilled_objects {
         let desired = backfilled.desired_generation;
@@ -34,22 +34,21 @@ pub(super) fn write(against: &Against, text: &mut String) -> Result {
         let because = because(&backfilled.object, &backfilled.causing_objects);
         let key = backfilled.object.key();
         let section = part(&backfilled.section);
-        writeln!(
-            text,
+        text.add(format_args!(
             "{key}: {section}backfilled with generation {generation}{desired}, good since {since}{because}"
-        )?;
+        ));
     }
     for replaced in &report.replaced_objects {
         let section = if replaced.section.is_empty() { "all of it" } else { &*replaced.section };
         let because = because(&replaced.object, &replaced.causing_objects);
-        writeln!(text, "{}: {section} replaced, answers {}{because}", replaced.object.key(), replaced.response)?;
+        text.add(format_args!("{}: {section} replaced, answers {}{because}", replaced.object.key(), replaced.response));
     }
     for excluded in &report.excluded_objects {
         let because = because(&excluded.object, &excluded.causing_objects);
-        writeln!(text, "{}: {}excluded{because}", excluded.object.key(), part(&excluded.section))?;
+        text.add(format_args!("{}: {}excluded{because}", excluded.object.key(), part(&excluded.section)));
     }
-    names("would be deleted, since it is stored and not in the manifests", &against.gone, text)?;
-    names("an Envoy has yet to take it in this version", &against.untried, text)
+    names("would be deleted, since it is stored and not in the manifests", &against.gone, text);
+    names("an Envoy has yet to take it in this version", &against.untried, text);
 }
 
 /// What of an object something is said of.
@@ -57,19 +56,18 @@ fn part(section: &str) -> String {
     if section.is_empty() { String::new() } else { format!("{section} ") }
 }
 
-fn store(against: &Against, text: &mut String) -> Result {
+fn store(against: &Against, text: &mut Lines) {
     let store = &against.store;
-    writeln!(text, "against {}: generation {}", store.path, store.generation)?;
-    store.notices.iter().try_for_each(|notice| writeln!(text, "  {notice}"))?;
+    text.add(format_args!("against {}: generation {}", store.path, store.generation));
+    store.notices.iter().for_each(|notice| text.add(format_args!("  {notice}")));
     for scope in &store.scopes {
         let (gateway, build, objects, refused) = (&scope.gateway, &scope.build, scope.objects, scope.refused);
-        writeln!(
-            text,
+        text.add(format_args!(
             "  Gateway {gateway}, Envoy {build}: {objects} objects proven good, {refused} contents refused"
-        )?;
+        ));
     }
     if store.scopes.is_empty() {
-        writeln!(text, "  nothing is stored")?;
+        text.add(format_args!("  nothing is stored"));
     }
     let gates = &against.settings;
     let last_valid = match (gates.fallback_configuration, gates.use_last_valid_config_for_fallback) {
@@ -78,7 +76,7 @@ fn store(against: &Against, text: &mut String) -> Result {
         (true, true) if gates.backfill_dependants => "what is broken is backfilled, dependants with it",
         (true, true) => "what is broken is backfilled, dependants are not",
     };
-    writeln!(text, "  {last_valid}")
+    text.add(format_args!("  {last_valid}"));
 }
 
 fn because(object: &Identity, causes: &BTreeSet<String>) -> String {
@@ -87,10 +85,10 @@ fn because(object: &Identity, causes: &BTreeSet<String>) -> String {
     if others.is_empty() { String::new() } else { format!(", because of {}", others.join(", ")) }
 }
 
-fn names(what: &str, names: &[String], text: &mut String) -> Result {
-    names.iter().take(NAMES_SHOWN_MAX).try_for_each(|name| writeln!(text, "{name}: {what}"))?;
+fn names(what: &str, names: &[String], text: &mut Lines) {
+    names.iter().take(NAMES_SHOWN_MAX).for_each(|name| text.add(format_args!("{name}: {what}")));
     match names.len().saturating_sub(NAMES_SHOWN_MAX) {
-        0 => Ok(()),
-        more => writeln!(text, "{more} more: {what}"),
+        0 => {}
+        more => text.add(format_args!("{more} more: {what}")),
     }
 }

@@ -5,6 +5,7 @@
 
 mod against;
 mod instead;
+mod lines;
 mod report;
 mod sarif;
 mod text;

@@ -1,5 +1,7 @@
 //! The report itself: findings with their places, and what would be served.
 
+use std::path::Path;
+
 use holdfast_graph::ObjectKey;
 use serde::Serialize;
 
@@ -8,7 +10,7 @@ use crate::engine::Action;
 use crate::fallback::view::BrokenObject;
 use crate::fault::{Class, Fault};
 use crate::report::{GatewayView, ReplacementView};
-use crate::run::manifests::{Manifests, Problem};
+use crate::run::manifests::{Manifests, Problem, Root};
 use crate::run::offline::Offline;
 use crate::status::ObjectStatus;
 
@@ -78,6 +80,10 @@ impl Report {
     pub(super) fn new(offline: &Offline, against: Option<Against>) -> Self {
         let Offline { manifests, reading, engine, actions } = offline;
         let mut findings: Vec<Finding> = reading.problems.iter().map(Finding::of_problem).collect();
+        // A root that cannot be read is a problem already.
+        let is_told =
+            |root: &Root| reading.problems.iter().any(|problem| Path::new(&*problem.file).starts_with(&root.path));
+        findings.extend(manifests.empty_roots().into_iter().filter(|root| !is_told(root)).map(Finding::of_empty));
         findings.extend(engine.faults().iter().map(|fault| Finding::of_fault(fault, manifests)));
         let refused = against.iter().flat_map(Against::refused);
         findings.extend(refused.map(|broken| Finding::of_refused(broken, manifests)));
@@ -110,6 +116,13 @@ impl Finding {
         let (object, field) = (String::new(), String::new());
         let (severity, reason) = (Severity::Error, "Unreadable");
         Self { file: file.to_string(), line, column, severity, object, field, reason, message }
+    }
+
+    /// Of nothing it cannot be said that nothing is wrong with it.
+    fn of_empty(root: &Root) -> Self {
+        let message = "there is no object in it: is it the right path?".to_owned();
+        let (object, field, file) = (String::new(), String::new(), root.path.display().to_string());
+        Self { file, line: 0, column: 0, severity: Severity::Error, object, field, reason: "NoObjects", message }
     }
 
     fn of_fault(fault: &Fault, manifests: &Manifests) -> Self {

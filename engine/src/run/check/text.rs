@@ -1,64 +1,86 @@
 //! The report for people.
 
-use std::fmt::Write;
+use std::fmt;
+use std::net::IpAddr;
 
 use serde_json::Value;
 
 use super::instead;
+use super::lines::Lines;
 use super::report::{Finding, Report, Severity};
 use crate::fault::Class;
-use crate::report::ReplacementView;
+use crate::report::{ListenerView, ReplacementView};
 use crate::status::ObjectStatus;
 
 /// The report as lines. Findings come last, where a terminal shows them.
 pub(super) fn format(report: &Report) -> String {
-    let mut text = String::new();
-    // Writing to a String cannot fail.
-    let _ = write(report, &mut text);
-    text
+    let mut text = Lines::default();
+    write(report, &mut text);
+    text.text()
 }
 
-fn write(report: &Report, text: &mut String) -> std::fmt::Result {
+fn write(report: &Report, text: &mut Lines) {
     for foreign in &report.foreign {
-        writeln!(text, "{foreign}; left aside")?;
+        text.add(format_args!("{foreign}; left aside"));
     }
     for served in &report.gateways {
         let gateway = &served.gateway;
-        writeln!(text, "Gateway {}: {} resources", gateway.name, served.resources)?;
+        text.add(format_args!("Gateway {}: {} resources", gateway.name, served.resources));
         for listener in &gateway.listeners {
             let host = listener.hostname.as_deref().unwrap_or("*");
-            let (name, protocol, routes) = (&listener.name, listener.protocol, listener.attached_routes);
+            let routes = listener.attached_routes;
             let state = if listener.serving { "" } else { ", not served" };
             let routes = if routes == 1 { "1 route".to_owned() } else { format!("{routes} routes") };
-            let (address, port) = (listener.address, listener.port);
-            writeln!(text, "  {name}: {protocol} {address}:{port}, host {host}, {routes}{state}")?;
+            text.add(format_args!("  {}, host {host}, {routes}{state}", socket(listener)));
         }
     }
     for status in &report.statuses {
-        write_status(status, text)?;
+        write_status(status, text);
     }
     for replaced in report.replacements.iter().filter(|replaced| told_here(replaced, report)) {
         let (object, section, gateway) = (&replaced.object, &replaced.section, &replaced.gateway);
         match replaced.response {
-            Some(code) => writeln!(text, "{object}: {section} answers {code} on Gateway {gateway}")?,
-            None => writeln!(text, "{object}: {section} is left out on Gateway {gateway}")?,
+            Some(code) => text.add(format_args!("{object}: {section} answers {code} on Gateway {gateway}")),
+            None => text.add(format_args!("{object}: {section} is left out on Gateway {gateway}")),
         }
     }
-    if !text.is_empty() {
-        writeln!(text)?;
-    }
+    text.part();
     if let Some(against) = &report.against {
-        instead::write(against, text)?;
-        writeln!(text)?;
+        instead::write(against, text);
+        text.part();
     }
-    report.findings.iter().try_for_each(|finding| write_finding(finding, text))?;
+    report.findings.iter().for_each(|finding| write_finding(finding, text));
     let (files, objects, findings) = (report.files, report.objects, report.findings.len());
     let findings = match findings {
         0 => "nothing to object to".to_owned(),
         1 => "1 finding".to_owned(),
         more => format!("{more} findings"),
     };
-    writeln!(text, "{files} files, {objects} objects: {findings}")
+    text.add(format_args!("{files} files, {objects} objects: {findings}"));
+}
+
+/// `name: PROTOCOL address:port`, with the port as it is written, and the one that is bound where that is another.
+fn socket(listener: &ListenerView) -> String {
+    let ListenerView { name, protocol, address, port, declared_port, .. } = listener;
+    // One that could not be read has none, and is in a finding.
+    let protocol = if protocol.is_empty() { "no protocol" } else { protocol };
+    let written = format!("{name}: {protocol} {}", SocketAddress(*address, *declared_port));
+    match (i32::from(*port) == *declared_port, *port) {
+        (true, _) | (false, 0) => written,
+        (false, bound) => format!("{written} (bound as {bound})"),
+    }
+}
+
+/// An address with a port as it is written, which may be none that there is.
+struct SocketAddress(IpAddr, i32);
+
+impl fmt::Display for SocketAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            IpAddr::V4(address) => write!(f, "{address}:{}", self.1),
+            IpAddr::V6(address) => write!(f, "[{address}]:{}", self.1),
+        }
+    }
 }
 
 /// Of what is broken it is told below, with causes, where there is something to check against.
@@ -67,7 +89,7 @@ fn told_here(replaced: &ReplacementView, report: &Report) -> bool {
 }
 
 /// `object: Accepted=True ResolvedRefs=False (BackendNotFound)`, one line for each place that has conditions.
-fn write_status(status: &ObjectStatus, text: &mut String) -> std::fmt::Result {
+fn write_status(status: &ObjectStatus, text: &mut Lines) {
     let places = [("", Some(&status.status))].into_iter();
     let list = |name: &str| status.status.get(name).and_then(Value::as_array).into_iter().flatten();
     let parents = list("parents").map(|parent| {
@@ -81,42 +103,41 @@ fn write_status(status: &ObjectStatus, text: &mut String) -> std::fmt::Result {
     for (place, conditions) in places.chain(parents).chain(listeners) {
         let conditions = conditions.and_then(|place| place.get("conditions")).and_then(Value::as_array);
         let Some(conditions) = conditions.filter(|conditions| !conditions.is_empty()) else { continue };
-        write!(text, "{}", status.object)?;
+        let mut line = status.object.to_string();
         if !place.is_empty() {
-            write!(text, " at {place}")?;
+            line += &format!(" at {place}");
         }
-        write!(text, ":")?;
+        line.push(':');
         for condition in conditions {
             let field = |name: &str| condition.get(name).and_then(Value::as_str).unwrap_or_default();
-            write!(text, " {}={}", field("type"), field("status"))?;
+            line += &format!(" {}={}", field("type"), field("status"));
             if field("reason") != field("type") {
-                write!(text, " ({})", field("reason"))?;
+                line += &format!(" ({})", field("reason"));
             }
         }
-        writeln!(text)?;
+        text.add(format_args!("{line}"));
     }
-    Ok(())
 }
 
-fn write_finding(finding: &Finding, text: &mut String) -> std::fmt::Result {
+fn write_finding(finding: &Finding, text: &mut Lines) {
+    let mut line = String::new();
     if !finding.file.is_empty() {
-        write!(text, "{}:", finding.file)?;
+        line += &format!("{}:", finding.file);
         for number in [finding.line, finding.column] {
             if number > 0 {
-                write!(text, "{number}:")?;
+                line += &format!("{number}:");
             }
         }
-        write!(text, " ")?;
+        line.push(' ');
     }
-    let severity = match finding.severity {
-        Severity::Error => "error",
-        Severity::Warning => "warning",
+    line += match finding.severity {
+        Severity::Error => "error: ",
+        Severity::Warning => "warning: ",
     };
-    write!(text, "{severity}: ")?;
     for part in [&finding.object, &finding.field] {
         if !part.is_empty() {
-            write!(text, "{part}: ")?;
+            line += &format!("{part}: ");
         }
     }
-    writeln!(text, "{}", finding.message)
+    text.add(format_args!("{line}{}", finding.message));
 }

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use holdfast_xds::EnvoyId;
 use serde::Serialize;
 use tokio::process::{Child, Command};
 use tokio::sync::watch;
@@ -63,6 +64,9 @@ pub struct ManagedEnvoy {
     pub pid: Option<u32>,
     /// Was it started by an earlier run of Holdfast?
     pub adopted: bool,
+    /// Was this process connected in this run?
+    #[serde(rename = "wasConnected")]
+    pub was_connected: bool,
     /// How often it died and was started again.
     pub restarts: u32,
     /// Its folder.
@@ -115,6 +119,14 @@ impl Keeper {
     /// What diagnostics may look at.
     pub fn views(&self) -> Views {
         self.views.clone()
+    }
+
+    /// An Envoy has connected.
+    pub fn connected(&self, envoy: &EnvoyId) {
+        let mut views = self.views.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(view) = views.get_mut(&envoy.fleet).filter(|_| *envoy.node == *node_id(&envoy.fleet)) {
+            view.was_connected = true;
+        }
     }
 
     /// From now on there is an Envoy for this Gateway.
@@ -333,7 +345,7 @@ impl One {
     fn bootstrap(&self) -> Bootstrap {
         Bootstrap {
             gateway: self.gateway.to_string(),
-            node_id: format!("{}-managed", self.gateway.replace('/', "-")),
+            node_id: node_id(&self.gateway),
             xds: self.options.xds.clone(),
             credentials: None,
             admin: Some(Listen::Unix(self.admin.clone())),
@@ -351,6 +363,7 @@ impl One {
             .into_iter()
             .chain(["--drain-time-s", &drain, "--drain-strategy", "immediate"])
             .chain(["--log-level", "info", "--log-format", log_lines::FORMAT, "--log-format-escaped"])
+            .chain(["--component-log-level", crate::provision::QUIET])
             .map(str::to_owned)
             .collect()
     }
@@ -361,12 +374,17 @@ impl One {
             state,
             pid,
             adopted,
+            was_connected: false,
             restarts: self.restarts,
             folder: self.folder.clone(),
             admin: self.admin.clone(),
             version: self.options.binary.version.clone(),
         };
-        self.views.lock().unwrap_or_else(PoisonError::into_inner).insert(self.gateway.clone(), view);
+        let mut views = self.views.lock().unwrap_or_else(PoisonError::into_inner);
+        // While one takes over from another it connects before it is said to run.
+        let was_connected =
+            views.get(&self.gateway).is_some_and(|before| before.was_connected && before.state == "starting");
+        views.insert(self.gateway.clone(), ManagedEnvoy { was_connected: was_connected && state == "running", ..view });
     }
 }
 
@@ -391,6 +409,11 @@ fn folder(data: &Path, gateway: &str) -> PathBuf {
         name = format!("{}_{}", &name[..name.floor_char_boundary(FOLDER_BYTES_MAX - 20)], short_hash(gateway));
     }
     data.join("envoys").join(name)
+}
+
+/// By what the xDS server knows a managed Envoy.
+fn node_id(gateway: &str) -> String {
+    format!("{}-managed", gateway.replace('/', "-"))
 }
 
 /// Paths of sockets are short, names of Gateways may be long.

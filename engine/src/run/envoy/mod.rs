@@ -10,6 +10,7 @@ pub mod keeper;
 pub(super) mod log_lines;
 pub mod process;
 pub(super) mod record;
+pub(super) mod taken;
 
 pub use find::EnvoyBinary;
 pub use keeper::{Keeper, KeeperOptions, ManagedEnvoy};

@@ -23,7 +23,8 @@ pub struct KubernetesArgs {
     #[arg(num_args = 1.., conflicts_with = "manifests", value_parser = label)]
     pub watch_namespaces: Vec<String>,
     /// Doubt a list that lacks more than half of the objects of a kind (and more than 10): they stay for a minute, and
-    /// until a second list confirms it. Objects whose CRD is removed stay until it is back
+    /// until a second list confirms it. Objects whose CRD is removed stay until it is back. With --manifests: doubt files
+    /// that lack more than half of all objects (and more than 10) for 10 seconds
     #[arg(long, env = "CONTROLLER_MASS_DELETE_GUARD", value_enum, default_value_t = Switch::On)]
     pub mass_delete_guard: Switch,
     /// The Lease by which replicas agree on who writes statuses and Events

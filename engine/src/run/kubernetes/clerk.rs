@@ -1,5 +1,6 @@
 //! Passes on what is believed: nothing before every kind was listed, then whatever changes, a burst at once.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use prometheus::IntGaugeVec;
@@ -10,6 +11,7 @@ use super::denials::Denials;
 use super::watch::Ask;
 use crate::engine::Event;
 use crate::run::manifests::{Problem, Reading};
+use crate::run::serve::sources::Sources;
 use crate::watching::{Trouble, Watching, Word};
 
 /// How often the time is told, and lists are asked for that are due.
@@ -27,12 +29,19 @@ pub(super) struct Clerk {
     asks: Vec<Ask>,
     denials: Denials,
     gauge: IntGaugeVec,
+    sources: Arc<Sources>,
     started: Instant,
 }
 
 impl Clerk {
-    pub(super) fn new(watching: Watching, asks: Vec<Ask>, denials: Denials, gauge: IntGaugeVec) -> Self {
-        Self { watching, asks, denials, gauge, started: Instant::now() }
+    pub(super) fn new(
+        watching: Watching,
+        asks: Vec<Ask>,
+        denials: Denials,
+        gauge: IntGaugeVec,
+        sources: Arc<Sources>,
+    ) -> Self {
+        Self { watching, asks, denials, gauge, sources, started: Instant::now() }
     }
 
     fn now_ms(&self) -> u64 {
@@ -72,6 +81,7 @@ impl Clerk {
             let is_news = told.as_ref() != Some(&troubles);
             if is_news {
                 self.count(&troubles);
+                self.sources.kinds(&troubles);
                 told = Some(troubles.clone());
             }
             if !ready && !self.watching.is_ready() {

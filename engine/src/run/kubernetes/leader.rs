@@ -15,6 +15,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::denials::Denials;
 use crate::leadership::{Election, HELD_MS, LEADS_MS, Next, RENEW_MS, Record};
+use crate::run::admin::input_metrics::Pulse;
 
 /// How long one request may take; with [`LEADS_MS`] it is shorter than a record holds.
 pub(super) const REQUEST_MAX: Duration = Duration::from_secs(4);
@@ -71,6 +72,7 @@ pub(crate) struct Leader {
     renewals: u64,
     gauge: IntGauge,
     denials: Denials,
+    pulse: Pulse,
     started: Instant,
     trouble: bool,
 }
@@ -84,6 +86,7 @@ impl Leader {
         me: Arc<str>,
         gauge: IntGauge,
         denials: Denials,
+        pulse: Pulse,
     ) -> (Self, Leadership) {
         let (standing, leadership) = watch::channel(Standing::Unknown);
         let leader = Self {
@@ -95,6 +98,7 @@ impl Leader {
             renewals: 0,
             gauge,
             denials,
+            pulse,
             started: Instant::now(),
             trouble: false,
         };
@@ -125,6 +129,10 @@ impl Leader {
     /// Looks, and writes where it is to be written; how long to wait then.
     async fn round(&mut self) -> Duration {
         let outcome = self.look().await;
+        // A refusal is an answer too.
+        if matches!(outcome, Ok(()) | Err(Error::Api(_))) {
+            self.pulse.beat();
+        }
         self.tell();
         match outcome {
             Ok(()) => {

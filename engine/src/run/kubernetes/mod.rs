@@ -9,6 +9,7 @@ pub mod client;
 pub(crate) mod denials;
 pub(crate) mod leader;
 pub mod planes;
+mod pulse;
 pub(crate) mod recorder;
 mod rest;
 pub mod rights;
@@ -32,6 +33,7 @@ use self::clerk::Clerk;
 use self::denials::Denials;
 use self::watch::Watch;
 use super::manifests::Reading;
+use super::serve::sources::Sources;
 use crate::apis::{KINDS, Scope};
 use crate::watching::{Guard, Watching};
 
@@ -46,6 +48,8 @@ pub(crate) struct Means {
     pub(crate) denials: Denials,
     /// Where it is counted what is wrong, by kind and reason.
     pub(crate) gauge: IntGaugeVec,
+    /// Where it is kept what is wrong.
+    pub(crate) sources: Arc<Sources>,
 }
 
 /// Watches every kind, until nobody takes the readings any longer.
@@ -53,7 +57,7 @@ pub(crate) fn start(client: &Client, args: &KubernetesArgs, means: Means, readin
     let watches = watches(&args.watch_namespaces);
     let guard = Guard::new(args.mass_delete_guard.is_on());
     let mut watching = Watching::new(watches.iter().map(Watch::name), guard);
-    let Means { remembered, denials, gauge } = means;
+    let Means { remembered, denials, gauge, sources } = means;
     for (index, watch) in watches.iter().enumerate() {
         watching.remember(index, remembered.iter().filter(|key| watch.is_of(key)).cloned());
     }
@@ -61,7 +65,8 @@ pub(crate) fn start(client: &Client, args: &KubernetesArgs, means: Means, readin
     let asks =
         watches.into_iter().enumerate().map(|(index, watch)| watch.start(index, client.clone(), words_in.clone()));
     let asks = asks.collect();
-    tokio::spawn(Clerk::new(watching, asks, denials, gauge).run(words, readings));
+    tokio::spawn(pulse::watch(client.clone(), sources.clone()));
+    tokio::spawn(Clerk::new(watching, asks, denials, gauge, sources.clone()).run(words, readings));
 }
 
 /// Every kind; namespaced ones in each of the namespaces, where some are named.

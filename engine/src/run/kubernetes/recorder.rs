@@ -30,6 +30,8 @@ const PACE: Duration = Duration::from_millis(50);
 const AFTER_ERROR: Duration = Duration::from_secs(2);
 /// Characters of a note that the API server takes, less a little.
 const NOTE_CHARS_MAX: usize = 1000;
+/// Characters of a note that say how much more there is.
+const MORE_CHARS_MAX: usize = 60;
 /// Characters of a reporting instance that the API server takes.
 const INSTANCE_CHARS_MAX: usize = 128;
 /// Who tells.
@@ -73,11 +75,33 @@ impl EventRecorder for KubernetesRecorder {
         self.log.record(events);
         for event in events {
             let Some(regarding) = self.reference(&event.regarding) else { continue };
-            let note = event.note.chars().take(NOTE_CHARS_MAX).collect();
+            let note = shortened(&event.note);
             // The log has it.
             let _ = self.events.try_send(Told { reason: event.reason, note, regarding });
         }
     }
+}
+
+/// A note as the API server takes it: findings as far as there is room, and how many there are more, and where.
+fn shortened(note: &str) -> String {
+    if note.chars().count() <= NOTE_CHARS_MAX {
+        return note.to_owned();
+    }
+    let room = NOTE_CHARS_MAX - MORE_CHARS_MAX;
+    let (mut short, mut left) = (String::new(), 0_usize);
+    for finding in note.split("; ") {
+        let gap = if short.is_empty() { "" } else { "; " };
+        if left == 0 && (short.chars().count() + gap.len() + finding.chars().count()) <= room {
+            short.push_str(gap);
+            short.push_str(finding);
+        } else {
+            left += 1;
+        }
+    }
+    if short.is_empty() {
+        short = note.chars().take(room).collect();
+    }
+    format!("{short}; and {left} more: `holdfast status` shows all")
 }
 
 impl KubernetesRecorder {
@@ -240,4 +264,23 @@ fn namespace(told: &Told) -> String {
 /// What is told of a right that is missing.
 fn right(told: &Told) -> String {
     format!("events in {}", namespace(told))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{NOTE_CHARS_MAX, shortened};
+
+    #[test]
+    fn a_note_says_how_many_findings_it_has_no_room_for() {
+        assert_eq!(shortened("a; b"), "a; b");
+        let finding = "spec.rules[0].matches[0].path.value: ".to_owned() + &"x".repeat(200);
+        let note = shortened(&[finding.as_str(); 10].join("; "));
+        assert!(note.chars().count() <= NOTE_CHARS_MAX, "{note}");
+        assert!(note.ends_with("; and 7 more: `holdfast status` shows all"), "{note}");
+        let one = shortened(&"x".repeat(5000));
+        assert!(
+            one.chars().count() <= NOTE_CHARS_MAX && one.ends_with("; and 1 more: `holdfast status` shows all"),
+            "{one}"
+        );
+    }
 }

@@ -50,6 +50,11 @@ pub struct Contents {
 }
 
 impl Contents {
+    /// Is there nothing at all, not even something that is wrong?
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty() && self.problems.is_empty() && self.foreign.is_empty()
+    }
+
     /// Is it certain that an object that is not here is gone?
     pub fn certain(&self) -> bool {
         self.complete && !self.nameless
@@ -91,11 +96,21 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn document(&mut self, value: Value, marks: Marks, defects: &[Defect], depth: usize) {
         let kind = value.get("kind").and_then(Value::as_str).unwrap_or_default();
-        if kind.ends_with("List") && value.get("items").is_some_and(Value::is_array) && depth < LIST_DEPTH_MAX {
-            self.list(value, &marks, defects, depth);
-        } else {
-            self.object(value, marks, defects);
-        }
+        let has_items = value.get("items").is_some_and(Value::is_array);
+        let problem = match kind.strip_suffix("List") {
+            Some(_) if has_items && depth < LIST_DEPTH_MAX => return self.list(value, &marks, defects, depth),
+            Some(of) if of.is_empty() || KINDS.iter().any(|known| known.kind == of) => {
+                if has_items {
+                    format!(
+                        "lists are nested deeper than {LIST_DEPTH_MAX} levels; the objects of this one are not read"
+                    )
+                } else {
+                    format!("items: a {kind} must have a list of objects here; delete the file to delete its objects")
+                }
+            }
+            _ => return self.object(value, marks, defects),
+        };
+        self.problem(&marks, problem);
     }
 
     /// `kind: List`, as `kubectl get -o yaml` writes it.

@@ -1,6 +1,6 @@
 //! Finds the manifest files below folders, in an order that is always the same.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs::{self, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -52,6 +52,11 @@ impl Signature {
     pub fn of(metadata: &Metadata) -> Self {
         Self { bytes: metadata.len(), modified: metadata.modified().ok(), identity: identity(metadata) }
     }
+
+    /// Is it the same file, perhaps with another content, and not another one that took its name?
+    pub fn is_same_file(&self, other: &Self) -> bool {
+        (self.identity.0, self.identity.1) == (other.identity.0, other.identity.1)
+    }
 }
 
 #[cfg(unix)]
@@ -70,10 +75,57 @@ fn identity(_: &Metadata) -> (u64, u64, i64, i64) {
 pub struct Findings {
     /// The files, roots in their order, paths in theirs.
     pub files: Vec<Found>,
-    /// Roots that could not be looked into: nothing is known of their files now, which is not the same as none.
-    pub lost_roots: Vec<usize>,
-    /// What went wrong.
+    /// What is there and cannot be read, in the order in which it was found.
+    pub lost: Vec<Lost>,
+    /// What else went wrong.
     pub problems: Vec<Problem>,
+}
+
+/// A path that exists and that cannot be read as what it was before, or at all. Nothing is known of its objects now, which
+/// is not the same as none: what was read there before stays for as long as the path exists.
+#[derive(Clone, Debug)]
+pub struct Lost {
+    /// The path, beginning as the root was named.
+    pub path: PathBuf,
+    reach: Reach,
+    /// Is it a problem although nothing was read there before?
+    pub certain: bool,
+    /// What is wrong.
+    pub problem: Problem,
+}
+
+/// Which of the files that were read before belong to a path that is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reach {
+    /// The file of this path.
+    File,
+    /// The files below.
+    Below,
+    /// All of them.
+    All,
+}
+
+/// What is lost, by path.
+#[derive(Debug, Default)]
+pub struct LostPaths(HashMap<PathBuf, (usize, Reach)>);
+
+impl LostPaths {
+    /// Of what is lost.
+    pub fn new(lost: &[Lost]) -> Self {
+        Self(lost.iter().enumerate().map(|(index, lost)| (lost.path.clone(), (index, lost.reach))).collect())
+    }
+
+    /// Is nothing lost?
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Which of what is lost a file that was read before belongs to.
+    pub fn of(&self, file: &Path) -> Option<usize> {
+        let excluded = |path: &Path| if path == file { Reach::Below } else { Reach::File };
+        let found = |path: &Path| self.0.get(path).filter(|(_, reach)| *reach != excluded(path));
+        file.ancestors().find_map(found).map(|(index, _)| *index)
+    }
 }
 
 /// Finds all manifest files below the roots. Symbolic links are followed, names that begin with a dot are not (a mounted
@@ -84,11 +136,14 @@ pub fn find(roots: &[Root]) -> Findings {
         match fs::metadata(&root.path) {
             Ok(metadata) if metadata.is_dir() => {
                 if let Err(error) = search.folder(index, &root.path, 0) {
-                    search.lose(index, &root.path, &error);
+                    search.unreadable(&root.path, &error, true);
                 }
             }
-            Ok(metadata) => search.file(index, &root.path, &metadata),
-            Err(error) => search.lose(index, &root.path, &error),
+            Ok(metadata) => {
+                search.no_folder(&root.path);
+                search.file(index, &root.path, &metadata);
+            }
+            Err(error) => search.unreadable(&root.path, &error, true),
         }
     }
     search.findings
@@ -117,25 +172,34 @@ impl Search {
         }
         names.sort_unstable();
         for name in names {
-            if name.as_encoded_bytes().starts_with(b".") {
-                continue;
-            }
-            let path = folder.join(&name);
-            match fs::metadata(&path) {
-                Ok(metadata) if metadata.is_dir() => {
-                    if let Err(error) = self.folder(root, &path, depth + 1) {
-                        self.lose(root, &path, &error);
-                    }
-                }
-                Ok(metadata) if is_manifest(&path) => self.file(root, &path, &metadata),
-                Ok(_) => {}
-                // Deleted in this moment, or a link to nowhere: not there.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) if is_manifest(&path) => self.lose(root, &path, &error),
-                Err(_) => {}
+            if !name.as_encoded_bytes().starts_with(b".") {
+                self.entry(root, &folder.join(&name), depth);
             }
         }
         Ok(())
+    }
+
+    /// An entry of a folder.
+    fn entry(&mut self, root: usize, path: &Path, depth: usize) {
+        match fs::metadata(path) {
+            Ok(metadata) if metadata.is_dir() => {
+                if is_manifest(path) {
+                    let message = "a folder is here where a file was; what was read from the file stays";
+                    self.lose(path, Reach::File, false, message.into());
+                }
+                if let Err(error) = self.folder(root, path, depth + 1)
+                    && !is_deleted(path, &error)
+                {
+                    self.unreadable(path, &error, true);
+                }
+            }
+            Ok(metadata) if is_manifest(path) => self.file(root, path, &metadata),
+            Ok(_) => self.no_folder(path),
+            // It was deleted since the folder was listed.
+            Err(error) if is_deleted(path, &error) => {}
+            // A name with another extension is hardly that of a folder, unless something was read there before.
+            Err(error) => self.unreadable(path, &error, is_manifest(path) || path.extension().is_none()),
+        }
     }
 
     fn file(&mut self, root: usize, path: &Path, metadata: &Metadata) {
@@ -147,8 +211,9 @@ impl Search {
             return;
         }
         if !metadata.is_file() {
-            self.problem(path, "not a regular file".into());
-            return;
+            let message = "not a regular file; what was read from it before stays. Write the file again, or delete it \
+                           to delete its objects";
+            return self.lose(path, Reach::All, true, message.into());
         }
         if fs::canonicalize(path).is_ok_and(|real| !self.seen.insert(real)) {
             return;
@@ -161,14 +226,40 @@ impl Search {
         });
     }
 
-    fn lose(&mut self, root: usize, path: &Path, error: &io::Error) {
-        self.findings.lost_roots.push(root);
-        self.problem(path, format!("cannot be read: {error}; what was read from it before stays"));
+    /// Something that is neither a folder nor a manifest. Where it was a folder, it is one that cannot be looked into.
+    fn no_folder(&mut self, path: &Path) {
+        let message = "not a folder any more; what was read below it before stays. Restore the folder, or delete this \
+                       to delete the objects";
+        self.lose(path, Reach::Below, false, message.into());
+    }
+
+    fn unreadable(&mut self, path: &Path, error: &io::Error, certain: bool) {
+        let link = fs::read_link(path).ok().filter(|_| error.kind() == io::ErrorKind::NotFound);
+        let message = match link {
+            Some(target) => format!(
+                "cannot be read: it is a symbolic link to {}, which does not exist; what was read from it before stays. \
+                 Restore the target, or delete the link to delete its objects",
+                target.display()
+            ),
+            None => format!("cannot be read: {error}; what was read from it before stays"),
+        };
+        self.lose(path, Reach::All, certain, message);
+    }
+
+    fn lose(&mut self, path: &Path, reach: Reach, certain: bool, message: String) {
+        let problem = Problem::of_file(path.to_string_lossy(), message);
+        self.findings.lost.push(Lost { path: path.to_owned(), reach, certain, problem });
     }
 
     fn problem(&mut self, path: &Path, message: String) {
         self.findings.problems.push(Problem::of_file(path.to_string_lossy(), message));
     }
+}
+
+/// Is the name itself gone? A symbolic link to nowhere is there.
+fn is_deleted(path: &Path, error: &io::Error) -> bool {
+    let gone = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
+    gone(error) && fs::symlink_metadata(path).is_err_and(|error| gone(&error))
 }
 
 fn is_manifest(path: &Path) -> bool {

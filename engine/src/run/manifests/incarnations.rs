@@ -1,18 +1,21 @@
 //! Identity of objects that no API server has given a UID: which life of a name this is, kept across restarts.
 //!
-//! A name that is deleted and created again is another object, and a restart of Holdfast makes no difference. Every new
-//! object takes the next number of one counter, so that nothing has to be remembered of deleted ones.
+//! A name that is deleted and created again is another object, and a restart of Holdfast makes no difference. All objects
+//! that one reading finds new take the next number of one counter: nothing has to be remembered of deleted objects, and
+//! the number is the age of an object that carries no creation time.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use holdfast_graph::ObjectKey;
 use serde::{Deserialize, Serialize};
 
 use super::entry::Entry;
+use crate::object::Metadata;
 
 /// The file's name in the data folder.
 pub const FILE: &str = "incarnations.json";
@@ -25,12 +28,25 @@ pub struct Incarnations {
     file: Option<PathBuf>,
     kept: Kept,
     changed: bool,
+    /// The number of the objects that this reading finds new.
+    reading: u64,
+}
+
+/// Identity of an object that carries none itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// Unique for each life of a name.
+    pub uid: Arc<str>,
+    /// The number of the reading that found the object new.
+    pub incarnation: u64,
+    /// Counts the changes of the content, from 1.
+    pub generation: i64,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Kept {
     format: u32,
-    /// The number that the next new object takes.
+    /// The number that the objects take which the next reading finds new.
     next: u64,
     objects: BTreeMap<String, Life>,
 }
@@ -48,7 +64,11 @@ struct Life {
 impl Incarnations {
     /// For a single reading: nothing is kept.
     pub fn in_memory() -> Self {
-        Self { file: None, kept: Kept::nothing(), changed: false }
+        Self::of(None, Kept::nothing())
+    }
+
+    fn of(file: Option<PathBuf>, kept: Kept) -> Self {
+        Self { file, reading: kept.next, kept, changed: false }
     }
 
     /// Those kept in a data folder. A file that cannot be understood is set aside, and told.
@@ -62,7 +82,7 @@ impl Incarnations {
             Some(Ok(kept)) => kept,
             Some(Err(why)) => set_aside(&file, &why)?,
         };
-        Ok(Self { file: Some(file), kept, changed: false })
+        Ok(Self::of(Some(file), kept))
     }
 
     /// Those kept in a data folder, for a single reading: nothing is written there.
@@ -74,11 +94,16 @@ impl Incarnations {
             None => Kept::nothing(),
             Some(kept) => kept.map_err(|why| io::Error::new(io::ErrorKind::InvalidData, format!("{FILE}: {why}")))?,
         };
-        Ok(Self { file: None, kept, changed: false })
+        Ok(Self::of(None, kept))
     }
 
-    /// UID and generation of an object that carries none itself.
-    pub fn meet(&mut self, entry: &Entry) -> (String, i64) {
+    /// Begins a reading: objects that are new from here on are younger than all others, and equally old.
+    pub fn begin(&mut self) {
+        self.reading = self.kept.next;
+    }
+
+    /// Identity of an object that carries none itself.
+    pub fn meet(&mut self, entry: &Entry) -> Identity {
         let name = entry.key.to_string();
         let content: String = entry.content.iter().map(|byte| format!("{byte:02x}")).collect();
         let file = entry.source.file.to_string();
@@ -86,18 +111,17 @@ impl Incarnations {
             Some(life) if life.content == content => Life { file, ..life.clone() },
             Some(life) => Life { incarnation: life.incarnation, generation: life.generation + 1, content, file },
             None => {
-                let incarnation = self.kept.next;
-                self.kept.next += 1;
+                let incarnation = self.reading;
+                self.kept.next = incarnation + 1;
                 Life { incarnation, generation: 1, content, file }
             }
         };
-        let uid = format!("{name}#{}", life.incarnation);
-        let generation = life.generation;
+        let (incarnation, generation) = (life.incarnation, life.generation);
         if self.kept.objects.get(&name) != Some(&life) {
             self.kept.objects.insert(name, life);
             self.changed = true;
         }
-        (uid, generation)
+        Identity { uid: Metadata::own_uid(&entry.key, incarnation), incarnation, generation }
     }
 
     /// The objects that were read last from files of which this holds, each with its file.

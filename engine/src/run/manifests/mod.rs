@@ -8,6 +8,7 @@
 
 pub mod entry;
 pub mod files;
+pub mod held;
 pub mod incarnations;
 pub mod marks;
 pub mod read;
@@ -39,6 +40,12 @@ pub struct Problem {
 }
 
 impl Problem {
+    /// `file:line:column`, as far as they are known.
+    pub fn place(&self) -> Arc<str> {
+        let numbers = [self.line, self.column].into_iter().take_while(|number| *number > 0);
+        numbers.fold(self.file.to_string(), |place, number| format!("{place}:{number}")).into()
+    }
+
     /// A problem of a file as a whole.
     pub fn of_file(file: impl Into<Arc<str>>, message: impl Into<String>) -> Self {
         Self { file: file.into(), line: 0, column: 0, message: message.into() }

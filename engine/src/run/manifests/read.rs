@@ -4,16 +4,21 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
-use std::{fs, io};
+use std::{
+    fs,
+    io::{self, Read as _},
+};
 
 use holdfast_graph::ObjectKey;
 
 use super::entry::{Contents, Entry, contents};
-use super::files::{self, Found, Root, Signature};
+use super::files::{self, Found, Lost, LostPaths, Root, Signature};
+use super::held::Held;
 use super::{Incarnations, Problem};
 use crate::engine::Event;
 use crate::fault::{Class, Fault};
 use crate::object::Source;
+use crate::watching::Guard;
 
 /// The size of a file above which it is not read (bytes).
 pub const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
@@ -23,18 +28,24 @@ pub const OBJECTS_MAX: usize = 200_000;
 pub const REST: Duration = Duration::from_millis(40);
 /// A file that never rests is read after this time all the same.
 pub const REST_MAX: Duration = Duration::from_millis(500);
+/// How long objects are kept that are missing from the files, where more than half of all objects (and more than 10) are
+/// missing at once: a tool may be writing the files again.
+pub const MISSING_HELD: Duration = Duration::from_secs(10);
 
 /// The manifests below some roots, as they were last read.
 #[derive(Debug)]
 pub struct Manifests {
     roots: Vec<Root>,
     keep_marks: bool,
+    guard: Guard,
     incarnations: Incarnations,
     /// By place of the root and path: the order in which definitions take precedence.
     files: BTreeMap<(usize, PathBuf), File>,
     told: HashMap<ObjectKey, Told>,
     /// Objects that an earlier run had from files that could not be read since, with the file.
     unread: BTreeMap<ObjectKey, Arc<str>>,
+    /// Since when so many objects are missing that their deletion is doubted.
+    pub(super) missing_since: Option<Instant>,
     first: bool,
 }
 
@@ -44,6 +55,8 @@ struct File {
     signature: Signature,
     hash: blake3::Hash,
     contents: Contents,
+    /// What is missing since it was changed in place.
+    held: Option<Held>,
     restless_since: Option<Instant>,
 }
 
@@ -73,6 +86,8 @@ pub struct Reading {
     pub objects: usize,
     /// True where some file is still being written: another reading should follow soon.
     pub restless: bool,
+    /// True where something waits for a file to rest for longer: another reading should follow, though less soon.
+    pub waiting: bool,
     /// True where something was read anew, or problems may be others than before.
     pub changed: bool,
 }
@@ -81,12 +96,27 @@ impl Manifests {
     /// Nothing is read yet. `keep_marks` keeps the places of all fields, for reports.
     pub fn new(roots: Vec<Root>, incarnations: Incarnations, keep_marks: bool) -> Self {
         let (files, told, unread) = (BTreeMap::new(), HashMap::new(), BTreeMap::new());
-        Self { roots, keep_marks, incarnations, files, told, unread, first: true }
+        let (guard, missing_since) = (Guard::new(true), None);
+        Self { roots, keep_marks, guard, incarnations, files, told, unread, missing_since, first: true }
+    }
+
+    /// With another guard against the deletion of many objects at once.
+    pub fn guarded(self, guard: Guard) -> Self {
+        Self { guard, ..self }
     }
 
     /// The roots.
     pub fn roots(&self) -> &[Root] {
         &self.roots
+    }
+
+    /// The roots at which there is no object at all, not even one of a kind that is not read, and nothing else to report.
+    pub fn empty_roots(&self) -> Vec<&Root> {
+        let holds = |file: &File| !file.contents.is_empty();
+        let full: HashSet<usize> =
+            self.files.iter().filter(|(_, file)| holds(file)).map(|((root, _), _)| *root).collect();
+        let empty = self.roots.iter().enumerate().filter(|(index, _)| !full.contains(index));
+        empty.map(|(_, root)| root).collect()
     }
 
     /// The entry that is used for an object.
@@ -96,8 +126,11 @@ impl Manifests {
 
     /// Reads what changed in the file system.
     pub fn read(&mut self) -> Reading {
+        self.incarnations.begin();
         let findings = files::find(&self.roots);
         let mut reading = Reading { problems: findings.problems, changed: self.first, ..Reading::default() };
+        let paths = LostPaths::new(&findings.lost);
+        let mut keeping = self.earlier_at(&paths);
         let mut before = std::mem::take(&mut self.files);
         for found in findings.files {
             let place = (found.root, found.path.clone());
@@ -107,15 +140,40 @@ impl Manifests {
             }
         }
         for (place, file) in before {
-            if findings.lost_roots.contains(&place.0) {
+            if let Some(lost) = paths.of(&place.1) {
+                keeping.insert(lost);
                 self.files.insert(place, file);
             } else {
                 reading.changed = true;
             }
         }
-        self.compare(&findings.lost_roots, &mut reading);
+        let matters = |(index, lost): (usize, Lost)| (lost.certain || keeping.contains(&index)).then_some(lost.problem);
+        reading.problems.extend(findings.lost.into_iter().enumerate().filter_map(matters));
+        reading.changed |= self.missing_since.is_some() || !self.unread.is_empty();
+        self.compare(&paths, &mut reading);
         self.first = false;
         reading
+    }
+
+    /// As if a file had not changed for long.
+    #[cfg(test)]
+    pub(super) fn rest(&mut self, name: &str) {
+        let files = self.files.iter_mut().filter(|((_, path), _)| path.ends_with(name));
+        files.filter_map(|(_, file)| file.held.as_mut()).for_each(Held::rest);
+    }
+
+    /// Which of what is lost an earlier run had objects from that could not be read since.
+    fn earlier_at(&self, lost: &LostPaths) -> HashSet<usize> {
+        if lost.is_empty() {
+            return HashSet::new();
+        }
+        let at = |file: &str| lost.of(Path::new(file));
+        match self.first {
+            true => {
+                self.incarnations.read_from(move |file| at(file).is_some()).filter_map(|(_, file)| at(file)).collect()
+            }
+            false => self.unread.values().filter_map(|file| at(file)).collect(),
+        }
     }
 
     /// The new state of a file; `None` where there is nothing to say about it yet.
@@ -123,7 +181,7 @@ impl Manifests {
         let restless_since = last.as_ref().and_then(|last| last.restless_since);
         let changed = last.as_ref().is_none_or(|last| last.signature != found.signature);
         if !changed && restless_since.is_none() {
-            return last;
+            return last.map(|last| last.settle(reading));
         }
         let young = SystemTime::now()
             .duration_since(found.signature.modified.unwrap_or(SystemTime::UNIX_EPOCH))
@@ -144,15 +202,27 @@ impl Manifests {
             }
             Ok((bytes, hash)) => {
                 let new = contents(&found.name, &bytes, self.keep_marks);
+                let new = self.doubt_emptied(&found.name, last.as_ref(), new);
+                let in_place = last.as_ref().is_some_and(|last| last.signature.is_same_file(&found.signature));
+                let before = last.map(|last| last.everything().cloned().collect()).unwrap_or_default();
+                let held = (in_place && self.guard.is_on())
+                    .then(|| Held::of(Vec::clone(&before), &new, &found.signature))
+                    .flatten();
+                reading.waiting |= held.is_some();
                 Some(File {
                     name: found.name.clone(),
                     signature: found.signature.clone(),
                     hash,
-                    contents: merge(last, new),
+                    contents: merge(before, new),
+                    held,
                     restless_since: young.then(Instant::now),
                 })
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            // The next search finds out whether it was deleted, or is a link with no target.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                reading.waiting = true;
+                last
+            }
             Err(error) => {
                 let mut file = last.unwrap_or_else(|| File::empty(found));
                 let message = format!("cannot be read: {error}; what it last held stays");
@@ -165,13 +235,59 @@ impl Manifests {
         }
     }
 
+    /// An empty file that held objects is incomplete: a shell empties the file of a redirection before the program that
+    /// writes it starts. Who wants the objects deleted deletes the file.
+    fn doubt_emptied(&self, name: &Arc<str>, last: Option<&File>, new: Contents) -> Contents {
+        if !new.is_empty() {
+            return new;
+        }
+        let held = match last {
+            Some(last) => last.everything().count(),
+            None if self.first => self.incarnations.read_from(|file| file == &**name).count(),
+            None => 0,
+        };
+        if held == 0 {
+            return new;
+        }
+        let message = format!(
+            "the file is empty and held {held} object(s); they stay as they were. Write the objects again, or delete \
+             the file to delete them"
+        );
+        Contents { problems: vec![Problem::of_file(name.clone(), message)], complete: false, ..new }
+    }
+
+    /// The objects that are deleted, in order. Where so many are missing that a tool may be at work, they are kept for
+    /// [`MISSING_HELD`].
+    fn deleted(&mut self, now: &BTreeMap<ObjectKey, Told>, reading: &mut Reading) -> Vec<ObjectKey> {
+        let mut gone: Vec<_> = self.told.keys().filter(|key| !now.contains_key(*key)).cloned().collect();
+        gone.sort_unstable();
+        if !self.guard.doubts(gone.len(), self.told.len(), false) {
+            self.missing_since = None;
+            return gone;
+        }
+        if self.missing_since.get_or_insert_with(Instant::now).elapsed() >= MISSING_HELD {
+            self.missing_since = None;
+            return gone;
+        }
+        let message = format!(
+            "{} of {} objects are missing from the files; they stay as they were for {} s, and are deleted then. Restore \
+             the files to keep them",
+            gone.len(),
+            self.told.len(),
+            MISSING_HELD.as_secs()
+        );
+        reading.problems.push(Problem::of_file(reading.roots.clone(), message));
+        Vec::new()
+    }
+
     /// Compares all objects with those of the last reading.
-    fn compare(&mut self, lost_roots: &[usize], reading: &mut Reading) {
+    fn compare(&mut self, lost: &LostPaths, reading: &mut Reading) {
         reading.files = self.files.len();
         let roots: Vec<_> = self.roots.iter().map(|root| root.path.to_string_lossy()).collect();
         reading.roots = roots.join(", ");
         for file in self.files.values() {
             reading.problems.extend(file.contents.problems.iter().cloned());
+            reading.problems.extend(file.held.as_ref().map(|held| held.problem(&file.name)));
             reading.foreign.extend(file.contents.foreign.iter().cloned());
         }
         if !reading.changed {
@@ -179,16 +295,14 @@ impl Manifests {
             return;
         }
         let now = self.objects(&mut reading.problems);
-        let mut gone: Vec<_> = self.told.keys().filter(|key| !now.contains_key(*key)).cloned().collect();
-        gone.sort_unstable();
-        for key in gone {
+        for key in self.deleted(&now, reading) {
             self.incarnations.forget(&key);
             self.told.remove(&key);
             reading.places.push((key.clone(), None));
             reading.events.push(Event::Deleted(key));
         }
         reading.objects = now.len();
-        self.note_unread(&now, lost_roots, reading);
+        self.note_unread(&now, lost, reading);
         for (key, told) in now {
             if self.told.get(&key) != Some(&told) {
                 reading.places.push((key.clone(), Some(told.entry.source.clone())));
@@ -199,20 +313,17 @@ impl Manifests {
         if self.first {
             let names: HashSet<_> = self.told.keys().map(ToString::to_string).collect();
             // A file that does not parse says nothing about which objects are gone.
-            if lost_roots.is_empty() && self.files.values().all(|file| file.contents.certain()) {
+            if self.unread.is_empty() && self.files.values().all(|file| file.contents.certain()) {
                 self.incarnations.keep_only(|name| names.contains(name));
             }
         }
     }
 
     /// A file that cannot be read at the start is no deletion of what an earlier run had from it.
-    fn note_unread(&mut self, now: &BTreeMap<ObjectKey, Told>, lost_roots: &[usize], reading: &mut Reading) {
+    fn note_unread(&mut self, now: &BTreeMap<ObjectKey, Told>, lost: &LostPaths, reading: &mut Reading) {
         let uncertain: HashSet<&str> =
             self.files.values().filter(|file| !file.contents.certain()).map(|file| &*file.name).collect();
-        let lost: Vec<&Path> =
-            lost_roots.iter().filter_map(|root| self.roots.get(*root)).map(|root| &*root.path).collect();
-        let is_uncertain =
-            |file: &str| uncertain.contains(file) || lost.iter().any(|root| Path::new(file).starts_with(root));
+        let is_uncertain = |file: &str| uncertain.contains(file) || lost.of(Path::new(file)).is_some();
         if self.first {
             let unread = self.incarnations.read_from(&is_uncertain).filter(|(key, _)| !now.contains_key(key));
             self.unread = unread.map(|(key, file)| (key, file.into())).collect();
@@ -246,7 +357,7 @@ impl Manifests {
     /// The objects of all files; of several definitions of one object the first.
     fn objects(&self, problems: &mut Vec<Problem>) -> BTreeMap<ObjectKey, Told> {
         let mut objects: BTreeMap<ObjectKey, Told> = BTreeMap::new();
-        for entry in self.files.values().flat_map(|file| &file.contents.entries) {
+        for entry in self.files.values().flat_map(File::own) {
             if let Some(told) = objects.get_mut(&entry.key) {
                 told.duplicate.get_or_insert_with(|| entry.source.clone());
             } else if objects.len() < OBJECTS_MAX {
@@ -256,6 +367,13 @@ impl Manifests {
                 let message = format!("more than {OBJECTS_MAX} objects; this one and those after it are not used");
                 problems.push(Problem { file, line, column: 1, message });
                 break;
+            }
+        }
+        // Another file may define what is missing from one.
+        for entry in self.files.values().flat_map(File::missing) {
+            if objects.len() < OBJECTS_MAX {
+                let told = || Told { entry: entry.clone(), duplicate: None };
+                objects.entry(entry.key.clone()).or_insert_with(told);
             }
         }
         objects
@@ -272,16 +390,17 @@ impl Manifests {
             );
             faults.push(Fault::new(&entry.key, Class::Ignored, "", "DuplicateDefinition", message));
         }
-        let (uid, generation) = self.incarnations.meet(entry);
+        let identity = self.incarnations.meet(entry);
         match &entry.object {
             Some(object) => {
                 let mut object = object.clone();
                 if object.metadata.uid.is_empty() {
-                    object.metadata.uid = uid.into();
+                    object.metadata.uid = identity.uid;
                 }
                 if object.metadata.generation == 0 {
-                    object.metadata.generation = generation;
+                    object.metadata.generation = identity.generation;
                 }
+                object.metadata.incarnation = identity.incarnation;
                 Event::Applied(Box::new(object), faults)
             }
             None => Event::Unusable(entry.key.clone(), faults),
@@ -297,20 +416,47 @@ impl File {
             signature: found.signature.clone(),
             hash: blake3::hash(b""),
             contents: Contents::default(),
+            held: None,
             restless_since: None,
         }
+    }
+
+    /// The objects that the file has, and what is used of them.
+    fn own(&self) -> impl Iterator<Item = &Arc<Entry>> {
+        let used = |entry| self.held.as_ref().map_or(entry, |held| held.instead(entry));
+        self.contents.entries.iter().map(used)
+    }
+
+    /// The objects that are missing from it and stay for a time.
+    fn missing(&self) -> impl Iterator<Item = &Arc<Entry>> {
+        self.held.iter().flat_map(Held::missing)
+    }
+
+    /// All objects that are used of it.
+    fn everything(&self) -> impl Iterator<Item = &Arc<Entry>> {
+        self.own().chain(self.missing())
+    }
+
+    /// The same, where the file did not change: what is missing from it is so for good after a time.
+    fn settle(self, reading: &mut Reading) -> Self {
+        let Some(held) = &self.held else { return self };
+        if held.is_over() && self.contents.certain() {
+            reading.changed = true;
+            return Self { held: None, ..self };
+        }
+        reading.waiting = true;
+        self
     }
 }
 
 /// A file that does not parse keeps what it last held; one that never parsed has what can be read of it. Where only a
 /// document has lost its name, the objects that were there before stay beside the others: one of them is meant.
-fn merge(last: Option<File>, new: Contents) -> Contents {
-    let Some(last) = last.map(|last| last.contents.entries).filter(|entries| !entries.is_empty()) else { return new };
+fn merge(last: Vec<Arc<Entry>>, new: Contents) -> Contents {
+    if last.is_empty() || new.certain() {
+        return new;
+    }
     if !new.complete {
         return Contents { entries: last, ..new };
-    }
-    if !new.nameless {
-        return new;
     }
     let named: HashSet<_> = new.entries.iter().map(|entry| entry.key.clone()).collect();
     let missing = last.into_iter().filter(|entry| !named.contains(&entry.key));
@@ -323,7 +469,24 @@ fn load(found: &Found) -> io::Result<(Vec<u8>, blake3::Hash)> {
         let message = format!("{} bytes are more than {FILE_BYTES_MAX}; split the file", found.signature.bytes);
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
     }
-    let bytes = fs::read(&found.path)?;
+    let mut file = open(&found.path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("not a regular file"));
+    }
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
     let hash = blake3::hash(&bytes);
     Ok((bytes, hash))
+}
+
+/// Opens a file. What has become a pipe since it was found must not be waited for.
+#[cfg(unix)]
+fn open(path: &Path) -> io::Result<fs::File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    fs::File::options().read(true).custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed()).open(path)
+}
+
+#[cfg(not(unix))]
+fn open(path: &Path) -> io::Result<fs::File> {
+    fs::File::open(path)
 }

@@ -10,6 +10,7 @@ use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 use tokio::sync::mpsc::Sender;
 
 use super::{Manifests, Reading};
+use crate::run::admin::input_metrics::Pulse;
 
 /// How often the files are looked at where the operating system tells of changes: it may miss some (network file
 /// systems, links whose target moved, an overflowing queue).
@@ -25,20 +26,24 @@ const GAP: Duration = Duration::from_millis(10);
 ///
 /// # Errors
 /// Where no thread can be started.
-pub fn start(manifests: Manifests, readings: Sender<Reading>) -> io::Result<()> {
-    thread::Builder::new().name("manifests".into()).spawn(move || run(manifests, &readings)).map(drop)
+pub fn start(manifests: Manifests, readings: Sender<Reading>, pulse: Pulse) -> io::Result<()> {
+    thread::Builder::new().name("manifests".into()).spawn(move || run(manifests, &readings, &pulse)).map(drop)
 }
 
-fn run(mut manifests: Manifests, readings: &Sender<Reading>) {
+fn run(mut manifests: Manifests, readings: &Sender<Reading>, pulse: &Pulse) {
     let (wake, woken) = mpsc::channel();
     let mut eyes = Eyes::new(&manifests, wake);
     let mut last_problems = None;
     loop {
         let started = Instant::now();
         let reading = manifests.read();
-        let restless = reading.restless;
+        let (restless, waiting) = (reading.restless, reading.waiting);
         let news = !reading.events.is_empty() || last_problems.as_ref() != Some(&reading.problems);
         last_problems = Some(reading.problems.clone());
+        // What cannot be read, or does not parse, is as old as when it last could.
+        if reading.problems.is_empty() {
+            pulse.beat();
+        }
         if news && readings.blocking_send(reading).is_err() {
             return;
         }
@@ -46,8 +51,8 @@ fn run(mut manifests: Manifests, readings: &Sender<Reading>) {
         eyes.follow();
         let patience = match (restless, eyes.told()) {
             (true, _) => LOOK_AGAIN,
-            (false, true) => LOOK_EVERY,
-            (false, false) => LOOK_EVERY_UNTOLD,
+            (false, true) if !waiting => LOOK_EVERY,
+            (false, _) => LOOK_EVERY_UNTOLD,
         };
         let deadline = Instant::now() + patience;
         loop {

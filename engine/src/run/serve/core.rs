@@ -19,9 +19,13 @@ use super::health::Health;
 use super::hold_off::HoldOff;
 use super::news::News;
 use super::outputs::Outputs;
+use super::sources::Seen;
+use super::watched::Watched;
 use crate::engine::{Action, Engine, Event};
 use crate::fallback::events::events;
 use crate::fallback::view::FallbackReport;
+use crate::health::Outside;
+use crate::health::inputs::Input;
 use crate::object::Source;
 use crate::run::admin::metrics::Metrics;
 use crate::run::events::{EventRecorder, LogRecorder};
@@ -31,6 +35,7 @@ use crate::run::kubernetes::statuses::{self, Statuses};
 use crate::run::manifests::{Problem, Reading};
 use crate::run::probe::Prober;
 use crate::run::shared::task::Outbox;
+use crate::time::Moment;
 use crate::trial::Tried;
 
 /// How many readings, and how many questions, may wait; who sends more waits too.
@@ -94,6 +99,14 @@ pub struct Core {
     told: Option<Instant>,
     /// Who makes Envoys for Gateways; `None` where somebody else does.
     planes: Option<DataPlanes>,
+    /// What health needs of the world outside the engine.
+    watched: Watched,
+    /// Changes of the sources that health has taken in, and why no Envoy could connect then.
+    surroundings_seen: (u64, Option<String>),
+    /// Since when files, kinds and sources cannot be read.
+    inputs_since: BTreeMap<Arc<str>, Moment>,
+    /// The last reading: how many objects there are, and where they come from.
+    objects: (usize, Arc<str>),
 }
 
 /// What comes into the loop.
@@ -108,6 +121,8 @@ pub struct Inputs {
     pub probe: watch::Receiver<Option<Arc<str>>>,
     /// How data planes stand; the sender is gone where none are made.
     pub provisioned: mpsc::Receiver<Vec<Event>>,
+    /// Which ports of the host other processes have; the sender is gone where no Envoy is managed.
+    pub ports: mpsc::Receiver<Vec<Event>>,
     /// From the other replicas; the sender is gone where there are none.
     pub replicas: mpsc::Receiver<Vec<Event>>,
     /// From whoever wants to know.
@@ -144,6 +159,10 @@ impl Core {
             statuses: None,
             told: None,
             planes: None,
+            watched: Watched::default(),
+            surroundings_seen: (0, None),
+            inputs_since: BTreeMap::new(),
+            objects: (0, "".into()),
         }
     }
 
@@ -156,6 +175,12 @@ impl Core {
     /// From now on what data planes are wanted is said there.
     pub(super) fn keep_data_planes(&mut self, planes: Option<DataPlanes>) {
         self.planes = planes;
+    }
+
+    /// From now on health takes this in too.
+    pub(super) fn watch(&mut self, watched: Watched) {
+        self.engine.date(watched.ledger.clone());
+        self.watched = watched;
     }
 
     /// Runs until the product is to end; then everything that was started for the Gateways has ended too.
@@ -195,12 +220,17 @@ impl Core {
                     block_in_place(|| self.hear_events(vec![Event::Probe(build)]));
                     due.tell.get_or_insert_with(|| Deadline::now() + TELL_AFTER);
                 }
+                Some(events) = inputs.ports.recv() => {
+                    if block_in_place(|| self.hear_events(events)) {
+                        due.tell.get_or_insert_with(|| Deadline::now() + TELL_AFTER);
+                    }
+                }
                 Some(events) = inputs.provisioned.recv() => {
                     block_in_place(|| self.hear_events(events));
                     due.tell.get_or_insert_with(|| Deadline::now() + TELL_AFTER);
                 }
                 _ = ticks.tick() => {
-                    if block_in_place(|| self.hear_events(Vec::new())) {
+                    if block_in_place(|| self.hear_events(Vec::new())) | self.surroundings_changed() {
                         due.tell.get_or_insert_with(|| Deadline::now() + TELL_AFTER);
                     }
                 }
@@ -238,6 +268,9 @@ impl Core {
         }
         self.news.problems(&reading.problems);
         self.problems.clone_from(&reading.problems);
+        if reading.roots != *self.objects.1 || reading.objects != self.objects.0 {
+            self.objects = (reading.objects, reading.roots.as_str().into());
+        }
         if !self.health.objects.swap(true, Relaxed) {
             tracing::info!(files = reading.files, objects = reading.objects, "read all objects");
             if reading.objects == 0 {
@@ -248,7 +281,10 @@ impl Core {
 
     fn hear(&mut self, notices: impl Iterator<Item = Notice>) {
         let events = notices.map(|notice| match notice {
-            Notice::Connected(envoy, resumes) => Event::Connected(envoy, resumes),
+            Notice::Connected(envoy, resumes) => {
+                self.outputs.envoy_connected(&envoy);
+                Event::Connected(envoy, resumes)
+            }
             Notice::Disconnected(envoy) => Event::Disconnected(envoy),
             Notice::Answered(answer) => {
                 let fallback = self.engine.is_in_fallback(&answer.fleet);
@@ -339,20 +375,84 @@ impl Core {
         let broken: BTreeSet<_> = faults.iter().filter(|fault| fault.is_error()).map(|fault| &fault.object).collect();
         self.metrics.broken(broken.len());
         self.metrics.replaced(&replacements);
+        self.metrics.namespaces.faults(&faults);
         self.news.faults(&faults, &self.places);
         self.news.replacements(&replacements);
         self.news.refusals(&self.engine.refusals());
         self.news.objections(&self.engine.objections());
+        self.tell_of_health();
         self.tell_of_the_fallback();
         self.news.gateways(&self.engine.gateways());
     }
 }
 
 impl Core {
+    /// Health of everything that is served, as it is known now.
+    pub fn health(&self) -> crate::health::Health {
+        self.engine.health(self.outside())
+    }
+
+    fn tell_of_health(&mut self) {
+        let outside = self.outside();
+        let problems = crate::health::inputs::problems(&outside.input);
+        let now = Moment(self.engine.now());
+        self.inputs_since.retain(|of, _| problems.contains(of));
+        for of in problems {
+            self.inputs_since.entry(of).or_insert(now);
+        }
+        let facts = self.engine.facts(outside);
+        // Before everything was read faults come and go.
+        if self.health.translation.load(Relaxed) {
+            if Arc::make_mut(&mut self.watched.ledger).observe(crate::health::judge::present(&facts), now) {
+                self.watched.save();
+            }
+            self.engine.date(self.watched.ledger.clone());
+        }
+        let health = crate::health::judge(&facts);
+        self.metrics.namespaces.health(&health);
+        self.health.note(health.summary());
+    }
+
+    /// Has anything changed about the sources, or about whether Envoys can connect, since this was last asked?
+    fn surroundings_changed(&mut self) -> bool {
+        let changes = (self.watched.sources.changes(), self.watched.reachable.failure());
+        std::mem::replace(&mut self.surroundings_seen, changes.clone()) != changes
+    }
+
+    fn outside(&self) -> Outside {
+        let Seen { kubernetes, kinds, failing, seconds_ago } = self.watched.sources.seen();
+        let files =
+            self.problems.iter().filter(|_| !kubernetes).map(|problem| (problem.place(), problem.message.clone()));
+        let read = self.health.objects.load(Relaxed) && self.health.translation.load(Relaxed);
+        let input = Input {
+            kubernetes,
+            name: self.objects.1.clone(),
+            read,
+            objects: self.objects.0,
+            seen_seconds_ago: seconds_ago,
+            failing,
+            files: files.collect(),
+            kinds,
+            since: self.inputs_since.clone(),
+        };
+        Outside {
+            input,
+            places: self.places.clone(),
+            connected: self.outputs.connected(),
+            ledger: self.watched.ledger.clone(),
+            store: self.outputs.store_failing().or_else(|| self.watched.not_stored()),
+            unreachable: self.watched.reachable.failure(),
+            managed: self.outputs.managed(),
+            leads: self.watched.leads(),
+        }
+    }
+
     fn tell_of_the_fallback(&mut self) {
         let report = self.engine.fallback().after(&self.report);
         self.recorder.record(&events(&self.report, &report, |key| self.engine.is_there(key)));
+        self.metrics.known(report.gateways.iter().map(|gateway| &gateway.name));
         self.metrics.fallback.fallback(&report);
+        self.metrics.namespaces.fallback(&report);
         self.engine.take_attributed().iter().for_each(|attributed| self.metrics.fallback.attributed(attributed));
         self.report = report;
     }

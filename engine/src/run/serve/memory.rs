@@ -29,6 +29,8 @@ const PROBE_START_MAX: Duration = Duration::from_secs(5);
 pub struct Memory {
     /// Where it is kept; none where it cannot be.
     pub persist: Option<Arc<Persist>>,
+    /// Why it cannot be kept.
+    pub failure: Option<String>,
     /// What an earlier run left, or other replicas where that is newer.
     pub restored: Restored,
     /// What replicas share.
@@ -52,7 +54,8 @@ pub fn open_store(
         Err(error) => {
             tracing::error!(%error, "there is no store: nothing is remembered beyond this run");
             let learned = shared.and_then(|shared| shared.begin(&MemoryStore::default()).learned);
-            return Ok(Memory { persist: None, restored: learned.clone().unwrap_or_default(), learned });
+            let restored = learned.clone().unwrap_or_default();
+            return Ok(Memory { persist: None, failure: Some(error.to_string()), restored, learned });
         }
     };
     let Begun { learned, mirror, .. } = shared.map(|shared| shared.begin(&store)).unwrap_or_default();
@@ -64,7 +67,7 @@ pub fn open_store(
     notices.into_iter().chain(more).for_each(|notice| tracing::warn!("store: {notice}"));
     let persist = Persist::start(store, metrics.fallback.commits()).context("cannot start")?;
     persist.commit(mirror.unwrap_or_default());
-    Ok(Memory { persist: Some(Arc::new(persist)), restored, learned })
+    Ok(Memory { persist: Some(Arc::new(persist)), failure: None, restored, learned })
 }
 
 /// The probe as the main loop sees it.

@@ -9,6 +9,8 @@ mod objects;
 pub mod outputs;
 pub mod ports;
 mod replicas;
+pub mod sources;
+pub mod watched;
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -24,10 +26,12 @@ use self::health::Health;
 use self::memory::Memory;
 use self::objects::{Objects, Told};
 use self::outputs::Outputs;
+use self::watched::{Folder, Watched};
 use super::admin::{self, metrics::Metrics};
 use super::arguments::Target;
 use super::cli::{EnvoyMode, RunArgs};
 use super::data::{self, DataDir};
+use super::descriptors;
 use super::envoy::{self, Keeper, KeeperOptions};
 use super::failure::Failure;
 use super::kubernetes::Means;
@@ -52,6 +56,8 @@ pub fn run(args: RunArgs) -> Result<(), Failure> {
 }
 
 async fn serve(args: RunArgs) -> Result<(), Failure> {
+    let mut signals = Signals::new()?;
+    let shares = descriptors::divided();
     let objects = Objects::named(&args).await?;
     let path = args.data_dir.clone().map_or_else(data::default_path, Ok)?;
     let data = DataDir::open(&path)?;
@@ -59,8 +65,7 @@ async fn serve(args: RunArgs) -> Result<(), Failure> {
     let metrics = Arc::new(Metrics::new().context("cannot count")?);
     let mut replicas = replicas::of(&args, &objects, &data, &metrics)?;
     let shared = replicas.as_mut().map(|replicas| &mut replicas.shared);
-    let Memory { persist, restored, learned } = memory::open_store(&args, &data, &metrics, shared)?;
-    let mut signals = Signals::new()?;
+    let Memory { persist, failure, restored, learned } = memory::open_store(&args, &data, &metrics, shared)?;
     let (end, ending) = watch::channel(false);
 
     let health = Arc::new(Health::default());
@@ -71,7 +76,7 @@ async fn serve(args: RunArgs) -> Result<(), Failure> {
     }
     let metrics_listener = bind("--metrics-listen", args.metrics_listen.0).await?;
     let fleets = Fleets::new();
-    let xds = super::xds::bind(&args, &data, objects.token_keys()).await?;
+    let xds = super::xds::bind(&args, &data, objects.token_keys()).await?.with_connections_max(shares.xds);
     let keeper = tokio::select! {
         keeper = keeper(&args, &data, xds.address()) => keeper?,
         signal = signals.next() => {
@@ -90,27 +95,31 @@ async fn serve(args: RunArgs) -> Result<(), Failure> {
 
     let mut servers = tokio::task::JoinSet::new();
     if let Some(listener) = diagnostics {
-        servers.spawn(admin::serve(listener, admin::debug_pages(state.clone()), ending.clone()));
+        servers.spawn(admin::serve(listener, admin::debug_pages(state.clone()), shares.pages, ending.clone()));
     }
     if let Some(listener) = metrics_listener {
-        servers.spawn(admin::serve(listener, admin::metrics_pages(state), ending.clone()));
+        servers.spawn(admin::serve(listener, admin::metrics_pages(state), shares.pages, ending.clone()));
     }
     let (notices_in, notices) = mpsc::channel(NOTICES_MAX);
     tracing::info!(address = %xds.address(), "serving xDS");
     let (end_xds, xds_ending) = watch::channel(false);
+    let reachable = xds.reachable();
     let mut xds = tokio::spawn(xds.run(fleets.clone(), notices_in, ended(xds_ending)));
     Health::pass(&health.xds);
 
     let (readings_in, readings) = mpsc::channel(QUEUE_MAX);
     let told = objects.told(&args, &settings, &metrics, ending.clone())?;
     let (planes, provisioned) = objects.planes(&args, &settings, told.as_ref())?;
+    let sources = Arc::new(objects.sources());
     let means = Means {
         remembered: restored.objects(),
         denials: told.as_ref().map(|told| told.denials.clone()).unwrap_or_default(),
         gauge: metrics.troubles.clone(),
+        sources: sources.clone(),
     };
-    objects.start(&args, &data, means, readings_in)?;
+    objects.start(&args, &data, means, &metrics, readings_in)?;
     let binary = keeper.as_ref().map(|keeper| keeper.binary().clone());
+    let taken = keeper.as_ref().map(|_| envoy::taken::look(data.path()));
     let outputs = Outputs::new(fleets, keeper, persist.clone());
     let mut core = Core::new(Engine::new(settings), outputs, metrics, health.clone());
     let (leader, leadership) = told.map_or((None, None), |Told { statuses, recorder, leader, leadership, .. }| {
@@ -118,20 +127,30 @@ async fn serve(args: RunArgs) -> Result<(), Failure> {
         (Some(leader), Some(leadership))
     });
     core.keep_data_planes(planes);
+    let folder = Folder { path: data.path().to_owned(), opened: Some(data.opened()), not_stored: failure };
+    core.watch(Watched::open(folder, sources, leadership.clone(), reachable));
     // What is stored is served before anything else is waited for.
     let follows = replicas.is_some().then_some(Event::Role(Role::Follower));
     let learned = learned.map(|learned| Event::Learned(Box::new(learned)));
-    core.hear_events(follows.into_iter().chain([Event::Restored(Box::new(restored))]).chain(learned).collect());
+    let ports = taken.clone().map(Event::PortsTaken);
+    core.hear_events(
+        follows.into_iter().chain(ports).chain([Event::Restored(Box::new(restored))]).chain(learned).collect(),
+    );
     let mut probe = memory::start_probe(&args, &data, binary).await?;
     let build = probe.available.borrow_and_update().clone();
     core.use_probe(probe.prober.take(), build);
     let replicas = replicas::start(replicas, leadership, &mut core, asker, persist)?;
+    let (ports_in, ports) = mpsc::channel(1);
+    if let Some(taken) = taken {
+        envoy::taken::watch(data.path().to_owned(), taken, ports_in);
+    }
     let inputs = Inputs {
         readings,
         notices,
         tried: probe.tried,
         probe: probe.available,
         provisioned,
+        ports,
         replicas,
         questions,
         ending,
@@ -214,6 +233,9 @@ fn settings(args: &RunArgs) -> Result<Settings, Failure> {
     // Whoever may write EndpointSlices must not reach what listens on the hosts of Envoys.
     settings.allow_loopback_backends &=
         !args.manifests.is_empty() || args.translation.allow_loopback_backends.is_some();
+    if args.translation.allow_health_checks_by_name.is_none() {
+        settings.allow_health_checks_by_name = settings.allow_loopback_backends;
+    }
     settings.fallback.ack_timeout_ms = u64::try_from(args.ack_timeout.as_millis()).unwrap_or(u64::MAX);
     let addresses = args.provision.gateway_addresses.iter().map(|address| address.as_str().into()).collect();
     Ok(Settings { listen_address: shared, low_port_shift, provision, addresses, ..settings })
@@ -228,17 +250,43 @@ async fn bind(flag: &str, address: Option<std::net::SocketAddr>) -> anyhow::Resu
     Ok(Some(listener))
 }
 
-/// The signals that ask the product to end.
+/// The signals that ask the product to end. Those that ask for something else are answered in the log.
 struct Signals {
     terminate: tokio::signal::unix::Signal,
     interrupt: tokio::signal::unix::Signal,
+    _others: tokio::task::JoinSet<()>,
 }
+
+/// What is meant by signals that would end a process that says nothing of them.
+const IGNORED: [(&str, tokio::signal::unix::SignalKind, &str); 3] = [
+    (
+        "SIGHUP",
+        tokio::signal::unix::SignalKind::hangup(),
+        "ignored: manifests, certificates and keys are read again when they change, flags at a restart",
+    ),
+    (
+        "SIGUSR1",
+        tokio::signal::unix::SignalKind::user_defined1(),
+        "ignored: the log goes to standard error and is not reopened; holdfast status shows what is served",
+    ),
+    ("SIGUSR2", tokio::signal::unix::SignalKind::user_defined2(), "ignored: it has no meaning here"),
+];
 
 impl Signals {
     fn new() -> anyhow::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
         let listen = |kind| signal(kind).context("cannot listen for signals");
-        Ok(Self { terminate: listen(SignalKind::terminate())?, interrupt: listen(SignalKind::interrupt())? })
+        let mut others = tokio::task::JoinSet::new();
+        for (name, kind, answer) in IGNORED {
+            let mut received = listen(kind)?;
+            others.spawn(async move {
+                while received.recv().await.is_some() {
+                    tracing::warn!(signal = name, "{answer}");
+                }
+            });
+        }
+        let (terminate, interrupt) = (listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?);
+        Ok(Self { terminate, interrupt, _others: others })
     }
 
     async fn next(&mut self) -> &'static str {

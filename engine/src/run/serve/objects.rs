@@ -20,11 +20,17 @@ use crate::run::kubernetes::recorder::KubernetesRecorder;
 use crate::run::kubernetes::statuses::Statuses;
 use crate::run::kubernetes::token_keys::ServerKeys;
 use crate::run::manifests::{self, Incarnations, Manifests, Reading, Root};
+use crate::run::serve::sources::Sources;
 use crate::run::{kubernetes, manifest_roots};
 use crate::settings::Settings;
+use crate::watching::Guard;
 
 /// Characters of the name of a Pod or host that stand in the Lease and in Events.
 const NAME_CHARS_MAX: usize = 100;
+
+/// The inputs, as metrics name them.
+const API_SERVER: &str = "api_server";
+const FILES: &str = "files";
 
 /// Where objects come from.
 pub(super) enum Objects {
@@ -52,6 +58,14 @@ impl Objects {
         Ok(Objects::Manifests(manifest_roots("--manifests", &args.manifests)?))
     }
 
+    /// What is known of them at the start.
+    pub(super) fn sources(&self) -> Sources {
+        match self {
+            Objects::Kubernetes(_) => Sources::of_kubernetes(),
+            Objects::Manifests(_) => Sources::default(),
+        }
+    }
+
     /// Where statuses and Events are written, if anywhere: by who leads, until the product is to end.
     pub(super) fn told(
         &self,
@@ -64,7 +78,9 @@ impl Objects {
         let me = identity().context("there is no randomness")?;
         let (namespace, name) = args.kubernetes.lease(client);
         let (denials, gauge) = (Denials::default(), metrics.leader.clone());
-        let (leader, leadership) = Leader::new(client.clone(), namespace, name, me.clone(), gauge, denials.clone());
+        let pulse = metrics.inputs.pulse(API_SERVER);
+        let (leader, leadership) =
+            Leader::new(client.clone(), namespace, name, me.clone(), gauge, denials.clone(), pulse);
         let controller = settings.controller_name.to_string();
         Ok(Some(Told {
             statuses: Statuses::start(client.clone(), controller, leadership.clone(), denials.clone()),
@@ -105,6 +121,7 @@ impl Objects {
         args: &RunArgs,
         data: &DataDir,
         means: Means,
+        metrics: &Metrics,
         readings: mpsc::Sender<Reading>,
     ) -> anyhow::Result<()> {
         match self {
@@ -114,8 +131,10 @@ impl Objects {
                     Incarnations::open(data.path()).with_context(|| format!("--data-dir {}", data.path().display()))?;
                 let folders: Vec<_> = roots.iter().map(|root| root.path.display().to_string()).collect();
                 tracing::info!(manifests = folders.join(" "), "reads manifests");
-                manifests::watch::start(Manifests::new(roots, incarnations, false), readings)
-                    .context("cannot start")?;
+                let pulse = metrics.inputs.pulse(FILES);
+                let guard = Guard::new(args.kubernetes.mass_delete_guard.is_on());
+                let manifests = Manifests::new(roots, incarnations, false).guarded(guard);
+                manifests::watch::start(manifests, readings, pulse).context("cannot start")?;
             }
         }
         Ok(())

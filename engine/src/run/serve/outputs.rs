@@ -1,13 +1,15 @@
 //! Does what the engine says: hands configurations to the xDS server, Envoys to their keeper, contents to the probe, and
 //! what is to be remembered to the store.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use holdfast_store::Batch;
-use holdfast_xds::{Fleets, Offers};
+use holdfast_xds::{EnvoyId, Fleets, Offers};
 
-use crate::run::envoy::Keeper;
+use crate::health::facts::Managed;
+use crate::run::envoy::{Keeper, ManagedEnvoy};
 use crate::run::probe::{NotTaken, Prober};
 use crate::run::shared::task::Outbox;
 use crate::run::store::persist::Persist;
@@ -36,6 +38,35 @@ impl Outputs {
     /// Configurations go to the fleets; a keeper, where there is one, has an Envoy for each Gateway.
     pub fn new(fleets: Fleets, keeper: Option<Keeper>, persist: Option<Arc<Persist>>) -> Self {
         Self { fleets, keeper, prober: None, persist, outbox: None, strangers_ended: false }
+    }
+
+    /// Streams of Envoys that are open, by Gateway.
+    pub fn connected(&self) -> BTreeMap<Arc<str>, usize> {
+        self.fleets.connected().into_iter().map(|(fleet, count)| (fleet.into(), count)).collect()
+    }
+
+    /// An Envoy has connected.
+    pub fn envoy_connected(&self, envoy: &EnvoyId) {
+        if let Some(keeper) = &self.keeper {
+            keeper.connected(envoy);
+        }
+    }
+
+    /// Managed Envoys, by Gateway.
+    pub fn managed(&self) -> BTreeMap<Arc<str>, Managed> {
+        let Some(keeper) = &self.keeper else { return BTreeMap::new() };
+        let views = keeper.views();
+        let views = views.lock().unwrap_or_else(PoisonError::into_inner);
+        let managed = |view: &ManagedEnvoy| {
+            let serves = view.was_connected || view.adopted;
+            (view.gateway.clone(), Managed { state: view.state.to_owned(), serves })
+        };
+        views.values().map(managed).collect()
+    }
+
+    /// Why nothing can be stored at the moment.
+    pub fn store_failing(&self) -> Option<String> {
+        self.persist.as_ref().and_then(|persist| persist.persisted().failing)
     }
 
     /// From now on there is a probe, where one is given.

@@ -1,25 +1,32 @@
-//! `holdfast status`: asks a running Holdfast what is broken, since when, why, what is served instead, and who else is
-//! affected. It changes nothing, and decides nothing: it prints what the page says.
+//! `holdfast status`: asks a running Holdfast for its health, and prints it. It changes nothing, and decides nothing: it
+//! prints what the page says.
 
 mod ask;
+mod part;
 mod text;
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::str::FromStr;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
 use clap::Args;
+use serde_json::Value;
 
+use self::part::Part;
 use self::text::Style;
 use super::failure::Failure;
 use super::output;
 use super::store::inspect::TableFormat;
-use crate::fallback::view::{FallbackReport, ServedState, Status};
+use crate::health::{Health, Verdict};
 
-/// The page that is asked.
-const PAGE: &str = "/debug/config/fallback";
+/// The page of health.
+const PAGE: &str = "/debug/health";
+/// The page that JSON has beside it.
+const FALLBACK: &str = "/debug/config/fallback";
+/// How often `--watch` asks.
+const WATCH_EVERY: Duration = Duration::from_secs(2);
 
 /// `holdfast status`.
 #[derive(Debug, Args)]
@@ -30,6 +37,22 @@ pub struct StatusArgs {
     /// Form of the output
     #[arg(long, short, env = "CONTROLLER_OUTPUT", value_enum, default_value_t = TableFormat::Text)]
     pub output: TableFormat,
+    /// Only what concerns the objects of this namespace, and the inputs
+    #[arg(long, short, env = "CONTROLLER_NAMESPACE", value_name = "NAMESPACE")]
+    pub namespace: Option<String>,
+    /// Only what concerns this Gateway, and the inputs
+    #[arg(long, env = "CONTROLLER_GATEWAY", value_name = "NAMESPACE/NAME", value_parser = gateway)]
+    pub gateway: Option<String>,
+    /// Ask again every two seconds, and print what has changed, until interrupted
+    #[arg(long, short, env = "CONTROLLER_WATCH")]
+    pub watch: bool,
+}
+
+fn gateway(text: &str) -> Result<String, String> {
+    match text.split_once('/') {
+        Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() && !name.contains('/') => Ok(text.into()),
+        _ => Err("not NAMESPACE/NAME, as in infra/public".into()),
+    }
 }
 
 /// Host and port of diagnostics.
@@ -51,47 +74,107 @@ impl FromStr for Diagnostics {
     }
 }
 
-/// Asks, and prints the answer. Exit code 0 where everything is served as it is desired, 1 where something is not.
+/// What was found out, and how it is printed.
+struct Shown {
+    verdict: Verdict,
+    text: String,
+}
+
+/// Asks, and prints the answer.
 ///
 /// # Errors
-/// Where nobody can be asked.
+/// Where it cannot be found out.
 pub fn run(args: &StatusArgs) -> Result<ExitCode, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
-    let address = &args.diagnostics.0;
-    let asked = |error: anyhow::Error| {
-        let hint = "is Holdfast running, and is this its --diagnostics-listen? --diagnostics names another address";
-        Failure::usage(format!("cannot ask http://{address}{PAGE}: {error:#}; {hint}"))
+    if args.watch {
+        return runtime.block_on(watch(args));
+    }
+    let Shown { verdict, text } = runtime.block_on(show(args))?;
+    let printed = output::print(&text)?;
+    Ok(if verdict == Verdict::Healthy { printed } else { ExitCode::from(1) })
+}
+
+/// Prints what has changed, until it is interrupted or the reader is gone.
+async fn watch(args: &StatusArgs) -> Result<ExitCode, Failure> {
+    let clear = std::io::stdout().is_terminal() && args.output == TableFormat::Text;
+    let mut before = String::new();
+    loop {
+        let text = match show(args).await {
+            Ok(Shown { text, .. }) => text,
+            Err(failure) => format!("{failure}\n"),
+        };
+        if clear {
+            // From the upper left corner, what was there before removed.
+            output::print(&format!("\u{1b}[H\u{1b}[2J{text}"))?;
+        } else if without_ages(&text) != without_ages(&before) {
+            let gap = if before.is_empty() { "" } else { "\n" };
+            output::print(&format!("{gap}{text}"))?;
+        }
+        before = text;
+        tokio::time::sleep(WATCH_EVERY).await;
+    }
+}
+
+/// What is compared of two texts: how long something takes already is no change.
+fn without_ages(text: &str) -> String {
+    let line = |line: &str| match line.split_once(" (") {
+        Some((head, tail)) => match tail.split_once(" ago)") {
+            Some((_, rest)) => format!("{head}{rest}"),
+            None => line.to_owned(),
+        },
+        None => line.to_owned(),
     };
-    let body = runtime.block_on(ask::get(address, PAGE)).map_err(asked)?;
-    let report: FallbackReport =
-        serde_json::from_slice(&body).context("it says something that is not understood").map_err(asked)?;
+    text.lines().map(line).collect::<Vec<_>>().join("\n")
+}
+
+async fn show(args: &StatusArgs) -> Result<Shown, Failure> {
+    let mut health: Health = parsed(args, PAGE, &fetch(args, PAGE).await?)?;
+    let part = Part { namespace: args.namespace.as_deref(), gateway: args.gateway.as_deref() };
+    if let Some(unknown) = part.unknown(&health) {
+        // What cannot be read may have it.
+        if health.inputs.problems.is_empty() {
+            return Err(Failure::usage(unknown));
+        }
+        eprintln!("warning: {unknown}; what cannot be read may have some");
+    }
+    health = part.of(health);
+    let verdict = health.verdict;
     let text = match args.output {
         TableFormat::Text => {
             let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
             let coloured =
                 std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|set| set.is_empty());
             let style = if coloured { Style::Coloured } else { Style::Plain };
-            text::format(&report, i64::try_from(now).unwrap_or(i64::MAX), style)
+            let now = i64::try_from(now).unwrap_or(i64::MAX);
+            text::format(&health, &part, &args.diagnostics.0, now, style)
         }
         TableFormat::Json => {
-            let mut text = serde_json::to_string_pretty(&report).context("cannot write JSON")?;
+            let mut page: Value = parsed(args, FALLBACK, &fetch(args, FALLBACK).await?)?;
+            if let Some(fields) = page.as_object_mut() {
+                fields.insert("health".into(), serde_json::to_value(&health).context("cannot write JSON")?);
+            }
+            let mut text = serde_json::to_string_pretty(&page).context("cannot write JSON")?;
             text.push('\n');
             text
         }
     };
-    let printed = output::print(&text)?;
-    Ok(if is_current(&report) { printed } else { ExitCode::from(1) })
+    Ok(Shown { verdict, text })
 }
 
-/// Is everything served as it is desired, to every Envoy?
-fn is_current(report: &FallbackReport) -> bool {
-    let served = report.gateways.iter().all(|gateway| {
-        matches!(gateway.state, ServedState::Current | ServedState::Trying | ServedState::Probing)
-            && gateway.envoys.refused == 0
-    });
-    report.status == Status::NotTriggered && served
+async fn fetch(args: &StatusArgs, page: &str) -> Result<hyper::body::Bytes, Failure> {
+    ask::get(&args.diagnostics.0, page).await.map_err(|error| cannot_tell(args, page, &error))
+}
+
+fn parsed<T: serde::de::DeserializeOwned>(args: &StatusArgs, page: &str, body: &[u8]) -> Result<T, Failure> {
+    let answer = serde_json::from_slice(body).context("it says something that is not understood");
+    answer.map_err(|error| cannot_tell(args, page, &error))
+}
+
+fn cannot_tell(args: &StatusArgs, page: &str, error: &anyhow::Error) -> Failure {
+    let hint = "is Holdfast running, and is this its --diagnostics-listen? --diagnostics names another address";
+    Failure::CannotTell(format!("cannot ask http://{}{page}: {error:#}; {hint}", args.diagnostics.0))
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 mod tests;

@@ -1,18 +1,20 @@
-//! The answer for people, who may be tired: what is wrong first, one thing a line.
+//! Health for people, who may be tired: outages first, then what is degraded, warnings and inputs; one thing a line.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use holdfast_graph::Detected;
-
-use super::is_current;
-use crate::fallback::events::left_out;
-use crate::fallback::view::{BrokenObject, FallbackReport, GatewayState, Identity, ServedState};
+use super::part::Part;
+use crate::fallback::view::{Identity, ServedState};
+use crate::health::view::{Detected, Gets, InputProblem, Inputs, Place, Served, Source, Subject};
+use crate::health::{Finding, Health, Severity, Verdict};
+use crate::run::printable;
 use crate::run::store::inspect::age;
 use crate::time::Moment;
 
-/// Broken objects that are shown, and others that are shown of one; JSON has all.
+/// Findings of one sort that are shown, and lines of one finding; JSON has all.
 const SHOWN_MAX: usize = 50;
+/// Hosts, paths and names that are shown on one line; JSON has all.
+const ON_A_LINE_MAX: usize = 5;
 
 /// Is it for a terminal?
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,45 +34,163 @@ impl Style {
     }
 }
 
-/// What is done about an object instead of serving it: one line for each part.
-type Instead = BTreeMap<Identity, Vec<(String, Vec<String>)>>;
-
-/// The report as lines. `now` is in seconds of Unix time.
-pub(super) fn format(report: &FallbackReport, now: i64, style: Style) -> String {
+/// Health of a part of everything as lines. `address` is that of diagnostics, `now` is in seconds of Unix time.
+pub(super) fn format(health: &Health, part: &Part<'_>, address: &str, now: i64, style: Style) -> String {
     let mut text = String::new();
+    let page = Page { part: part.to_string(), address, now, style };
     // Writing to a String cannot fail.
-    let _ = write(report, now, style, &mut text);
+    let _ = page.write(health, &mut text);
     text
 }
 
-fn write(report: &FallbackReport, now: i64, style: Style, text: &mut String) -> std::fmt::Result {
-    if is_current(report) {
-        writeln!(text, "{}", style.paint("32", "Everything is served as it is desired."))?;
-    } else {
-        let count =
-            |step: &str| report.counts().iter().filter(|((of, _), _)| *of == step).map(|(_, n)| n).sum::<usize>();
-        let head = format!(
-            "NOT everything is served as it is desired: {} broken, {} backfilled, {} replaced, {} excluded.",
-            report.broken_objects.len(),
-            count("backfilled"),
-            count("replaced"),
-            count("excluded"),
-        );
-        writeln!(text, "{}", style.paint("1;31", &head))?;
-    }
-    gateways(&report.gateways, text)?;
-    let instead = instead(report);
-    for broken in report.broken_objects.iter().take(SHOWN_MAX) {
-        writeln!(text)?;
-        write_broken(broken, &instead, now, style, text)?;
-    }
-    if let more @ 1.. = report.broken_objects.len().saturating_sub(SHOWN_MAX) {
-        writeln!(text, "\nand {more} more broken objects: --output json shows all")?;
-    }
-    Ok(())
+struct Page<'a> {
+    part: String,
+    address: &'a str,
+    now: i64,
+    style: Style,
 }
 
-fn gateways(gateways: &[GatewayState], text: &mut String) -> std::fmt::Result {
+impl Page<'_> {
+    fn write(&self, health: &Health, text: &mut String) -> std::fmt::Result {
+        let code = match health.verdict {
+            Verdict::Healthy => "32",
+            Verdict::Degraded => "1;33",
+            Verdict::Down => "1;31",
+        };
+        writeln!(text, "{}", self.style.paint(code, &health.summary().sentence_about(&self.part)))?;
+        gateways(health, text)?;
+        for severity in Severity::ALL {
+            self.section(severity, health.of(severity), text)?;
+        }
+        self.inputs(&health.inputs, text)
+    }
+
+    fn section(&self, severity: Severity, findings: &[Finding], text: &mut String) -> std::fmt::Result {
+        if findings.is_empty() {
+            return Ok(());
+        }
+        let head = match severity {
+            Severity::Outage => "OUTAGES: clients get errors, or reach nothing",
+            Severity::Degraded => {
+                "DEGRADED: clients are served, with something older than desired or not by every Envoy"
+            }
+            Severity::Warning => "WARNINGS: mistakes that no client is known to notice",
+        };
+        writeln!(text, "\n{}", self.style.paint("1", head))?;
+        for finding in findings.iter().take(SHOWN_MAX) {
+            writeln!(text)?;
+            self.finding(finding, severity, text)?;
+        }
+        match findings.len().saturating_sub(SHOWN_MAX) {
+            0 => Ok(()),
+            more => writeln!(text, "\nand {more} more: --output json shows all"),
+        }
+    }
+
+    fn finding(&self, finding: &Finding, severity: Severity, text: &mut String) -> std::fmt::Result {
+        let Some((first, others)) = finding.objects.split_first() else { return Ok(()) };
+        let generation = first.generation.map(|generation| format!(", generation {generation}")).unwrap_or_default();
+        let more = match others.len() {
+            0 => String::new(),
+            more => format!(", and {more} more with the same cause"),
+        };
+        writeln!(text, "{}{generation}{more}", self.style.paint("1", &name(&first.object)))?;
+        let owners: BTreeSet<&str> = finding.objects.iter().map(|subject| &*subject.object.namespace).collect();
+        let owners: Vec<&str> = owners.into_iter().filter(|owner| !owner.is_empty()).collect();
+        match owners.as_slice() {
+            [] => {}
+            [owner] => writeln!(text, "  owner    namespace {}", plain(owner))?,
+            owners => writeln!(text, "  owners   namespaces {}", listed(owners.iter().copied()))?,
+        }
+        let at = listed(finding.gateways.iter().map(|gateway| &**gateway).filter(|gateway| !gateway.is_empty()));
+        match (finding.since, at.is_empty()) {
+            (Some(since), true) => writeln!(text, "  since    {}", self.when(since))?,
+            (Some(since), false) => writeln!(text, "  since    {}, at {at}", self.when(since))?,
+            (None, true) => {}
+            (None, false) => writeln!(text, "  at       {at}")?,
+        }
+        let field = if first.field.is_empty() { String::new() } else { format!("{}: ", plain(&first.field)) };
+        writeln!(text, "  why      {}: {field}{}", how(finding, severity), plain(&finding.message))?;
+        if let Some(Place { file, line }) = &first.place {
+            writeln!(text, "  file     {}:{line}", plain(file))?;
+        }
+        self.served(finding, severity, text)?;
+        if !others.is_empty() {
+            writeln!(
+                text,
+                "  also     {}",
+                listed(others.iter().map(also).collect::<Vec<_>>().iter().map(String::as_str))
+            )?;
+        }
+        writeln!(text, "  next     {}", self.next(&finding.next))
+    }
+
+    fn served(&self, finding: &Finding, severity: Severity, text: &mut String) -> std::fmt::Result {
+        let subjects: BTreeSet<&Identity> = finding.objects.iter().map(|subject| &subject.object).collect();
+        let is_own = |served: &&Served| subjects.contains(&served.object);
+        let (own, others): (Vec<&Served>, Vec<&Served>) = finding.served.iter().partition(is_own);
+        let several = finding.objects.len() > 1;
+        let words = |served: &Served| {
+            let of = if several { format!("{}: ", name(&served.object)) } else { String::new() };
+            format!("{of}{}", gets(served))
+        };
+        lines("instead", own.iter().map(|served| words(served)).collect(), text)?;
+        let affected = |served: &&Served| format!("{}: {}", name(&served.object), gets(served));
+        lines("affects", others.iter().map(affected).collect(), text)?;
+        match (finding.served.is_empty(), severity) {
+            (true, Severity::Outage) => writeln!(text, "  instead  it is not served"),
+            (true, Severity::Warning) if finding.reason == "TargetNotFound" => {
+                writeln!(text, "  instead  it takes effect nowhere: what it was meant for is served without it")
+            }
+            (true, Severity::Degraded) if finding.detected_by != Detected::Envoys => {
+                writeln!(text, "  instead  what Envoys acknowledged before stays")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn inputs(&self, inputs: &Inputs, text: &mut String) -> std::fmt::Result {
+        if !inputs.problems.is_empty() {
+            let head = "INPUTS: what cannot be read stays as it was read last";
+            writeln!(text, "\n{}", self.style.paint("1", head))?;
+        }
+        for InputProblem { of, reason, message, since, next } in inputs.problems.iter().take(SHOWN_MAX) {
+            writeln!(text, "\n{}", self.style.paint("1", &plain(of)))?;
+            if let Some(since) = since {
+                writeln!(text, "  since    {}", self.when(*since))?;
+            }
+            writeln!(text, "  why      {}: {}", plain(reason), plain(message))?;
+            writeln!(text, "  next     {}", self.next(next))?;
+        }
+        if let more @ 1.. = inputs.problems.len().saturating_sub(SHOWN_MAX) {
+            writeln!(text, "\nand {more} more: --output json shows all")?;
+        }
+        for Source { name, live, seen_seconds_ago, objects } in &inputs.sources {
+            let state = if *live { "read" } else { "NOT read now" };
+            let seen = match seen_seconds_ago {
+                Some(seconds) => format!("; last answer {seconds} s ago"),
+                None => String::new(),
+            };
+            writeln!(text, "\nObjects come from {}: {state}, {objects} objects{seen}", plain(name))?;
+        }
+        match inputs.not_installed.as_slice() {
+            [] => Ok(()),
+            kinds => writeln!(text, "Kinds that are not installed: {}", listed(kinds.iter().map(|kind| &**kind))),
+        }
+    }
+
+    fn when(&self, moment: Moment) -> String {
+        format!("{moment} ({} ago)", age(self.now, moment.0))
+    }
+
+    /// A command; a page of diagnostics is asked with one.
+    fn next(&self, next: &str) -> String {
+        if next.starts_with('/') { format!("curl -s http://{}{next}", self.address) } else { plain(next) }
+    }
+}
+
+fn gateways(health: &Health, text: &mut String) -> std::fmt::Result {
+    let gateways = &health.gateways;
     if gateways.is_empty() {
         return writeln!(text, "There is no Gateway.");
     }
@@ -87,8 +207,9 @@ fn gateways(gateways: &[GatewayState], text: &mut String) -> std::fmt::Result {
             ServedState::Held => "held",
         };
         let envoys = &gateway.envoys;
-        let envoys = match envoys.acknowledged + envoys.refused + envoys.pending {
-            0 => "none connected".to_owned(),
+        let envoys = match (envoys.acknowledged + envoys.refused + envoys.pending, gateway.connected) {
+            (0, 0) => "none connected".to_owned(),
+            (0, connected) => format!("{connected} connected, none of them known to have anything"),
             _ => {
                 format!("{} acknowledged, {} refused, {} pending", envoys.acknowledged, envoys.refused, envoys.pending)
             }
@@ -98,69 +219,71 @@ fn gateways(gateways: &[GatewayState], text: &mut String) -> std::fmt::Result {
     Ok(())
 }
 
-fn write_broken(
-    broken: &BrokenObject,
-    instead: &Instead,
-    now: i64,
-    style: Style,
-    text: &mut String,
-) -> std::fmt::Result {
-    let generation = broken.generation.map(|generation| format!(", generation {generation}")).unwrap_or_default();
-    writeln!(text, "{}{generation}", style.paint("1", &name(&broken.object)))?;
-    let at = broken.gateways.iter().map(|gateway| plain(gateway)).collect::<Vec<_>>().join(", ");
-    let at = if at.is_empty() { String::new() } else { format!(", at {at}") };
-    writeln!(text, "  since    {}{at}", when(broken.since, now))?;
-    let who = match broken.detected_by {
-        Detected::Nack => "refused by Envoy",
-        Detected::Probe => "refused by the probe",
-        Detected::Translation => "cannot be translated",
-        Detected::Suspected => "may have been refused by Envoy",
+/// How it was found, or what sort of mistake it is.
+fn how(finding: &Finding, severity: Severity) -> &'static str {
+    match (finding.detected_by, severity) {
+        (Detected::Nack, _) => "refused by Envoy",
+        (Detected::Probe, _) => "refused by the probe",
+        (Detected::Suspected, _) => "may have been refused by Envoy",
+        (Detected::Envoys, _) => "observed",
+        (Detected::Translation, Severity::Warning) => "not as written",
+        (Detected::Translation, _) => "cannot be translated",
+    }
+}
+
+/// What clients get, with the requests that it is about.
+fn gets(served: &Served) -> String {
+    let section = if served.section.is_empty() { "it".to_owned() } else { plain(&served.section) };
+    let what = match &served.gets {
+        Gets::Status { status } => format!("{section} answers {status}"),
+        Gets::Share { status } => format!("a share of the requests to {section} is answered {status}"),
+        Gets::Refused => format!("connections to {section} are refused"),
+        Gets::Nothing if served.section.is_empty() => "left out".to_owned(),
+        Gets::Nothing => format!("{section} left out"),
+        Gets::LastValid { generation, since } if served.section.is_empty() => {
+            format!("generation {generation} is served, last valid since {since}")
+        }
+        Gets::LastValid { generation, since } => {
+            format!("{section} of generation {generation} is served, last valid since {since}")
+        }
+        Gets::LastValidOf { of, generation, since } => {
+            let of = name(of);
+            format!("{section} is served with generation {generation} of {of}, last valid since {since}")
+        }
+        Gets::AsBefore => "what Envoys acknowledged before stays".to_owned(),
     };
-    let field = if broken.field.is_empty() { String::new() } else { format!(" {}:", plain(&broken.field)) };
-    writeln!(text, "  why      {who}:{field} {}", plain(&broken.message))?;
-    match instead.get(&broken.object) {
-        Some(own) => own.iter().try_for_each(|(words, _)| writeln!(text, "  instead  {words}"))?,
-        None => writeln!(text, "  instead  what Envoys acknowledged before stays")?,
+    // What is served whole needs no list of requests.
+    if served.gets.severity() != Severity::Outage || served.hosts.is_empty() {
+        return what;
     }
-    let key = broken.object.key().to_string();
-    let caused = |causes: &Vec<String>| causes.contains(&key);
-    let others = instead.iter().filter(|(object, _)| **object != broken.object);
-    let mut others =
-        others.filter_map(|(object, done)| Some((object, done.iter().find(|(_, causes)| caused(causes))?)));
-    for (object, (words, _)) in others.by_ref().take(SHOWN_MAX) {
-        writeln!(text, "  affects  {}: {words}", name(object))?;
+    let hosts = listed(served.hosts.iter().map(|host| if &**host == "*" { "any host" } else { host }));
+    let paths = listed(served.paths.iter().map(|path| &**path));
+    if paths.is_empty() { format!("{what}: {hosts}") } else { format!("{what}: {hosts} {paths}") }
+}
+
+fn also(subject: &Subject) -> String {
+    let field = if subject.field.is_empty() { String::new() } else { format!(" ({})", subject.field) };
+    format!("{}{field}", name(&subject.object))
+}
+
+fn lines(label: &str, lines: Vec<String>, text: &mut String) -> std::fmt::Result {
+    for line in lines.iter().take(SHOWN_MAX) {
+        writeln!(text, "  {label:8} {line}")?;
     }
-    match others.count() {
+    match lines.len().saturating_sub(SHOWN_MAX) {
         0 => Ok(()),
-        more => writeln!(text, "  affects  {more} more objects"),
+        more => writeln!(text, "  {label:8} {more} more: --output json shows all"),
     }
 }
 
-fn instead(report: &FallbackReport) -> Instead {
-    let mut instead = Instead::new();
-    for backfilled in &report.backfilled_objects {
-        let (generation, since) = (backfilled.served_generation, backfilled.served_since);
-        let of =
-            if backfilled.section.is_empty() { String::new() } else { format!("{} of ", plain(&backfilled.section)) };
-        let words = format!("{of}generation {generation} is served, last valid since {since}");
-        let causes = backfilled.causing_objects.iter().cloned().collect();
-        instead.entry(backfilled.object.clone()).or_default().push((words, causes));
+/// Words with commas, and how many there are more.
+fn listed<'a>(words: impl Iterator<Item = &'a str>) -> String {
+    let all: Vec<String> = words.map(plain).collect();
+    let shown = all.iter().take(ON_A_LINE_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match all.len().saturating_sub(ON_A_LINE_MAX) {
+        0 => shown,
+        more => format!("{shown} and {more} more (--output json shows all)"),
     }
-    for replaced in &report.replaced_objects {
-        let section = if replaced.section.is_empty() { "it".to_owned() } else { plain(&replaced.section) };
-        let words = format!("{section} answers {}", replaced.response);
-        let causes = replaced.causing_objects.iter().cloned().collect();
-        instead.entry(replaced.object.clone()).or_default().push((words, causes));
-    }
-    for excluded in &report.excluded_objects {
-        let causes = excluded.causing_objects.iter().cloned().collect();
-        instead.entry(excluded.object.clone()).or_default().push((plain(&left_out(&excluded.section)), causes));
-    }
-    instead
-}
-
-fn when(moment: Moment, now: i64) -> String {
-    format!("{moment} ({} ago)", age(now, moment.0))
 }
 
 fn name(object: &Identity) -> String {
@@ -169,5 +292,5 @@ fn name(object: &Identity) -> String {
 
 /// What comes from elsewhere may not steer a terminal.
 fn plain(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+    printable::plain(text).into_owned()
 }

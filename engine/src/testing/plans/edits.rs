@@ -187,6 +187,8 @@ impl Plans {
                 json!([{"type": "RequestHeaderModifier", "requestHeaderModifier": {"set": [{"name": "x-user", "value": "none"}]}}]),
                 json!([{"type": "ResponseHeaderModifier", "responseHeaderModifier": {"remove": ["x-debug"]}}]),
                 json!([{"type": "RequestRedirect", "requestRedirect": {"scheme": "https"}}]),
+                json!([{"type": "URLRewrite", "urlRewrite": {"hostname": "inside.example.com"}}]),
+                json!([{"type": "CORS", "cors": {"allowOrigins": ["*"]}}]),
                 json!([{"type": "ExtensionRef"}]),
             ];
             match choose(7) {

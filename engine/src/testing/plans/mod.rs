@@ -18,6 +18,7 @@ use crate::apis::Body;
 use crate::engine::Event;
 use crate::fallback::checker::{self, Objection};
 use crate::fallback::derive::{Derived, derive};
+use crate::fallback::fairness::Fairness;
 use crate::fallback::last_valid::LastValid;
 use crate::fallback::proof::Proof;
 use crate::fallback::world::World;
@@ -48,6 +49,7 @@ pub struct Plans {
     proof: Proof,
     pub(crate) gateway: ObjectKey,
     nothing: BTreeSet<Content>,
+    fairness: Fairness,
     originals: Vec<Value>,
     /// What was written last, of each object.
     written: Vec<Value>,
@@ -110,6 +112,7 @@ impl Plans {
             proof: Proof::default(),
             gateway,
             nothing: BTreeSet::new(),
+            fairness: Fairness::default(),
             written: Vec::new(),
             history: Vec::new(),
             originals,
@@ -160,6 +163,9 @@ impl Plans {
             unusable: &self.unusable,
             translator: &self.translator,
             quarantine: &self.quarantine,
+            fairness: &self.fairness,
+            beside: None,
+            queued: BTreeSet::new(),
             last_valid: &self.last_valid,
             held: None,
             proof: &self.proof,
@@ -258,7 +264,10 @@ impl Plans {
                         plan.unenforceable.is_none() && !plan.contents().any(refused)
                     })
                 }
-                Body::Service(_) => true,
+                Body::Service(_) | Body::GatewayExtension(_) | Body::DirectResponse(_) => true,
+                Body::BackendConfigPolicy(_) | Body::BackendTlsPolicy(_) | Body::Backend(_) => {
+                    self.translator.back_end(&object.key).is_some_and(|plan| plan.unenforceable.is_none())
+                }
                 _ => false,
             };
             if good {

@@ -33,6 +33,8 @@ pub(super) fn values() -> Vec<(&'static str, Value)> {
         ("/spec/extAuth", json!({"disable": {}})),
         ("/spec/retry", json!({"attempts": 0, "retryOn": ["nothing"]})),
         ("/spec/headerModifiers", json!({"request": {"remove": ["x-other"]}})),
+        ("/spec/headerModifiers", json!({"request": {"set": [{"name": "x-user", "value": "checked"}]}})),
+        ("/spec/transformation", json!({"request": {"set": [{"name": "x-user", "value": "checked"}]}})),
         ("/spec/rateLimit", json!({"local": {"tokenBucket": {"maxTokens": 0, "fillInterval": "1s"}}})),
         ("/spec/rateLimit", json!({})),
         ("/spec/targetRefs/0/name", json!("nobody")),

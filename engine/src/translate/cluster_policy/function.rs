@@ -74,7 +74,7 @@ pub(super) fn read(
     let place = endpoint(lambda, region, loopback, notes);
     let signed = call_key(key, aws.auth.as_ref(), behalf, reader, notes);
     let ((host, authority, tls), (secret, call_key)) = (place?, signed?);
-    let hosts = Hosts { owner: key.clone(), members: Vec::new(), groups: vec![vec![host]] };
+    let hosts = Hosts { owner: key.clone(), members: Vec::new(), groups: vec![vec![host]], loopback };
     let (authority, arn) = (authority.into(), arn.into());
     Some((Function { hosts, authority, arn, as_it_is, asynchronous, secret, key: call_key }, tls))
 }

@@ -31,7 +31,8 @@ pub(super) fn read(
     if written.is_empty() || written.len() > GROUPS_MAX {
         notes.invalid(FIELD, format!("must have 1 to {GROUPS_MAX} entries"));
     }
-    let mut found = Hosts { owner: key.clone(), members: Vec::new(), groups: Vec::new() };
+    let loopback = reader.settings.allow_loopback_backends;
+    let mut found = Hosts { owner: key.clone(), members: Vec::new(), groups: Vec::new(), loopback };
     let (mut known, mut spoken) = (BTreeSet::new(), None);
     for (index, group) in written.iter().take(GROUPS_MAX).enumerate() {
         let field = format!("{}.backendRefs", at(FIELD, index));

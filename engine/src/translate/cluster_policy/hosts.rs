@@ -38,7 +38,10 @@ pub(super) fn read(
             return None;
         }
     };
-    Some((Arc::new(Hosts { owner: key.clone(), members: Vec::new(), groups: vec![hosts] }), protocol))
+    Some((
+        Arc::new(Hosts { owner: key.clone(), members: Vec::new(), groups: vec![hosts], loopback: allow_loopback }),
+        protocol,
+    ))
 }
 
 /// Reads a host.

@@ -92,15 +92,16 @@ impl Served {
     }
 
     /// Why it cannot be used like this: in this protocol, with what policies say, for requests of clients or for something
-    /// else.
+    /// else, with or without health checks of hosts that are looked up.
     pub(in crate::translate) fn fits(
         &self,
         upstream: &Upstream,
         protocol: Protocol,
         are_requests: bool,
+        checks_by_name: bool,
     ) -> Result<(), String> {
         match self {
-            Served::Hosts(..) => Ok(()),
+            Served::Hosts(hosts, _) => hosts.fits(upstream, checks_by_name),
             Served::Anywhere(_) if !are_requests => {
                 Err("spec.dynamicForwardProxy: only requests of clients can choose where they go".into())
             }
@@ -109,7 +110,7 @@ impl Served {
                 Err("spec.aws.lambda: only requests of clients, and no gRPC calls, can become calls of a function"
                     .into())
             }
-            Served::Function(..) => Ok(()),
+            Served::Function(function, _) => function.hosts.fits(upstream, checks_by_name),
         }
     }
 

@@ -34,7 +34,7 @@ impl Translator {
     }
 
     /// The routes that use a back end at which a policy stands, also by way of other policies.
-    fn routes_using(&self, policy: &ObjectKey) -> BTreeSet<ObjectKey> {
+    pub(crate) fn routes_using(&self, policy: &ObjectKey) -> BTreeSet<ObjectKey> {
         let mut routes = self.routes_reading(policy);
         let readers = self.readers.get(&Input::Object(policy.clone()));
         for unit in readers.into_iter().flatten() {

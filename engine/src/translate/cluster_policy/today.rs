@@ -10,14 +10,16 @@ use crate::model::Protocol;
 use crate::snapshot::ObjectSnapshot;
 use crate::translate::Translator;
 use crate::translate::backend::{Referrer, Sent};
+use crate::translate::overlay::Overlay;
 
 impl Translator {
     /// The ways in which a Service's port, or a Backend, may be spoken to where policies of today ask for TLS: none where
-    /// it must not be spoken to at all. `None` where nobody asks for TLS.
+    /// it must not be spoken to at all. `None` where nobody asks for TLS. `over`: policies that are read in other versions.
     pub(crate) fn secured(
         &self,
         place: &ObjectKey,
         port: Option<u16>,
+        over: &Overlay,
         objects: &ObjectSnapshot,
     ) -> Option<Vec<TransportSocket>> {
         let object = objects.get(place)?;
@@ -25,7 +27,7 @@ impl Translator {
             Body::Service(service) => service.port(port?).map(|port| &*port.name),
             _ => None,
         };
-        let mut reader = self.reader(None, objects);
+        let mut reader = self.reader(Some(over), objects);
         let asks = |key: &ObjectKey| match objects.get(key).map(|object| &object.body) {
             Some(Body::BackendConfigPolicy(policy)) => {
                 is_config(key)
@@ -48,5 +50,12 @@ impl Translator {
             sockets.extend(cluster.transport_socket);
         }
         Some(sockets)
+    }
+
+    /// The policies of back ends that are attached to a Service or Backend today.
+    pub(crate) fn policies_of_back_end(&self, place: &ObjectKey, objects: &ObjectSnapshot) -> Vec<ObjectKey> {
+        let Some(object) = objects.get(place) else { return Vec::new() };
+        let attached = self.reader(None, objects).attached(place, &object.metadata.labels);
+        attached.into_keys().filter(super::is_policy).collect()
     }
 }

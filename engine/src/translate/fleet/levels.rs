@@ -142,6 +142,13 @@ impl Fleet {
             || (!self.levels.listeners.is_empty() && own().is_some_and(|own| self.is_closed_at(&own)))
     }
 
+    /// The policy that closes a host because it cannot be enforced.
+    pub(in crate::translate) fn closing(&self, table: &TableName, host: &Host) -> Option<&ObjectKey> {
+        let own = || self.listener_of(table, host).and_then(|name| self.levels.listeners.get(&name));
+        let closed = self.levels.tables.get(table).and_then(|level| level.closed.as_ref());
+        closed.or_else(|| own()?.closed.as_ref()).map(|(policy, _)| policy)
+    }
+
     /// The same of a route configuration, or of all hosts of a plain listener.
     pub(super) fn is_closed_at(&self, scope: &Scope) -> bool {
         self.levels.at(scope).is_some_and(|level| level.closed.is_some())

@@ -163,7 +163,7 @@ fn rbac(written: &Rbac, reading: &mut Reading<'_, '_>) -> Option<Setting> {
         }
     };
     let texts = written.policy.match_expressions.iter().map(|text| &**text);
-    match Conditions::read(deny.unwrap_or(false), texts) {
+    match Conditions::read(deny.unwrap_or(false), texts, reading.regexes()) {
         Ok(conditions) => deny.map(|_| Setting::Rbac(conditions)),
         Err(flaws) => {
             reading.flaws("rbac.policy.matchExpressions", flaws);

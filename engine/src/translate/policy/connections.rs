@@ -19,7 +19,7 @@ use crate::features::filters::{Filter, Setting};
 use crate::policies::merge::merge;
 use crate::policies::settings::Field;
 use crate::translate::gateway::GatewayPlan;
-use crate::translate::listener::{ListenerPlan, Standing};
+use crate::translate::listener::ListenerPlan;
 use crate::translate::table::TableName;
 
 /// The field that asks clients for certificates.
@@ -172,8 +172,9 @@ pub(super) fn plan<'p>(
     whole: &Ordered<'p>,
     levels: &mut LevelPlan,
 ) {
-    let serving = gateway.listeners.iter().filter(|listener| listener.standing == Standing::Serving);
-    let all: Vec<Told<'_>> = serving.map(|listener| Told::new(listener, &own(listener), whole)).collect();
+    // A listener that is served with an earlier version of its certificate has the settings of any other.
+    let placed = gateway.listeners.iter().filter(|listener| listener.has_place());
+    let all: Vec<Told<'_>> = placed.map(|listener| Told::new(listener, &own(listener), whole)).collect();
     if all.iter().all(|said| said.parts.is_empty()) {
         return;
     }

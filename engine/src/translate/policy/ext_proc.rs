@@ -7,7 +7,7 @@ use super::extensions::{self, Used};
 use super::reading::Reading;
 use crate::apis::kgateway::extension::{ExtProcProvider, FilterStage};
 use crate::apis::kgateway::traffic_policy::{ExtProc as Written, ExtensionRef, ProcessingMode, TrafficSpec};
-use crate::features::ext_proc::{ExtProc, Modes, Place, ProcessingService, Shown, ShownBody};
+use crate::features::ext_proc::{ExtProc, Modes, Place, ProcessingService, Shown, ShownBody, stat_prefix_fault};
 use crate::policies::settings::{EXT_PROC, Piece};
 
 pub(super) fn read(spec: &TrafficSpec, reading: &mut Reading<'_, '_>) {
@@ -81,6 +81,7 @@ fn service(reference: &ExtensionRef, reading: &mut Reading<'_, '_>) -> Option<Ar
     let metadata = written.metadata_options.clone().unwrap_or_default().forwarding.unwrap_or_default();
     let message_timeout = used.duration("extProc.messageTimeout", written.message_timeout.as_deref());
     let message_timeout_max = used.duration("extProc.maxMessageTimeout", written.max_message_timeout.as_deref());
+    let stat_prefix = used.stat_prefix("extProc.statPrefix", written.stat_prefix.as_ref(), stat_prefix_fault);
     let service = ProcessingService {
         place,
         weight: Reverse(weight),
@@ -94,7 +95,7 @@ fn service(reference: &ExtensionRef, reading: &mut Reading<'_, '_>) -> Option<Ar
         others: (*allow_processing_mode_override == Some(true)).then_some(others),
         message_timeout,
         message_timeout_max,
-        stat_prefix: written.stat_prefix.clone().unwrap_or_default(),
+        stat_prefix: stat_prefix.unwrap_or_default(),
         metadata: (metadata.typed.unwrap_or_default(), metadata.untyped.unwrap_or_default()),
         attributes: written.request_attributes.clone().unwrap_or_default(),
     };

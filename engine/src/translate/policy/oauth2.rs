@@ -20,7 +20,6 @@ use crate::features::oauth2::{
 };
 use crate::model::{NamedMatch, ValueMatch};
 use crate::policies::settings::{OAUTH2, Piece};
-use crate::translate::narrow;
 
 /// The entry of a Secret that holds a client's secret.
 const SECRET_KEY: &str = "client-secret";
@@ -183,7 +182,7 @@ fn denied(written: Option<&DenyRedirect>, used: &mut Used<'_, '_, '_>) -> Option
         let value = match header.kind.as_deref() {
             None | Some("Exact") if !header.value.is_empty() => ValueMatch::Exact(header.value.clone()),
             Some("RegularExpression") => {
-                if let Err(fault) = check::re2::check(&header.value, narrow::limits(used.reading.settings)) {
+                if let Err(fault) = used.reading.regexes_of(used.key).check(&header.value) {
                     used.wrong(&format!("{field}[{index}].value"), fault);
                     return None;
                 }

@@ -13,11 +13,16 @@ use super::{Blamed, PolicyPlan, Unenforceable};
 use crate::apis::Body;
 use crate::apis::core::secret::Secret;
 use crate::apis::scheme;
+use crate::check::re2::Regexes;
 use crate::fault::{Class, Fault};
 use crate::features::Flaw;
 use crate::policies::rank::Rank;
 use crate::policies::settings::{Field, Piece, Settings as Pieces};
 use crate::settings::Settings;
+use crate::translate::narrow;
+
+/// What becomes of something wrong that protects no request.
+const LEFT_OUT: &str = "; it is left out, and everything else of the object is enforced";
 
 /// A policy while it is read.
 pub(super) struct Reading<'r, 'a> {
@@ -25,6 +30,9 @@ pub(super) struct Reading<'r, 'a> {
     pub(super) settings: &'r Settings,
     pub(super) reader: &'r mut Reader<'a>,
     pieces: Pieces,
+    /// The regexes of the policy, and those of each extension that it names: an extension has steps of its own for each
+    /// policy, so that no owner spends what another one has.
+    regexes: BTreeMap<ObjectKey, Regexes>,
     faults: Vec<Fault>,
     /// Faults that were told already when it was decoded.
     told: Vec<(String, String)>,
@@ -45,6 +53,7 @@ impl<'r, 'a> Reading<'r, 'a> {
             settings,
             reader,
             pieces,
+            regexes: BTreeMap::new(),
             faults,
             told,
             secrets,
@@ -52,6 +61,18 @@ impl<'r, 'a> Reading<'r, 'a> {
             of_others: 0,
             of_extensions: Vec::new(),
         }
+    }
+
+    /// The regexes of the policy.
+    pub(super) fn regexes(&mut self) -> &Regexes {
+        self.regexes_of(self.key)
+    }
+
+    /// The regexes of the policy, or of an extension that it names.
+    pub(super) fn regexes_of(&mut self, object: &ObjectKey) -> &Regexes {
+        let settings = self.settings;
+        let regexes = self.regexes.entry(object.clone());
+        regexes.or_insert_with(|| Regexes::of_object(narrow::limits(settings)))
     }
 
     /// What a field says.
@@ -129,6 +150,26 @@ impl<'r, 'a> Reading<'r, 'a> {
     /// Something of the policy is of no effect, and what it is for goes on.
     pub(super) fn ignored(&mut self, field: impl Into<String>, reason: &'static str, message: impl ToString) {
         self.fault(Class::Ignored, field, reason, message);
+    }
+
+    /// Reads something that only observes requests: where anything of it is wrong it is left out as a whole and reported,
+    /// and the rest of the policy is enforced.
+    pub(super) fn observing<T>(&mut self, read: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
+        let before = self.faults.len();
+        let outcome = read(self);
+        let mut wrong = false;
+        for fault in self.faults.iter_mut().skip(before).filter(|fault| fault.is_error()) {
+            wrong = true;
+            fault.class = Class::Ignored;
+            fault.message.push_str(LEFT_OUT);
+        }
+        outcome.filter(|_| !wrong)
+    }
+
+    /// Something of an extension is of no effect, and what it is for goes on.
+    pub(super) fn extension_ignored(&mut self, extension: &ObjectKey, field: &str, message: &str) {
+        let message = format!("{message}{LEFT_OUT}");
+        self.of_extensions.push(Fault::new(extension, Class::Ignored, format!("spec.{field}"), "Invalid", message));
     }
 
     fn fault(&mut self, class: Class, field: impl Into<String>, reason: &'static str, message: impl ToString) {

@@ -10,6 +10,7 @@ use super::said::{self, Said};
 use super::{PolicyPlan, Unenforceable};
 use crate::apis::Body;
 use crate::apis::kgateway::direct_response::DirectResponse;
+use crate::check;
 use crate::fault::{Class, Fault};
 use crate::features::body_format::BodyFormat;
 use crate::model::{Response, Route};
@@ -151,18 +152,10 @@ pub(super) fn fill(merged: &Merged, known: impl Fn(&str) -> Option<String>, rout
     ActionSettings { stat_prefix, ..action }.apply(route);
 }
 
-/// A text with the names between double braces filled in; `None` where one is not known.
+/// A prefix of statistics with its names filled in; `None` where one is not known.
 pub(super) fn filled(text: &str, known: &dyn Fn(&str) -> Option<String>) -> Option<String> {
     const WORDS: [&str; 3] = ["route_name", "route_namespace", "rule_name"];
-    let (mut filled, mut rest) = (String::new(), text);
-    while let Some((before, after)) = rest.split_once("{{") {
-        let (word, tail) = after.split_once("}}")?;
-        filled.push_str(before);
-        filled.push_str(&known(WORDS.into_iter().find(|known| *known == word.trim())?)?);
-        rest = tail;
-    }
-    filled.push_str(rest);
-    (!filled.contains(['{', '}', ' '])).then_some(filled)
+    check::template::braces(text, |word| known(WORDS.into_iter().find(|known| *known == word)?))
 }
 
 /// The answer of a DirectResponse; or what is wrong with it.

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
-use holdfast_graph::{Content, ObjectKey};
+use holdfast_graph::{Content, Node, ObjectKey};
 use holdfast_xds::Version;
 
 use super::PolicyPlan;
@@ -46,6 +46,24 @@ impl Sayings {
     pub(crate) fn contents(&self) -> &BTreeMap<Field, Content> {
         let one = |(field, piece): (&Field, &Piece)| (*field, content(&self.policy, field, piece));
         self.contents.get_or_init(|| self.pieces.iter().map(one).collect())
+    }
+
+    /// The unit that answers for a field.
+    fn node(&self, field: Field) -> Node {
+        match self.pieces.get(field) {
+            Some(Piece::Connection(part)) if part.only_observes() => {
+                Node::section(self.policy.clone(), format!("default.{field}"))
+            }
+            Some(piece) if piece.only_observes() => Node::section(self.policy.clone(), field),
+            _ => Node::whole(self.policy.clone()),
+        }
+    }
+
+    /// The same without the fields that have these contents.
+    fn without(&self, contents: &BTreeSet<Content>) -> Self {
+        let is_left = |field: Field| self.contents().get(field).is_none_or(|content| !contents.contains(content));
+        let pieces = self.pieces.iter().filter(|(field, _)| is_left(field));
+        Self::new(self.policy.clone(), pieces.map(|(field, piece)| (*field, piece.clone())).collect())
     }
 
     /// Has anybody asked for its contents?
@@ -92,6 +110,11 @@ impl Said {
     pub(crate) fn content(&self) -> Content {
         // What is said nowhere was asked for by nobody.
         self.sayings.contents().get(self.field).copied().unwrap_or(Content([0; 16]))
+    }
+
+    /// The unit that answers for it: the policy; of what only observes requests, that part of it alone.
+    pub(crate) fn node(&self) -> Node {
+        self.sayings.node(self.field)
     }
 
     /// Is it said to listeners, and not to routes?
@@ -154,6 +177,31 @@ impl PolicyPlan {
 }
 
 impl PolicyPlan {
+    /// The unit that answers for what has this content.
+    pub(crate) fn node_of(&self, key: &ObjectKey, content: &Content) -> Node {
+        let mut all = std::iter::once(&self.settings).chain(self.ports.values());
+        let node = all.find_map(|sayings| {
+            let (field, _) = sayings.contents().iter().find(|(_, known)| *known == content)?;
+            Some(sayings.node(field))
+        });
+        node.unwrap_or_else(|| Node::whole(key.clone()))
+    }
+
+    /// Does what has this content protect requests?
+    pub(crate) fn protects_by(&self, content: &Content) -> bool {
+        let mut all = std::iter::once(&self.settings).chain(self.ports.values());
+        all.any(|sayings| {
+            let mut fields = sayings.contents().iter().filter(|(_, known)| *known == content);
+            fields.any(|(field, _)| sayings.get(field).is_none_or(Piece::protects))
+        })
+    }
+
+    /// The same policy without the fields that have these contents.
+    pub(crate) fn without(&self, contents: &BTreeSet<Content>) -> Self {
+        let ports = self.ports.iter().map(|(port, sayings)| (*port, Arc::new(sayings.without(contents))));
+        Self { settings: Arc::new(self.settings.without(contents)), ports: ports.collect(), ..self.clone() }
+    }
+
     /// The filters of chains that it needs.
     pub(crate) fn chain_filters(&self) -> Vec<ChainFilter> {
         let nobody = ObjectKey::new("", "", "", "");
@@ -192,7 +240,14 @@ fn tried(key: &ObjectKey, field: Field, piece: &Piece) -> Rendered {
 /// A route to nowhere.
 fn empty(key: &ObjectKey) -> Route {
     let (request_headers, response_headers) = (HeaderEdits::default(), HeaderEdits::default());
-    let nowhere = WeightedBackend { backend: None, weight: 1, request_headers, response_headers, cookies: Vec::new() };
+    let nowhere = WeightedBackend {
+        backend: None,
+        weight: 1,
+        request_headers,
+        response_headers,
+        host: None,
+        cookies: Vec::new(),
+    };
     let precedence = Precedence {
         lent: false,
         path: PathRank::Last,

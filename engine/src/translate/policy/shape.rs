@@ -16,7 +16,6 @@ use crate::features::percent::Percent;
 use crate::features::tracing::{ATTRIBUTES_MAX, Attribute, MetadataOf, MetadataValue, PATH_STEPS_MAX, Tracing};
 use crate::model::{Like, Part, ValueMatch};
 use crate::policies::settings::Piece;
-use crate::translate::narrow;
 
 pub(super) fn buffer(written: &written::Buffer, reading: &mut Reading<'_, '_>) {
     let setting = match (&written.max_request_size, &written.disable) {
@@ -73,15 +72,13 @@ fn origin_match(field: &str, origin: &written::TextMatch, reading: &mut Reading<
         .collect();
     set.extend(origin.safe_regex.clone().map(ValueMatch::Regex));
     match (set.pop(), set.is_empty()) {
-        (Some(ValueMatch::Regex(pattern)), true) => {
-            match check::re2::check(&pattern, narrow::limits(reading.settings)) {
-                Ok(_) => Some(ValueMatch::Regex(pattern)),
-                Err(fault) => {
-                    reading.invalid(format!("{field}.safeRegex"), fault);
-                    None
-                }
+        (Some(ValueMatch::Regex(pattern)), true) => match reading.regexes().check(&pattern) {
+            Ok(_) => Some(ValueMatch::Regex(pattern)),
+            Err(fault) => {
+                reading.invalid(format!("{field}.safeRegex"), fault);
+                None
             }
-        }
+        },
         (Some(ValueMatch::Like(like)), true) if !like.text.is_empty() => Some(ValueMatch::Like(like)),
         _ => {
             reading.invalid(field, "exactly one of exact, prefix, suffix, contains and safeRegex must be set");
@@ -156,9 +153,9 @@ pub(super) fn compression(written: &written::Compression, reading: &mut Reading<
     }
 }
 
-pub(super) fn tracing(written: &written::RouteTracing, reading: &mut Reading<'_, '_>) {
+pub(super) fn tracing(written: &written::RouteTracing, reading: &mut Reading<'_, '_>) -> Piece {
     if written.disable.is_some() {
-        return reading.piece("tracing", Piece::Tracing(Tracing::off()));
+        return Piece::Tracing(Tracing::off());
     }
     let mut share = |field: &str, value: Option<i64>| {
         value.map(|value| percent(&format!("tracing.{field}"), Some(value), Percent::ALL, reading))
@@ -169,7 +166,7 @@ pub(super) fn tracing(written: &written::RouteTracing, reading: &mut Reading<'_,
         overall: share("overallSampling", written.overall_sampling),
         attributes: attributes("tracing", written.attributes.as_deref(), reading),
     };
-    reading.piece("tracing", Piece::Tracing(tracing));
+    Piece::Tracing(tracing)
 }
 
 /// What is recorded besides.

@@ -18,7 +18,6 @@ use crate::features::retry::Retry;
 use crate::features::rewrite::PathRewrite;
 use crate::features::token_bucket::{INTERVAL_MIN, TokenBucket};
 use crate::policies::settings::Piece;
-use crate::translate::narrow;
 
 /// On what a request may be tried again.
 const RETRY_ON: [&str; 15] = [
@@ -85,12 +84,22 @@ pub(super) fn read(spec: &TrafficSpec, targets: &Targets, reading: &mut Reading<
         reading.piece("autoHostRewrite", Piece::AutoHost(auto));
     }
     if let Some(prefix) = &spec.stat_prefix {
-        only_for("statPrefix", &["HTTPRoute", "GRPCRoute"], targets, reading);
-        stat_prefix(prefix, reading);
+        let piece = reading.observing(|reading| {
+            only_for("statPrefix", &["HTTPRoute", "GRPCRoute"], targets, reading);
+            stat_prefix(prefix, reading)
+        });
+        if let Some(piece) = piece {
+            reading.piece("statPrefix", piece);
+        }
     }
     if let Some(written) = &spec.tracing {
-        only_for("tracing", &["HTTPRoute", "GRPCRoute"], targets, reading);
-        shape::tracing(written, reading);
+        let piece = reading.observing(|reading| {
+            only_for("tracing", &["HTTPRoute", "GRPCRoute"], targets, reading);
+            Some(shape::tracing(written, reading))
+        });
+        if let Some(piece) = piece {
+            reading.piece("tracing", piece);
+        }
     }
 }
 
@@ -259,25 +268,29 @@ fn url_rewrite(written: &written::UrlRewrite, reading: &mut Reading<'_, '_>) {
         return reading.invalid("spec.urlRewrite", "pathRegex must be set");
     };
     let field = "spec.urlRewrite.pathRegex";
-    let program = match check::re2::check(&path.pattern, narrow::limits(reading.settings)) {
+    let program = match reading.regexes().check(&path.pattern) {
         Ok(program) => program,
         Err(fault) => return reading.invalid(format!("{field}.pattern"), fault),
     };
     if let Err(fault) = check::re2::check_substitution(&path.substitution, program.captures) {
         return reading.invalid(format!("{field}.substitution"), fault);
     }
+    if let Err(fault) = check::path::regex_replacement(&path.pattern, &path.substitution) {
+        return reading.invalid(format!("{field}.substitution"), fault);
+    }
     let rewrite = PathRewrite::Regex(path.pattern.clone(), path.substitution.clone());
     reading.piece("urlRewrite", Piece::Path(rewrite));
 }
 
-fn stat_prefix(prefix: &Arc<str>, reading: &mut Reading<'_, '_>) {
+fn stat_prefix(prefix: &Arc<str>, reading: &mut Reading<'_, '_>) -> Option<Piece> {
     let legal = |c: char| c.is_ascii_alphanumeric() || "_%.-{} ".contains(c);
     if prefix.is_empty() || prefix.chars().count() > STAT_PREFIX_CHARS_MAX || !prefix.chars().all(legal) {
-        return reading.invalid("spec.statPrefix", "is made of letters, digits, _, %, ., - and names in {{ }}");
+        reading.invalid("spec.statPrefix", "is made of letters, digits, _, %, ., - and names in {{ }}");
+        return None;
     }
     if super::route::filled(prefix, &|_| Some(String::new())).is_none() {
         let message = "in {{ }} there can be route_name, route_namespace and rule_name";
-        return reading.invalid("spec.statPrefix", message);
+        reading.invalid("spec.statPrefix", message);
     }
-    reading.piece("statPrefix", Piece::StatPrefix(prefix.clone()));
+    Some(Piece::StatPrefix(prefix.clone()))
 }

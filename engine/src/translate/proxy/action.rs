@@ -8,8 +8,10 @@ use super::auth::HostAuth;
 use super::jwt::{self, HostJwt};
 use super::timeouts::{self, Limit};
 use super::{cookies, headers, limits, policy, service, upstream};
+use crate::apis::Body;
 use crate::apis::contour::route::{DirectResponsePolicy, RequestRedirectPolicy, Route};
 use crate::check;
+use crate::check::re2::Regexes;
 use crate::fault::Class;
 use crate::features::cookies::CookieRewrite;
 use crate::features::cors::Cors;
@@ -91,6 +93,16 @@ pub(super) enum Trouble {
     Closed(Closing),
 }
 
+/// A route that is to be made.
+pub(super) struct Unit<'a> {
+    /// The route of the HTTPProxy that it is made of.
+    pub(super) leaf: &'a Leaf,
+    /// `routes[1]`.
+    pub(super) section: &'a str,
+    /// The regexes of its proxy.
+    pub(super) regexes: &'a Regexes,
+}
+
 /// What is looked at while a route is made.
 pub(super) struct Context<'a, 'r> {
     pub(super) leaf: &'a Leaf,
@@ -100,11 +112,23 @@ pub(super) struct Context<'a, 'r> {
     pub(super) field: String,
     /// Is there something that guards it?
     is_guarded: bool,
+    /// The regexes of its proxy.
+    regexes: &'a Regexes,
     pub(super) reader: &'a mut Reader<'r>,
     pub(super) findings: &'a mut Vec<Finding>,
 }
 
 impl Context<'_, '_> {
+    /// Does the root define the provider that a route requires tokens of, whether or not it can be used?
+    fn defines_provider_of(&mut self, route: &Route) -> bool {
+        let root = self.leaf.ancestors.first().unwrap_or(&self.leaf.owner);
+        let Some(Body::HttpProxy(proxy)) = self.reader.object(root).map(|object| &object.body) else { return false };
+        let required = route.jwt_verification_policy.as_ref().and_then(|policy| policy.require.as_ref());
+        let host = proxy.virtual_host.as_ref().and_then(|host| host.written.as_ref());
+        let mut providers = host.and_then(|host| host.jwt_providers.as_deref()).into_iter().flatten();
+        required.is_some_and(|required| providers.any(|provider| provider.name == *required))
+    }
+
     /// Tells what is wrong; the route cannot be served.
     pub(super) fn invalid(
         &mut self,
@@ -148,8 +172,7 @@ impl Context<'_, '_> {
 
 /// Makes a route.
 pub(super) fn make(
-    leaf: &Leaf,
-    section: &str,
+    unit: &Unit<'_>,
     route: &Route,
     guard: Option<&Guard>,
     settings: &Settings,
@@ -160,7 +183,9 @@ pub(super) fn make(
     let limited = route.rate_limit_policy.is_some() || route.jwt_verification_policy.is_some();
     let filtered = limited || lists.into_iter().flatten().any(|list| !list.is_empty());
     let is_guarded = filtered || guard.is_none_or(Guard::is_guarding);
-    let mut context = Context { leaf, section, field: format!("spec.{section}"), is_guarded, reader, findings };
+    let Unit { leaf, section, regexes } = *unit;
+    let mut context =
+        Context { leaf, section, field: format!("spec.{section}"), is_guarded, regexes, reader, findings };
     let context = &mut context;
     let ip_filter = policy::ip_filter(route.ip_allow_policy.as_deref(), route.ip_deny_policy.as_deref())
         .map_err(|(field, reason, message)| context.guarded(field, "IPFilterError", reason, &message))?;
@@ -243,20 +268,27 @@ fn guards(
         }
     };
     let host = guard.and_then(|guard| guard.jwt.as_ref());
-    let jwt = jwt::of_route(host, route.jwt_verification_policy.as_ref())
-        .map_err(|(field, reason, message)| context.guarded(field, "JWTVerificationError", reason, &message))?;
+    let jwt = match jwt::of_route(host, route.jwt_verification_policy.as_ref()) {
+        // The host is closed for what is wrong with its providers, and that is reported there.
+        Err((_, jwt::NOT_DEFINED, _)) if guard.is_none() && context.defines_provider_of(route) => None,
+        jwt => {
+            jwt.map_err(|(field, reason, message)| context.guarded(field, "JWTVerificationError", reason, &message))?
+        }
+    };
     let own = route.rate_limit_policy.as_ref().and_then(|policy| policy.global.as_ref());
     let rate_limit = match own {
         None => guard.and_then(|guard| guard.global.clone()),
         Some(own) => {
             let owner = &context.leaf.owner;
-            limits::read(owner, context.section, own, settings, context.reader).map_err(|(class, why)| {
-                let message = format!("route.rateLimitPolicy is invalid: {why}");
-                let (kind, reason) = ("RouteError", "RateLimitPolicyNotValid");
-                let trouble = context.guarded("rateLimitPolicy.global", kind, reason, &message);
-                context.of_class(class);
-                trouble
-            })?
+            limits::read(owner, context.section, own, context.regexes, settings, context.reader).map_err(
+                |(class, why)| {
+                    let message = format!("route.rateLimitPolicy is invalid: {why}");
+                    let (kind, reason) = ("RouteError", "RateLimitPolicyNotValid");
+                    let error = context.guarded("rateLimitPolicy.global", kind, reason, &message);
+                    context.of_class(class);
+                    error
+                },
+            )?
         }
     };
     let secure = ext_auth.is_some() || jwt.is_some();

@@ -47,7 +47,7 @@ pub(super) struct Edits {
     pub(super) host: Option<Arc<str>>,
 }
 
-/// Reads a policy. Only requests to all Services of a route may be given another host.
+/// Reads a policy. `host`: may requests be given another host, of a fixed name?
 pub(super) fn read(policy: Option<&HeadersPolicy>, host: bool, known: &Known<'_>) -> Result<Edits, String> {
     let mut all = Edits::default();
     let Some(policy) = policy else { return Ok(all) };
@@ -64,7 +64,7 @@ pub(super) fn read(policy: Option<&HeadersPolicy>, host: bool, known: &Known<'_>
         }
         check::header::value(value).map_err(|fault| format!("invalid set header {shown:?}: {fault}"))?;
         if name == "host" {
-            let literal = !value.is_empty() && formatted(value, known).is_none();
+            let literal = !value.is_empty() && formatted(value, known)?.is_none();
             if !host || !literal {
                 return Err(format!("rewriting {shown:?} header is not supported"));
             }
@@ -73,7 +73,7 @@ pub(super) fn read(policy: Option<&HeadersPolicy>, host: bool, known: &Known<'_>
         }
         let name =
             check::header::modifiable_name(&name).map_err(|fault| format!("invalid set header {shown:?}: {fault}"))?;
-        match formatted(value, known) {
+        match formatted(value, known)? {
             None => all.edits.set.push((name.into(), value.into())),
             Some(format) => all.edits.set_formatted.push((name.into(), format.into())),
         }
@@ -102,22 +102,8 @@ fn canonical(name: &str) -> String {
 }
 
 /// The value as a format of Envoy's, where a variable stands in it; every other percent sign means itself.
-fn formatted(value: &str, known: &Known<'_>) -> Option<String> {
-    let (mut format, mut rest, mut found) = (String::new(), value, false);
-    while let Some((before, after)) = rest.split_once('%') {
-        format.push_str(before);
-        if let Some((word, tail)) = after.split_once('%')
-            && let Some(filled) = filled(word, known)
-        {
-            format.push_str(&filled);
-            (rest, found) = (tail, true);
-            continue;
-        }
-        format.push_str("%%");
-        rest = after;
-    }
-    format.push_str(rest);
-    found.then_some(format)
+fn formatted(value: &str, known: &Known<'_>) -> Result<Option<String>, String> {
+    check::template::percents(value, |word| filled(word, known)).map_err(|fault| fault.to_string())
 }
 
 fn filled(word: &str, known: &Known<'_>) -> Option<String> {
@@ -154,7 +140,7 @@ mod tests {
             ("%%HOSTNAME%%", Some("%%%HOSTNAME%%%")),
         ];
         for (value, format) in rows {
-            assert_eq!(formatted(value, &known).as_deref(), format, "{value}");
+            assert_eq!(formatted(value, &known), Ok(format.map(str::to_owned)), "{value}");
         }
     }
 

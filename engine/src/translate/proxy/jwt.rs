@@ -25,6 +25,8 @@ use crate::translate::reader::Reader;
 /// Most characters of a name, issuer or audience, and most audiences.
 const TEXT_CHARS_MAX: usize = 1024;
 const AUDIENCES_MAX: usize = 64;
+/// The reason of a route that asks for tokens of a provider that its host does not define.
+pub(super) const NOT_DEFINED: &str = "JWTProviderNotDefined";
 /// How long keys may take to come where nothing is set.
 const TIMEOUT_DEFAULT: Duration = Duration::from_secs(1);
 /// The shortest time that Envoy keeps keys.
@@ -61,7 +63,7 @@ pub(super) fn of_route(host: Option<&HostJwt>, policy: Option<&JwtVerificationPo
         Some(host) => Ok(Some(Jwt { filter: host.filter.clone(), requirement: Requirement::of(&provider) })),
         None => {
             let message = format!("Route references an undefined JWT provider {provider:?}");
-            Err(("jwtVerificationPolicy.require", "JWTProviderNotDefined", message))
+            Err(("jwtVerificationPolicy.require", NOT_DEFINED, message))
         }
     }
 }
@@ -230,7 +232,8 @@ fn remote(key: &ObjectKey, written: &RemoteJwks, settings: &Settings, reader: &m
         }
     };
     let tls = address.https.then(|| UpstreamTls { sni: address.host.clone(), validation, ..UpstreamTls::default() });
-    let remote = Remote::Host(Arc::new(DnsHost { host: address.host, port: address.port, family, tls }));
+    let loopback = settings.allow_loopback_backends;
+    let remote = Remote::Host(Arc::new(DnsHost { host: address.host, port: address.port, family, tls, loopback }));
     Ok(Keys::Remote { uri, remote, timeout: timeout.unwrap_or(TIMEOUT_DEFAULT), kept, fetching: Fetching::default() })
 }
 

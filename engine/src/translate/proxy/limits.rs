@@ -7,13 +7,13 @@ use holdfast_graph::{ObjectKey, Role};
 use super::extension;
 use super::timeouts::Limit;
 use crate::apis::contour::guard::{GlobalRateLimitPolicy, RateLimitEntry};
+use crate::check::re2::Regexes;
 use crate::fault::Class;
 use crate::features::asking::Asking;
 use crate::features::rate_limit::{Descriptor, Entry, GlobalLimit, RateLimitService};
 use crate::features::remote::Remote;
 use crate::proxies::conditions;
 use crate::settings::Settings;
-use crate::translate::narrow;
 use crate::translate::reader::Reader;
 
 /// The name of the filter.
@@ -24,6 +24,7 @@ pub(super) fn read(
     owner: &ObjectKey,
     section: &str,
     written: &GlobalRateLimitPolicy,
+    regexes: &Regexes,
     settings: &Settings,
     reader: &mut Reader<'_>,
 ) -> Result<Option<GlobalLimit>, (Class, String)> {
@@ -33,7 +34,7 @@ pub(super) fn read(
         return Ok(None);
     }
     let descriptor = |descriptor: &crate::apis::contour::guard::RateLimitDescriptor| -> Result<Descriptor, String> {
-        descriptor.entries.as_deref().unwrap_or_default().iter().map(|written| entry(written, settings)).collect()
+        descriptor.entries.as_deref().unwrap_or_default().iter().map(|written| entry(written, regexes)).collect()
     };
     let descriptors = descriptors.iter().map(descriptor).collect::<Result<Vec<_>, _>>().map_err(invalid)?;
     if descriptors.is_empty() {
@@ -47,7 +48,7 @@ pub(super) fn read(
     }
 }
 
-fn entry(written: &RateLimitEntry, settings: &Settings) -> Result<Entry, String> {
+fn entry(written: &RateLimitEntry, regexes: &Regexes) -> Result<Entry, String> {
     let RateLimitEntry { generic_key, request_header, request_header_value_match, remote_address } = written;
     let text = |text: &Option<Arc<str>>| text.clone().unwrap_or_else(|| "".into());
     match (generic_key, request_header, request_header_value_match, remote_address) {
@@ -60,7 +61,7 @@ fn entry(written: &RateLimitEntry, settings: &Settings) -> Result<Entry, String>
         }
         (None, None, Some(matched), None) => {
             let headers = matched.headers.as_deref().unwrap_or_default();
-            let headers = conditions::read_headers(headers, narrow::limits(settings))?;
+            let headers = conditions::read_headers(headers, regexes)?;
             let expect = matched.expect_match.unwrap_or(true);
             Ok(Entry::HeaderMatch { headers, expect, value: text(&matched.value) })
         }

@@ -18,6 +18,7 @@ use crate::apis::contour::GROUP;
 use crate::encode::listener::TlsVersions;
 use crate::settings::Settings;
 use crate::status::Condition;
+use crate::translate::conflicts;
 use crate::translate::gateway::{self, GatewayPlan, Owner};
 use crate::translate::infrastructure::Infrastructure;
 use crate::translate::listener::{ListenerPlan, Namespaces, Standing};
@@ -165,7 +166,11 @@ pub(super) fn taken(https: bool, settings: &Settings, reader: &mut Reader<'_>) -
             owner = Some(other.key.namespaced_name());
         }
     }
-    let gateway = owner?;
+    let Some(gateway) = owner else {
+        let address = settings.listen_address?;
+        let process = reader.port_taken_by(address, port)?;
+        return Some(format!("{}, or set {flag}", conflicts::taken_by(address, port, process)));
+    };
     Some(format!("port {port} is taken by Gateway {gateway}, so that HTTPProxies are not served there: set {flag}"))
 }
 
@@ -194,6 +199,7 @@ fn listener(name: Arc<str>, https: bool, port: u16, seen_port: u16, hostname: Op
         port,
         seen_port,
         declared_port: port.into(),
+        protocol: if https { "HTTPS" } else { "HTTP" }.into(),
         https,
         hostname,
         hostname_fault: None,
@@ -204,6 +210,7 @@ fn listener(name: Arc<str>, https: bool, port: u16, seen_port: u16, hostname: Op
         stream: None,
         to_nameless: false,
         broken_certificates: Vec::new(),
+        named_certificates: Vec::new(),
         tls_versions: Default::default(),
         proxies: true,
         standing: Standing::Serving,

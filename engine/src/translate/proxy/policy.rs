@@ -15,6 +15,7 @@ use crate::apis::contour::policy::{
 };
 use crate::apis::contour::route::InternalRedirectPolicy;
 use crate::check;
+use crate::check::re2::Regexes;
 use crate::fault::Class;
 use crate::features::cors::{Cors, ENTRIES_MAX};
 use crate::features::hash::{Hashed, HashedPart};
@@ -36,6 +37,7 @@ const SESSION_COOKIE: &str = "X-Contour-Session-Affinity";
 pub(super) fn guard(
     key: &ObjectKey,
     proxy: &HttpProxy,
+    regexes: &Regexes,
     settings: &Settings,
     reader: &mut Reader<'_>,
     findings: &mut Vec<Finding>,
@@ -69,7 +71,7 @@ pub(super) fn guard(
         None
     });
     let global = host.rate_limit_policy.as_ref().and_then(|policy| policy.global.as_ref());
-    let global = global.map(|global| limits::read(key, HOST, global, settings, reader)).transpose();
+    let global = global.map(|global| limits::read(key, HOST, global, regexes, settings, reader)).transpose();
     let global = global.unwrap_or_else(|(class, why)| {
         limit_wrong(class, why);
         None
@@ -77,7 +79,7 @@ pub(super) fn guard(
     let mut error = |field: &str, kind: &'static str, reason: &'static str, message: String| {
         told(field, kind, reason, Class::Invalid, message);
     };
-    let cors = match host.cors_policy.as_ref().map(cors).transpose() {
+    let cors = match host.cors_policy.as_ref().map(|policy| cors(policy, regexes)).transpose() {
         Ok(cors) => cors,
         Err(message) => {
             error("corsPolicy", "CORSError", "PolicyDidNotParse", format!("Spec.VirtualHost.CORSPolicy: {message}"));
@@ -130,7 +132,7 @@ pub(super) fn ip_filter(
     Ok(Some(IpFilter { allow: field == "ipAllowPolicy", ranges }))
 }
 
-fn cors(written: &CorsPolicy) -> Result<Cors, String> {
+fn cors(written: &CorsPolicy, regexes: &Regexes) -> Result<Cors, String> {
     let list = |entries: &Option<Vec<Arc<str>>>| -> Vec<String> {
         entries.iter().flatten().map(|entry| entry.to_string()).collect()
     };
@@ -150,8 +152,7 @@ fn cors(written: &CorsPolicy) -> Result<Cors, String> {
         if origin == "*" || precise {
             origins.push(origin);
         } else {
-            let checked = check::re2::check(&origin, check::re2::Limits::default());
-            checked.map_err(|fault| format!("allowed origin {origin:?} is invalid: {fault}"))?;
+            regexes.check(&origin).map_err(|fault| format!("allowed origin {origin:?} is invalid: {fault}"))?;
             patterns.push(origin);
         }
     }

@@ -70,6 +70,8 @@ pub(super) fn find(
         let (request, response) = edits(context, service, &field)?;
         let own = service.cookie_rewrite_policies.as_deref();
         let cookies = cookies::read(context, own, &format!("{field}.cookieRewritePolicies"), "service")?;
+        // The name that TLS asks for is that of the host that the back end sees.
+        let host = request.host.as_ref().unwrap_or(host);
         let backend = match one(context, service, &field, common, host)? {
             Ok(backend) => backend,
             Err(message) => {
@@ -88,6 +90,7 @@ pub(super) fn find(
             weight,
             request_headers: request.edits,
             response_headers: response.edits,
+            host: request.host,
             cookies: if cookies.is_empty() { cookies } else { together(route_cookies, &cookies) },
         });
     }
@@ -113,7 +116,7 @@ fn edits(context: &mut Context<'_, '_>, service: &Service, field: &str) -> Resul
         ("CONTOUR_SERVICE_NAME", service.name.to_string()),
         ("CONTOUR_SERVICE_PORT", service.port.to_string()),
     ];
-    let request = headers::read(service.request_headers_policy.as_ref(), false, &known).map_err(|message| {
+    let request = headers::read(service.request_headers_policy.as_ref(), true, &known).map_err(|message| {
         let message = format!("{message} on request headers");
         context.invalid(
             &format!("{field}.requestHeadersPolicy"),

@@ -6,17 +6,19 @@ use std::sync::Arc;
 
 use holdfast_graph::{ObjectKey, Origins, Role};
 
-use super::action::{self, Made, Trouble};
+use super::action::{self, Made, Trouble, Unit};
 use super::host::HostClaim;
 use super::stream::SECTION;
 use super::{HOST, host, is_ours, narrowed, policy};
 use crate::apis::Body;
+use crate::apis::contour::condition::MatchCondition;
 use crate::apis::contour::http_proxy::{Entry, HttpProxy};
 use crate::encode::names;
 use crate::fault::Class;
 use crate::features::rewrite::PathRewrite;
 use crate::model::{Action, Match, NamedMatch, PathMatch, PathRank, Precedence, Response, Route, ValueMatch};
 use crate::object::Object;
+use crate::proxies::budgets::Budgets;
 use crate::proxies::conditions::Conditions;
 use crate::proxies::duplicates;
 use crate::proxies::finding::{Finding, NOT_READABLE};
@@ -24,7 +26,7 @@ use crate::proxies::order::{Rank, Standing};
 use crate::proxies::path::Path;
 use crate::proxies::rewrite::{self, Served};
 use crate::proxies::tree::{self, Leaf, What};
-use crate::settings::{Replacement, Settings};
+use crate::settings::{Replacement, Settings, body_for};
 use crate::translate::guard;
 use crate::translate::narrow;
 use crate::translate::overlay::{Closing, Manner};
@@ -60,7 +62,11 @@ pub(in crate::translate) fn plan(
     let claim = &*claim;
     let mut plan = RoutePlan { findings: claim.findings.clone(), ..RoutePlan::default() };
     let mut objects: BTreeMap<ObjectKey, Arc<Object>> = BTreeMap::from([(key.clone(), object.clone())]);
-    let tree = tree::read(key, proxy, narrow::limits(settings), &mut |child| {
+    let mut budgets = Budgets::new(narrow::limits(settings));
+    // What guards the host is read first: routes must not spend what it needs.
+    let mut of_host = Vec::new();
+    let guard = policy::guard(key, proxy, &budgets.of(&[], key), settings, reader, &mut of_host);
+    let tree = tree::read(key, proxy, &mut budgets, &mut |child| {
         let object = reader.object(child)?;
         let Body::HttpProxy(proxy) = &object.body else { return None };
         objects.insert(child.clone(), object.clone());
@@ -79,9 +85,12 @@ pub(in crate::translate) fn plan(
     plan.findings.extend(tree.findings);
     let claimed = claimed_today(key, &tree.members, settings, reader);
     let is_stand_in = |leaf: &Leaf| reader.over.is_some_and(|over| over.objects.contains_key(&leaf.owner));
-    let (leaves, duplicates) = duplicates::judge(tree.leaves, |leaf| {
-        !is_stand_in(leaf) || claimed.contains(&(leaf.owner.clone(), leaf.conditions.clone()))
-    });
+    let is_claimed =
+        |leaf: &Leaf| !is_stand_in(leaf) || claimed.contains(&(leaf.owner.clone(), leaf.conditions.clone()));
+    let (mut leaves, duplicates) = duplicates::judge(tree.leaves, is_claimed);
+    for leaf in leaves.iter_mut().filter(|leaf| leaf.standing == Standing::Written && !is_claimed(leaf)) {
+        leaf.standing = given_up(leaf, reader);
+    }
     plan.findings.extend(duplicates);
     plan.members = tree.members;
     if let Some(stream) = claim.tls.as_ref().and_then(|tls| tls.stream.as_ref()) {
@@ -89,7 +98,7 @@ pub(in crate::translate) fn plan(
         let backends = stream.to.iter().flat_map(|stream| &stream.backends);
         plan.backends.extend(backends.map(|(backend, _)| backend.clone()));
     }
-    let guard = policy::guard(key, proxy, settings, reader, &mut plan.findings);
+    plan.findings.extend(of_host);
     place(&mut plan, claim);
     let mut made = Vec::new();
     let mut replacements = Vec::new();
@@ -110,7 +119,9 @@ pub(in crate::translate) fn plan(
             }
             (What::Route { .. }, None, _) => Err(Trouble::Invalid("it could not be read".into())),
             (What::Route { .. }, Some(route), None) => {
-                action::make(leaf, &section, route, guard.as_ref().ok(), settings, reader, &mut plan.findings)
+                let (guard, regexes) = (guard.as_ref().ok(), budgets.of(&leaf.ancestors, &leaf.owner));
+                let unit = Unit { leaf, section: &section, regexes: &regexes };
+                action::make(&unit, route, guard, settings, reader, &mut plan.findings)
             }
         };
         let replacement = one.as_mut().ok().and_then(|made| made.replacement.take());
@@ -162,9 +173,29 @@ fn claimed_today(
         _ => None,
     };
     let Some(root) = proxy(key).filter(|_| members.iter().any(is_stand_in)) else { return HashSet::new() };
-    let today = tree::read(key, &root, narrow::limits(settings), &mut |child| proxy(child));
+    let today = tree::read(key, &root, &mut Budgets::new(narrow::limits(settings)), &mut |child| proxy(child));
     let written = today.leaves.into_iter().filter(|leaf| leaf.standing == Standing::Written);
     written.filter(|leaf| is_stand_in(&leaf.owner)).map(|leaf| (leaf.owner, leaf.conditions)).collect()
+}
+
+/// How a route ranks that only an earlier version of its proxy has: after everything that is claimed today; where the
+/// desired route in its place cannot be read, or asks for something that an Envoy may refuse, after its equals.
+fn given_up(leaf: &Leaf, reader: &Reader<'_>) -> Standing {
+    let What::Route { index, .. } = leaf.what else { return leaf.standing };
+    let Some(Body::HttpProxy(today)) = reader.objects.get(&leaf.owner).map(|object| &object.body) else {
+        return Standing::Placeholder;
+    };
+    let has_regex = |condition: &MatchCondition| {
+        let MatchCondition { prefix: _, exact: _, regex, header, query_parameter } = condition;
+        let of_header = header.as_ref().and_then(|header| header.regex.as_ref());
+        let of_query = query_parameter.as_ref().and_then(|query| query.regex.as_ref());
+        regex.as_ref().or(of_header).or(of_query).is_some_and(|pattern| !pattern.is_empty())
+    };
+    match today.routes.get(index) {
+        Some(Entry::Broken { .. }) => Standing::Placeholder,
+        Some(Entry::Decoded(route)) if route.conditions.iter().flatten().any(has_regex) => Standing::Placeholder,
+        Some(Entry::Decoded(_)) | None => Standing::Last,
+    }
 }
 
 /// A root on which translation failed: its host is closed.
@@ -259,7 +290,8 @@ impl Host<'_> {
             class: Class::Invalid,
             message,
         });
-        let response = Response::new(self.settings.closed_status, self.settings.missing_backend_body.clone());
+        let response =
+            Response::new(self.settings.closed_status, body_for(&self.settings.missing_backend_body, &self.key.kind));
         let name = names::proxy_route(self.key, HOST, 0, false);
         let route = self.bare(0, name, HOST, self.object, Match::any(), Action::Respond(response));
         plan.routes.push(Arc::new(Rendered::new(route)));
@@ -297,7 +329,7 @@ impl Host<'_> {
             }
             Err(trouble) => {
                 if let Trouble::Closed(Closing { how: Manner::Narrowed, .. }) = trouble {
-                    matches.headers.retain(|header| !header.name.starts_with(':'));
+                    matches.headers.retain(|header| &*header.name != ":authority");
                 }
                 let (class, response, message) = self.answer(trouble);
                 plan.replaced.push(Replaced {
@@ -334,9 +366,11 @@ impl Host<'_> {
 
     /// What is answered in the place of a route.
     fn answer(&self, trouble: &Trouble) -> (Class, Option<Response>, String) {
-        let fixed = |status| Some(Response::new(status, self.settings.missing_backend_body.clone()));
+        let fixed = |status| Some(Response::new(status, body_for(&self.settings.missing_backend_body, &self.key.kind)));
         let replaced = |replacement: &Option<Replacement>| {
-            replacement.as_ref().map(|replacement| Response::new(replacement.code, replacement.body.clone()))
+            replacement
+                .as_ref()
+                .map(|replacement| Response::new(replacement.code, body_for(&replacement.body, &self.key.kind)))
         };
         match trouble {
             Trouble::Include(message, class) => (*class, fixed(INCLUDE_MISSING), message.to_string()),

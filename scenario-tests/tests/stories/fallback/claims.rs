@@ -1,14 +1,15 @@
-//! A hostname that cannot be used: the last valid one stands in, behind everything that others claim today.
+//! Claims that only a last valid version makes, a hostname or a path: they come behind everything that others claim today.
 
 use anyhow::{Result, ensure};
 use holdfast_scenario_tests::ask::get;
+use holdfast_scenario_tests::hammer::Shot;
 use holdfast_scenario_tests::manifests::{listener, route};
-use holdfast_scenario_tests::{HoldfastOptions, Story, World, stories};
+use holdfast_scenario_tests::{Hammer, HoldfastOptions, Story, World, stories};
 
-use super::{BACKFILL, SAMPLE, ask, comes_to_blame, good};
+use super::{BACKFILL, SAMPLE, ask, comes_to_blame, comes_to_serve, good, rule, serves};
 
 pub(crate) fn stories() -> Vec<Story> {
-    stories!("fallback::claims", true, [hostname_of_a_route, hostname_of_a_listener])
+    stories!("fallback::claims", true, [hostname_of_a_route, hostname_of_a_listener, path_that_was_given_up])
 }
 
 /// A route for one host.
@@ -22,7 +23,6 @@ async fn hostname_of_a_route(world: World) -> Result<()> {
     let port = world.port()?;
     world.gateway_with(&listener("all", port, "protocol: HTTP"))?;
     at(&world, "cart", "cart.example", &good("/cart", "one"))?;
-    at(&world, "wild", "*.example", &good("/", "wild"))?;
     let options = HoldfastOptions::new(&world)?.args(&BACKFILL);
     let holdfast = world.run_with(options.clone()).await?;
     let cart = ask(port, "/cart").host("cart.example");
@@ -52,8 +52,52 @@ async fn hostname_of_a_route(world: World) -> Result<()> {
     comes_to_blame(&holdfast, "translation", []).await?;
     at(&world, "cart", "cart_!", &good("/cart", "three"))?;
     comes_to_blame(&holdfast, "translation", ["cart"]).await?;
-    world.delete("cart.yaml")?;
+    // A wildcard that another route claims today goes before a hostname that only the last valid version claims.
+    at(&world, "wild", "*.example", &good("/", "wild"))?;
     comes_to("wild").await?;
+    world.delete("cart.yaml")?;
+    get(port, "/cart/elsewhere")
+        .host("cart.example")
+        .comes_to("wild", |reply| reply.header("x-version") == "wild")
+        .await?;
+    Ok(())
+}
+
+/// A path that the desired version gave up: the last valid one answers there until another route claims it, a younger one
+/// too. What the desired version still claims it keeps.
+async fn path_that_was_given_up(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let port = world.gateway()?;
+    let rules = |path: &str, version: &str| {
+        format!("rules:\n{}{}", rule("PathPrefix", path, version), rule("PathPrefix", "/kept", version))
+    };
+    let both = |version: &str| rules("/given", version);
+    world.route("cart", &both("one"))?;
+    let options = HoldfastOptions::new(&world)?.args(&BACKFILL);
+    let holdfast = world.run_with(options.clone()).await?;
+    comes_to_serve(port, "/given", "one").await?;
+    let kept = Hammer::start([ask(port, "/kept")]);
+    let mistake = rules("/moved", "two").replacen("name: x-version", "name: 'x version'", 1);
+    world.route("cart", &mistake)?;
+    comes_to_blame(&holdfast, "translation", ["cart"]).await?;
+    serves(port, "/given", "one").await?;
+    serves(port, "/kept", "one").await?;
+    world.route("young", &both("young"))?;
+    comes_to_serve(port, "/given", "young").await?;
+    serves(port, "/kept", "one").await?;
+    // A broader claim of today goes first, too; and so it stays over a restart.
+    world.route("young", &good("/", "broad"))?;
+    comes_to_serve(port, "/given", "broad").await?;
+    serves(port, "/kept", "one").await?;
+    kept.stop_expecting(Shot::is_ok).await?;
+    holdfast.terminate().await?.expect_code(0)?;
+    let _holdfast = world.run_with(options).await?;
+    comes_to_serve(port, "/given", "broad").await?;
+    serves(port, "/kept", "one").await?;
+    world.delete("route-young.yaml")?;
+    comes_to_serve(port, "/given", "one").await?;
+    world.route("cart", &both("three"))?;
+    comes_to_serve(port, "/given", "three").await?;
     Ok(())
 }
 
@@ -81,6 +125,9 @@ async fn hostname_of_a_listener(world: World) -> Result<()> {
     comes_to("newer").await?;
     let report = holdfast.diagnostics("/debug/config/fallback").await?;
     ensure!(report["backfilledObjects"][0]["section"] == "listeners[narrow]", "{report}");
+    let health = holdfast.diagnostics("/debug/health").await?;
+    ensure!(health["outages"].as_array().is_some_and(Vec::is_empty), "{health}");
+    ensure!(health["degraded"][0]["served"][0]["section"] == "listeners[0]", "{health}");
 
     world.gateway_with(&format!("{}{}", narrow("a_.example"), host("new", "a.example")))?;
     own("new", "new")?;

@@ -1,11 +1,13 @@
 //! Without the gate a Gateway is held as a whole, at what was last valid: what must go on, and what must go, all the same.
 
 use anyhow::{Result, ensure};
-use holdfast_scenario_tests::ask::get;
+use holdfast_scenario_tests::ask::{Reply, get};
 use holdfast_scenario_tests::fleet::{FleetEnvoy, connected};
 use holdfast_scenario_tests::hammer::Shot;
+use holdfast_scenario_tests::manifests::documents;
 use holdfast_scenario_tests::{Hammer, Story, World, stories, until};
 
+use super::protected::policy_text;
 use super::refused::{refuses_something, two_routes};
 use super::{BACKFILL, ask, comes_to_serve, good, refused, serves, stored};
 
@@ -17,6 +19,7 @@ pub(crate) fn stories() -> Vec<Story> {
             what_is_deleted_goes_also_after_a_crash,
             what_is_new_waits,
             a_fresh_envoy_is_given_what_is_held,
+            what_does_not_protect_closes_nothing,
             the_gate_switched_on_isolates,
             the_gate_switched_off_holds,
         ]
@@ -84,6 +87,42 @@ async fn a_fresh_envoy_is_given_what_is_held(world: World) -> Result<()> {
     comes_to_serve(port, "/cart", "1").await?;
     serves(port, "/other", "1").await?;
     fresh.never_refused().await
+}
+
+/// Policies that are edited during the hold: one that overwrites a header closes its route, and those that add headers for
+/// information, or rewrite paths, close nothing.
+async fn what_does_not_protect_closes_nothing(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let (port, _holdfast, envoy) = two_routes(&world, &[]).await?;
+    world.route("safe", &good("/safe", "1"))?;
+    let informs = |value: &str| {
+        let spec = format!("headerModifiers: {{request: {{add: [{{name: x-info, value: {value}}}]}}}}");
+        policy_text("informs", "other", &spec)
+    };
+    world.write("informs.yaml", informs("one"))?;
+    comes_to_serve(port, "/safe", "1").await?;
+    let informed = async |value: &str| {
+        let sees = |reply: &Reply| reply.echo().is_ok_and(|seen| seen.header("x-info") == [value]);
+        ask(port, "/other").comes_to("back ends are informed", sees).await
+    };
+    informed("one").await?;
+    let load = Hammer::start([ask(port, "/cart"), ask(port, "/other")]);
+    world.route("cart", &refused("/cart", "2"))?;
+    refuses_something(&envoy).await?;
+    let rewrites = "urlRewrite: {pathRegex: {pattern: ^/cart, substitution: /basket}}";
+    let hides = "headerModifiers: {request: {set: [{name: x-user, value: checked}]}}";
+    let policies = [informs("two"), policy_text("rewrites", "cart", rewrites), policy_text("hides", "safe", hides)];
+    world.write("informs.yaml", documents(&policies))?;
+    ask(port, "/safe").comes_to("it is closed", |reply| !reply.status.is_success()).await?;
+    load.goes_on(50).await?;
+    for path in ["/cart", "/other"] {
+        serves(port, path, "1").await?;
+    }
+    world.route("cart", &good("/cart", "3"))?;
+    comes_to_serve(port, "/safe", "1").await?;
+    informed("two").await?;
+    load.stop_expecting(Shot::is_ok).await?;
+    Ok(())
 }
 
 /// After a restart with the gate the culprit alone is served in its last valid version.

@@ -16,6 +16,7 @@ pub(crate) fn stories() -> Vec<Story> {
         true,
         [
             tls_host_that_loses_its_certificate,
+            routes_of_a_tls_host_with_an_unusable_certificate,
             tls_host_whose_clients_are_to_be_checked,
             plain_host_whose_route_is_replaced,
             plain_host_whose_route_is_left_out,
@@ -89,6 +90,64 @@ async fn tls_host_that_loses_its_certificate(world: World) -> Result<()> {
         world.write("narrow-secret.yaml", narrow.secret("default", "narrow"))?;
         get(port, "/x").host("a.shop.example").tls(narrow.trust("a.shop.example")).comes_to_answer(200).await?;
         holdfast.terminate().await?.expect_code(0)?;
+    }
+    Ok(())
+}
+
+/// With the last valid version of its certificate a listener serves its routes, with what policies say to it; the statuses
+/// say the same.
+async fn routes_of_a_tls_host_with_an_unusable_certificate(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let policy = "apiVersion: gateway.kgateway.dev/v1alpha1\nkind: ListenerPolicy\nmetadata: {name: edge}\nspec:\n  \
+                  targetRefs: [{group: gateway.networking.k8s.io, kind: Gateway, name: public, sectionName: narrow}]\n  \
+                  default: {httpSettings: {earlyRequestHeaderModifier: {remove: [x-user]}}}\n";
+    world.write("policy.yaml", policy)?;
+    let (port, holdfast, narrow, wild) = two_tls_hosts(&world, &BACKFILL).await?;
+    let own = || get(port, "/x").host("a.shop.example").tls(narrow.trust("a.shop.example")).header("x-user", "mallory");
+    let is_served = |generation: &'static str| {
+        let (own, holdfast) = (own(), &holdfast);
+        async move {
+            let reply = own.answers(200).await?;
+            ensure!(reply.echo()?.header("x-user").is_empty(), "what the policy says does not hold: {reply:?}");
+            let report = holdfast.diagnostics("/debug/config/fallback").await?;
+            let backfilled = report["backfilledObjects"].as_array().map_or(0, Vec::len);
+            ensure!(backfilled == usize::from(generation == "last"), "{report}");
+            let health = holdfast.diagnostics("/debug/health").await?;
+            ensure!(health["outages"].as_array().is_some_and(Vec::is_empty), "{health}");
+            ensure!((health["verdict"] == "healthy") == (generation == "today"), "{health}");
+            let degraded = health["degraded"].to_string();
+            let is_said = degraded.contains("listeners[0]") && degraded.contains("lastValidOf");
+            ensure!(is_said == (generation == "last"), "{health}");
+            let statuses = holdfast.diagnostics("/debug/statuses").await?;
+            let listeners = statuses["objects"].as_array().into_iter().flatten();
+            let listeners = listeners.filter_map(|object| object["status"]["listeners"].as_array()).flatten();
+            let mut narrow = listeners.filter(|listener| listener["name"] == "narrow");
+            let conditions = narrow.next().map(|listener| listener["conditions"].clone()).unwrap_or_default();
+            let is = |kind: &str| {
+                let all = conditions.as_array().into_iter().flatten();
+                all.filter(|condition| condition["type"] == kind).map(|condition| condition["status"].clone()).next()
+            };
+            ensure!(is("Programmed") == Some("True".into()), "{conditions}");
+            let resolved = if generation == "last" { "False" } else { "True" };
+            ensure!(is("ResolvedRefs") == Some(resolved.into()), "{conditions}");
+            Ok(())
+        }
+    };
+    let other = Certificate::of(&["a.shop.example"])?;
+    for key in ["garbage", &other.key_pem] {
+        let secret = holdfast_scenario_tests::manifests::tls_secret("default", "narrow", &other.pem, "garbage");
+        let foreign = holdfast_scenario_tests::manifests::tls_secret("default", "narrow", &narrow.pem, key);
+        world.write("narrow-secret.yaml", if key == "garbage" { secret } else { foreign })?;
+        until("it is served with the last valid certificate", || is_served("last")).await?;
+        for _ in 0..10 {
+            is_served("last").await?;
+            get(port, "/x").host("b.shop.example").tls(wild.trust("b.shop.example")).answers(200).await?;
+        }
+        at(&world, "narrow", &good("/", "edited"))?;
+        own().comes_to("an edit is served", |reply| reply.header("x-version") == "edited").await?;
+        world.write("narrow-secret.yaml", narrow.secret("default", "narrow"))?;
+        at(&world, "narrow", &good("/", "narrow"))?;
+        until("the certificate of today is served", || is_served("today")).await?;
     }
     Ok(())
 }

@@ -3,19 +3,27 @@
 //! Envoys are started with Envoy's own limit of expressions, 100, where Holdfast expects 10,000: an everyday expression is
 //! then accepted by translation and refused by Envoy. Every route says in its answers which version of it is served.
 
+mod attached;
+mod back_ends;
 mod beside;
 mod claims;
 mod estate;
+mod fair;
 mod figures;
 mod fleet;
 mod held;
 mod hosts;
 mod kills;
+mod laxer;
+mod overwritten;
 mod parts;
 mod pods;
 mod probed;
+mod protected;
 mod refused;
 mod replicas;
+mod taken;
+mod trials;
 mod words;
 
 use std::collections::BTreeMap;
@@ -27,18 +35,26 @@ use serde_json::Value;
 
 pub(crate) fn stories() -> Vec<Story> {
     [
+        attached::stories(),
+        back_ends::stories(),
         beside::stories(),
         claims::stories(),
+        fair::stories(),
         figures::stories(),
         fleet::stories(),
         held::stories(),
         hosts::stories(),
         kills::stories(),
+        laxer::stories(),
+        overwritten::stories(),
         parts::stories(),
         pods::stories(),
         probed::stories(),
+        protected::stories(),
         refused::stories(),
         replicas::stories(),
+        taken::stories(),
+        trials::stories(),
         words::stories(),
     ]
     .concat()
@@ -121,8 +137,13 @@ async fn comes_to_blame<'a>(
     detected_by: &str,
     names: impl IntoIterator<Item = &'a str>,
 ) -> Result<()> {
+    comes_to_find(holdfast, &names.into_iter().map(|name| (name, detected_by)).collect::<Vec<_>>()).await
+}
+
+/// Comes to report that just these are broken, each with what found it.
+async fn comes_to_find(holdfast: &Holdfast, found: &[(&str, &str)]) -> Result<()> {
     let wanted: BTreeMap<String, String> =
-        names.into_iter().map(|name| (name.to_owned(), detected_by.to_owned())).collect();
+        found.iter().map(|(name, found_by)| ((*name).to_owned(), (*found_by).to_owned())).collect();
     until("the right ones are blamed", || async {
         let told = broken(holdfast).await?;
         ensure!(told == wanted, "{told:?} instead of {wanted:?}");

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 use holdfast_engine::testing::mistakes;
 use holdfast_scenario_tests::ask::get;
 use holdfast_scenario_tests::fleet::small_binary;
@@ -32,7 +32,7 @@ pub(crate) fn stories() -> Vec<Story> {
 }
 
 /// A managed Envoy and a probe, both with the small limit.
-fn probed(world: &World, flags: &[&str]) -> Result<HoldfastOptions> {
+pub(super) fn probed(world: &World, flags: &[&str]) -> Result<HoldfastOptions> {
     let binary = small_binary(world)?.display().to_string();
     Ok(HoldfastOptions::new(world)?.args(&["--probe", "on"]).args(flags).env("ENVOY_BIN", &binary))
 }
@@ -240,7 +240,10 @@ async fn edits_while_probes_are_killed(world: World) -> Result<()> {
     until("all but two are served in version 10", || async {
         let served = estate.served().await?;
         let old = (0..60).filter(|route| served.get(*route) != Some(&Expected::Version(10))).collect::<Vec<_>>();
-        ensure!(old == [33, 44], "in another version: {old:?}");
+        if old != [33, 44] {
+            let plan = holdfast.diagnostics("/debug/plan").await?;
+            bail!("in another version: {old:?}; the plan is {plan}");
+        }
         ensure!(served.get(33) == Some(&Expected::Version(1)), "{:?}", served.get(33));
         Ok(())
     })

@@ -6,7 +6,10 @@ use holdfast_scenario_tests::fleet::{FleetEnvoy, Running, connected};
 use holdfast_scenario_tests::hammer::Shot;
 use holdfast_scenario_tests::{Hammer, Holdfast, Story, World, stories, until};
 
-use super::{BACKFILL, LEAVE_OUT, REPLACE, ask, comes_to_serve, good, refused, serves, stored, unprobed};
+use super::{
+    BACKFILL, LARGE, LEAVE_OUT, REPLACE, ask, comes_to_blame, comes_to_serve, good, refused, rule, serves, stored,
+    unprobed,
+};
 
 pub(crate) fn stories() -> Vec<Story> {
     stories!(
@@ -19,6 +22,7 @@ pub(crate) fn stories() -> Vec<Story> {
             without_the_gate_the_whole_gateway_is_held,
             what_is_replaced_stays_so_after_a_crash,
             a_route_that_was_never_valid_is_replaced,
+            of_two_edited_rules_the_refused_one_alone_is_mended,
             what_is_edited_again_and_again_recovers,
             state_of_the_world,
         ]
@@ -169,6 +173,46 @@ async fn a_route_that_was_never_valid_is_replaced(world: World) -> Result<()> {
     refuses_no_more_than(&envoy, 2).await?;
     world.route("new", &good("/new", "2"))?;
     comes_to_serve(port, "/new", "2").await
+}
+
+/// One edit changes two rules, of which Envoy refuses one: a repair of that one alone serves both.
+async fn of_two_edited_rules_the_refused_one_alone_is_mended(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    for flags in [&BACKFILL[..], &REPLACE] {
+        let (port, holdfast, envoy) = two_routes(&world, flags).await?;
+        let pair = |second: String| format!("rules:\n{}{second}", rule("PathPrefix", "/first", "2"));
+        let before = format!("rules:\n{}{}", rule("PathPrefix", "/first", "1"), rule("PathPrefix", "/second", "1"));
+        world.route("pair", &before)?;
+        comes_to_serve(port, "/second", "1").await?;
+        stored(&world, port).await?;
+        // While one rule is tried on the Envoy that serves, clients of the other one are served its last valid version.
+        let load = (flags != REPLACE).then(|| Hammer::start([ask(port, "/first"), ask(port, "/second")]));
+        world.route("pair", &pair(rule("RegularExpression", &format!("/second/{LARGE}"), "2")))?;
+        comes_to_blame(&holdfast, "nack", ["pair"]).await?;
+        if let Some(load) = load {
+            load.goes_on(100).await?;
+            load.stop_expecting(Shot::is_ok).await?;
+        }
+        // No request reaches the host of trials.
+        get(port, "/first").host("holdfast trial").answers(400).await?;
+        if flags == REPLACE {
+            comes_to_serve(port, "/first", "2").await?;
+            ask(port, "/second").answers(404).await?;
+        } else {
+            serves(port, "/first", "1").await?;
+            serves(port, "/second", "1").await?;
+        }
+        let holdfast = world.run_with(holdfast.kill()?).await?;
+        connected(&holdfast, 1).await?;
+        world.route("pair", &pair(rule("PathPrefix", "/second", "3")))?;
+        comes_to_serve(port, "/first", "2").await?;
+        comes_to_serve(port, "/second", "3").await?;
+        comes_to_blame(&holdfast, "nack", []).await?;
+        world.delete("route-pair.yaml")?;
+        drop(envoy);
+        holdfast.terminate().await?.expect_code(0)?;
+    }
+    Ok(())
 }
 
 /// Good and refused versions in turn: the newest good one is served each time, and no content is sent twice that was

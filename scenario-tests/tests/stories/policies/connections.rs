@@ -26,6 +26,7 @@ pub(crate) fn stories() -> Vec<Story> {
             who_the_client_is,
             closed_by_what_translation_finds,
             closed_by_what_envoy_finds,
+            what_only_observes_closes_nothing,
             closed_before_an_envoy_that_serves_finds_it,
         ]
     )
@@ -441,7 +442,8 @@ async fn closed_by_what_translation_finds(world: World) -> Result<()> {
     let _holdfast = world.run().await?;
     ask(one).comes_to_reach("echo").await?;
     let neighbour = Hammer::start([ask(two)]);
-    for wrong in ["idleTimeout: soon", "nonsense: true", "accessLog: [{fileSink: {path: /tmp/x, stringFormat: a}}]"] {
+    let format = "localReplies: {defaultBodyFormat: {text: \"%BOGUS(%\"}}";
+    for wrong in ["idleTimeout: soon", "nonsense: true", format] {
         http(&world, &at("one"), wrong)?;
         ask(one).comes_to_answer(500).await?;
         http(&world, &at("one"), "serverName: fine")?;
@@ -457,12 +459,75 @@ async fn closed_by_what_translation_finds(world: World) -> Result<()> {
     Ok(())
 }
 
-/// What Envoy alone finds: a format with a command that is none, and a condition that does not parse.
-const REFUSED: [&str; 3] = [
-    "accessLog: [{fileSink: {path: /dev/stdout, stringFormat: \"%BOGUS(%\"}}]",
-    "localReplies: {defaultBodyFormat: {text: \"%BOGUS(%\"}}",
+/// What Envoy alone finds: arguments that a command does not take.
+const REFUSED: [&str; 2] = [
+    "localReplies: {defaultBodyFormat: {text: \"%FILTER_STATE(x:NOSUCH)%\"}}",
+    "localReplies: {defaultBodyFormat: {text: \"%METADATA(NOSUCH:a:b)%\"}}",
+];
+/// The same of logs, which protect no request: an argument, and a condition that does not parse.
+const LOGS_REFUSED: [&str; 2] = [
+    "accessLog: [{fileSink: {path: /dev/stdout, stringFormat: \"%FILTER_STATE(x:NOSUCH)%\"}}]",
     "accessLog: [{fileSink: {path: /dev/stdout, stringFormat: a}, filter: {celFilter: {match: \"((\"}}}]",
 ];
+/// What translation finds wrong with logs and tracing.
+const LOGS_UNUSABLE: [&str; 3] = [
+    "accessLog: [{fileSink: {path: /dev/stdout, stringFormat: \"%NOSUCH%\"}}]",
+    "accessLog: [{fileSink: {path: /tmp/x, stringFormat: a}}]",
+    "tracing: {provider: {}}",
+];
+
+/// Access logs and tracing protect no request: where one cannot be used, no host is closed for it, with every setting of
+/// the gates and whether translation, the probe or Envoy finds it; the rest of the policy holds.
+async fn what_only_observes_closes_nothing(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let (one, two) = two_listeners(&world)?;
+    let gate = ["--feature-gates", "FallbackConfiguration=true"];
+    let backfill = [&gate[..], &["--use-last-valid-config-for-fallback=true"]].concat();
+    for flags in [&[][..], &gate, &backfill] {
+        for probe in ["off", "on"] {
+            let options = HoldfastOptions::new(&world)?.args(&["--probe", probe]).args(flags);
+            let holdfast = world.run_with(options).await?;
+            ask(one).comes_to_reach("echo").await?;
+            ask(two).comes_to_reach("echo").await?;
+            let all = Hammer::start([ask(one), ask(two)]);
+            let cases = LOGS_UNUSABLE.iter().map(|wrong| (wrong, false));
+            for (index, (wrong, refused)) in cases.chain(LOGS_REFUSED.iter().map(|wrong| (wrong, true))).enumerate() {
+                // Without the gate what is new beside it waits until the hold ends.
+                let name = format!("server-{index}");
+                http(&world, GATEWAY, &format!("serverName: {name}, {wrong}"))?;
+                // Without the gate the whole listener is held that the probe refuses: nothing is left out, nor closed.
+                if refused && (probe == "off" || !flags.is_empty()) {
+                    comes_to_leave_out(&holdfast, true).await?;
+                }
+                if !refused || !flags.is_empty() {
+                    ask(one).comes_to("the rest holds", |reply| reply.header("server") == name).await?;
+                }
+                http(&world, GATEWAY, &format!("serverName: fine-{index}"))?;
+                let fine = format!("fine-{index}");
+                ask(two).comes_to("it is mended", |reply| reply.header("server") == fine).await?;
+                comes_to_leave_out(&holdfast, false).await?;
+            }
+            all.stop_expecting(Shot::is_ok).await?;
+            holdfast.terminate().await?.expect_code(0)?;
+        }
+    }
+    Ok(())
+}
+
+/// Comes to report that the log of policy `p` is left out, or that everything is as desired.
+async fn comes_to_leave_out(holdfast: &Holdfast, wanted: bool) -> Result<()> {
+    until("it is reported", || async {
+        let report = holdfast.diagnostics("/debug/config/fallback").await?;
+        let excluded = report["excludedObjects"].as_array().cloned().unwrap_or_default();
+        let own = excluded
+            .iter()
+            .any(|object| object["name"] == "p" && object["section"] == "default.httpSettings.accessLog");
+        let closed = report["replacedObjects"].as_array().is_some_and(|objects| !objects.is_empty());
+        ensure!(own == wanted && !closed && (wanted || excluded.is_empty()), "{report}");
+        Ok(())
+    })
+    .await
+}
 
 async fn closed_by_what_envoy_finds(world: World) -> Result<()> {
     refused_by_envoy(world, &["--probe", "off"], "nack").await

@@ -37,14 +37,14 @@ pub(super) fn route(world: &World, names: &[&str]) -> Result<()> {
 }
 
 /// A server that answers every request with `answer` and remembers what it was sent.
-pub(super) struct Plain {
-    pub(super) address: SocketAddr,
+pub(crate) struct Plain {
+    pub(crate) address: SocketAddr,
     seen: Arc<Mutex<VecDeque<String>>>,
     serving: JoinHandle<()>,
 }
 
 impl Plain {
-    pub(super) async fn start(at: IpAddr, answer: &'static str) -> Result<Self> {
+    pub(crate) async fn start(at: IpAddr, answer: &'static str) -> Result<Self> {
         Self::at(SocketAddr::new(at, 0), answer).await
     }
 
@@ -80,7 +80,7 @@ impl Plain {
         Ok(Self { address, seen, serving })
     }
 
-    pub(super) fn seen(&self) -> Vec<String> {
+    pub(crate) fn seen(&self) -> Vec<String> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
 }
@@ -101,7 +101,7 @@ fn is_whole(text: &[u8]) -> bool {
 }
 
 /// An address of this machine that is not its loopback, where it has one; nothing is sent to find it.
-pub(super) fn own_address() -> Option<IpAddr> {
+pub(crate) fn own_address() -> Option<IpAddr> {
     let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
     socket.connect("192.0.2.1:9").ok()?;
     let address = socket.local_addr().ok()?.ip();

@@ -105,7 +105,8 @@ async fn asked_again(world: World) -> Result<()> {
             format!("extAuth: {{grpcService: {{backendRef: {{name: auth, port: 8080}}, requestTimeout: 5s{retry}}}}}");
         world.write("auth.yaml", extension("auth", server.address(), &spec))
     };
-    with(", retry: {attempts: 5, backoff: {baseInterval: 1ms, maxInterval: 2ms}}")?;
+    // Envoy takes the longest pause for the time that one attempt may take, too.
+    with(", retry: {attempts: 5, backoff: {baseInterval: 1ms, maxInterval: 4s}}")?;
     world.write("policy.yaml", policy("p", GATEWAY, "extAuth: {extensionRef: {name: auth}}"))?;
     let _holdfast = world.run().await?;
     word(ask(port)).comes_to_reach("echo").await?;

@@ -42,7 +42,7 @@ fn write(world: &World, server: &LoginServer, secret: &str, rest: &str) -> Resul
 
 /// Somebody with a browser: keeps cookies.
 #[derive(Clone, Default)]
-struct Browser {
+pub(super) struct Browser {
     cookies: BTreeMap<String, String>,
 }
 
@@ -66,7 +66,7 @@ impl Browser {
     }
 
     /// Goes to the place, is sent to log in, and comes back with a code.
-    async fn logs_in(&mut self, place: Ask, code: &str) -> Result<Reply> {
+    pub(super) async fn logs_in(&mut self, place: Ask, code: &str) -> Result<Reply> {
         let sent = place.comes_to_answer(302).await?;
         self.take(&sent);
         let location = sent.header("location");

@@ -17,7 +17,12 @@ pub(crate) fn stories() -> Vec<Story> {
     stories!(
         "policies::looked_up",
         true,
-        [names_with_several_addresses, anywhere_by_tls_to_who_proves_the_name, functions_by_tls_to_who_proves_the_name]
+        [
+            names_with_several_addresses,
+            hosts_by_names_that_lead_inside,
+            anywhere_by_tls_to_who_proves_the_name,
+            functions_by_tls_to_who_proves_the_name
+        ]
     )
 }
 
@@ -80,6 +85,50 @@ async fn names_with_several_addresses(world: World) -> Result<()> {
     }
     let asked = server.asked();
     names.iter().try_for_each(|name| asked.get(name).map(drop).with_context(|| format!("{name} was not asked for")))
+}
+
+/// Static hosts by names that lead to the proxy's own host or to the metadata service: requests do not get there, nor
+/// by a group of Backends; one that leads elsewhere is reached. Where operators allow loopback, it is reached.
+async fn hosts_by_names_that_lead_inside(world: World) -> Result<()> {
+    let own = own_address().and_then(|address| if let IpAddr::V4(own) = address { Some(own) } else { None });
+    let inside = Plain::start(IpAddr::from(LOCAL), "inside").await?;
+    let outside = match own {
+        Some(own) => Some(Plain::start(IpAddr::from(own), "outside").await?),
+        None => None,
+    };
+    let mut answers =
+        Answers::from([("loopback.names.test".into(), vec![LOCAL]), ("metadata.names.test".into(), vec![METADATA])]);
+    answers.extend(own.map(|own| ("outside.names.test".to_owned(), vec![own])));
+    let server = NameServer::start(answers).await?;
+    let envoy = surroundings::binary(&world, &[(NAME_SERVERS, &format!("nameserver {}\n", server.address))])?;
+    let host = |name: &str, port: u16| format!("static: {{hosts: [{{host: {name}.names.test, port: {port}}}]}}");
+    backend(&world, "loopback", &host("loopback", inside.address.port()))?;
+    backend(&world, "metadata", &host("metadata", 80))?;
+    backend(&world, "group", "priorityGroups: [{backendRefs: [{name: loopback}]}]")?;
+    let mut names = vec!["loopback", "metadata", "group"];
+    if let Some(outside) = &outside {
+        backend(&world, "outside", &host("outside", outside.address.port()))?;
+        names.push("outside");
+    }
+    let listener = world.gateway()?;
+    route(&world, &names)?;
+    let options = HoldfastOptions::new(&world)?.env("ENVOY_BIN", &envoy.display().to_string());
+    let refusing = world.run_with(options.clone().args(&["--allow-loopback-backends=false"])).await?;
+    if outside.is_some() {
+        get(listener, "/outside").comes_to_answer(200).await?;
+    }
+    for path in ["/loopback", "/metadata", "/group"] {
+        get(listener, path).comes_to_answer(403).await?;
+        for _ in 0..TIMES {
+            get(listener, path).answers(403).await?;
+        }
+    }
+    ensure!(inside.seen().is_empty(), "{:?}", inside.seen());
+    refusing.terminate().await?;
+    let _allowing = world.run_with(options).await?;
+    get(listener, "/loopback").comes_to_answer(200).await?;
+    get(listener, "/metadata").answers(403).await?;
+    Ok(())
 }
 
 /// Two authorities, of which the system trusts one.

@@ -1,12 +1,13 @@
 //! Policies of kgateway's: what protects is enforced at every level, and closes what it cannot protect.
 
+mod asked_by_name;
 mod asking;
 mod back_ends;
 mod conditions;
 mod connections;
 mod denied;
 mod edits;
-mod elsewhere;
+pub(crate) mod elsewhere;
 mod enforced;
 mod extensions;
 pub(crate) mod guards;
@@ -23,7 +24,8 @@ use holdfast_scenario_tests::Story;
 pub(crate) fn stories() -> Vec<Story> {
     let of_fields =
         [conditions::stories(), denied::stories(), values::stories(), processing::stories(), login::stories()].concat();
-    let of_back_ends = [back_ends::stories(), elsewhere::stories(), looked_up::stories()].concat();
+    let of_names = [looked_up::stories(), asked_by_name::stories()].concat();
+    let of_back_ends = [back_ends::stories(), elsewhere::stories(), of_names].concat();
     let of_others = [asking::stories(), of_back_ends, connections::stories(), extensions::stories()].concat();
     let of_levels = [enforced::stories(), higher::stories(), replaced::stories(), never::stories(), edits::stories()];
     let of_levels = of_levels.concat();

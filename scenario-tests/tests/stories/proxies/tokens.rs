@@ -1,19 +1,31 @@
 //! Tokens: routes of HTTPProxies that ask for one, with keys that are fetched or written down. Whatever is broken about
 //! it, nobody passes without one.
 
+use std::net::{IpAddr, Ipv4Addr};
+
 use anyhow::{Result, ensure};
 use holdfast_scenario_tests::asked::tokens::TokenMaker;
-use holdfast_scenario_tests::{Story, World, stories, until};
+use holdfast_scenario_tests::names::{Answers, NameServer};
+use holdfast_scenario_tests::surroundings::{self, NAME_SERVERS};
+use holdfast_scenario_tests::{HoldfastOptions, Story, World, stories, until};
 
-use super::auth::{REFUSED_CONNECTION, ask, certificate, secure};
+use super::auth::{REFUSED_CONNECTION, ask, certificate, comes_to_be_refused, secure};
 use super::edited::{self, Edited};
-use super::serve;
+use super::{Served, proxy, serve, serve_with};
+use crate::policies::elsewhere::{Plain, own_address};
 
 pub(crate) fn stories() -> Vec<Story> {
     stories!(
         "proxies::tokens",
         true,
-        [keys_that_are_fetched, keys_in_a_secret, nobody_passes_while_it_is_edited, a_provider_that_is_not_defined]
+        [
+            keys_that_are_fetched,
+            keys_in_a_secret,
+            keys_that_only_envoy_refuses,
+            nobody_passes_while_it_is_edited,
+            a_provider_that_is_not_defined,
+            keys_at_names_that_lead_inside,
+        ]
     )
 }
 
@@ -112,6 +124,41 @@ async fn keys_in_a_secret(world: World) -> Result<()> {
     with(&new)?.comes_to_reach("echo").await.map(drop)
 }
 
+/// Without a probe: keys that only Envoy refuses close what asks for tokens of their provider, and nothing is closed once
+/// the provider is gone, whether it is edited away or the proxy is deleted and created.
+async fn keys_that_only_envoy_refuses(world: World) -> Result<()> {
+    let _echo = world.backend_in("shop", "echo", None).await?;
+    let certificate = certificate(&world)?;
+    let routes = "- services: [{name: echo, port: 8080}]";
+    let free = format!("virtualhost:\n  fqdn: free.example.com\nroutes:\n{routes}");
+    world.write("free.yaml", proxy("shop", "free", &free))?;
+    let keys = r#"{"keys":[{"kty":"EC","crv":"P-999","x":"AAAA","y":"AAAA","kid":"one"}]}"#;
+    world.write("keys.yaml", keys_secret(keys))?;
+    let flags = ["--probe", "off", "--feature-gates", "FallbackConfiguration=true"];
+    let served = serve_with(&world, &flags).await?;
+    served.get("free.example.com", "/").comes_to_reach("echo").await?;
+    for is_deleted in [false, true] {
+        world.write("proxy.yaml", secure(LOCAL, routes))?;
+        until("it is found at fault", || async {
+            let report = served.holdfast.diagnostics("/debug/config/fallback").await?;
+            ensure!(report["brokenObjects"][0]["detectedBy"] == "nack", "{report}");
+            Ok(())
+        })
+        .await?;
+        served.get("free.example.com", "/").reaches("echo").await?;
+        if is_deleted {
+            world.delete("proxy.yaml")?;
+            comes_to_be_refused(&ask(&served, &certificate, "/")).await?;
+        }
+        world.write("proxy.yaml", secure("", routes))?;
+        ask(&served, &certificate, "/").comes_to_reach("echo").await?;
+    }
+    // What is closed is answered on the host's own chain.
+    world.write("proxy.yaml", secure(LOCAL, routes))?;
+    ask(&served, &certificate, "/").comes_to_answer(404).await?;
+    Ok(())
+}
+
 async fn nobody_passes_while_it_is_edited(world: World) -> Result<()> {
     let _echo = world.backend_in("shop", "echo", None).await?;
     let certificate = certificate(&world)?;
@@ -174,4 +221,55 @@ async fn a_provider_that_is_not_defined(world: World) -> Result<()> {
         served.holdfast.terminate().await?;
     }
     Ok(())
+}
+
+/// Keys are fetched from a name that leads outside, and not from one that leads to the proxy's own host.
+async fn keys_at_names_that_lead_inside(world: World) -> Result<()> {
+    let _echo = world.backend_in("shop", "echo", None).await?;
+    let certificate = certificate(&world)?;
+    let maker = TokenMaker::start("maker").await?;
+    let inside = Plain::start(IpAddr::from(Ipv4Addr::LOCALHOST), "{\"keys\": []}").await?;
+    let own = own_address().and_then(|address| if let IpAddr::V4(own) = address { Some(own) } else { None });
+    let own = own.unwrap_or(Ipv4Addr::LOCALHOST);
+    let outside = Plain::start(IpAddr::from(own), "{\"keys\": []}").await?;
+    let answers = [("inside.names.test".to_owned(), Ipv4Addr::LOCALHOST), ("outside.names.test".to_owned(), own)];
+    let names = NameServer::start(Answers::from(answers.map(|(name, address)| (name, vec![address])))).await?;
+    let files = format!("nameserver {}\n", names.address);
+    let envoy = surroundings::binary(&world, &[(NAME_SERVERS, &files)])?.display().to_string();
+    let at = |name: &str, server: &Plain| format!("http://{name}.names.test:{}/keys", server.address.port());
+    let guard = format!(
+        "jwtProviders:
+- {{name: first, default: true, issuer: maker, remoteJWKS: {{uri: '{}', timeout: 1s, dnsLookupFamily: v4}}}}
+- {{name: second, issuer: maker, remoteJWKS: {{uri: '{}', timeout: 1s, dnsLookupFamily: v4}}}}",
+        at("inside", &inside),
+        at("outside", &outside)
+    );
+    world.write("proxy.yaml", secure(&guard, ROUTES))?;
+    let token = maker.bearer("shop")?;
+    let (http, https) = (world.port()?, world.port()?);
+    let (first, second) = (http.to_string(), https.to_string());
+    let ports = ["--httpproxy-http", &first, "--httpproxy-https", &second];
+    let options = HoldfastOptions::new(&world)?.args(&ports).env("ENVOY_BIN", &envoy);
+    let refusing = options.clone().args(&["--allow-loopback-backends=false"]);
+    let served = Served { http, https, holdfast: world.run_with(refusing).await? };
+    let asks = |served: &Served, path: &str| ask(served, &certificate, path).header("authorization", &token);
+    let is_asked = async |served: &Served, path: &str, server: &Plain| {
+        until(&format!("{path} fetches keys"), || async {
+            asks(served, path).answers(401).await?;
+            ensure!(server.seen().iter().any(|request| request.contains("GET /keys")), "{:?}", server.seen());
+            Ok(())
+        })
+        .await
+    };
+    if !own.is_loopback() {
+        is_asked(&served, "/second", &outside).await?;
+    }
+    asks(&served, "/").comes_to_answer(401).await?;
+    for _ in 0..5 {
+        asks(&served, "/").answers(401).await?;
+    }
+    ensure!(inside.seen().is_empty(), "{:?}", inside.seen());
+    served.holdfast.terminate().await?;
+    let allowing = Served { http, https, holdfast: world.run_with(options).await? };
+    is_asked(&allowing, "/", &inside).await
 }

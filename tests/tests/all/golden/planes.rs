@@ -11,18 +11,19 @@ use super::case::Case;
 
 /// The data planes of all Gateways.
 pub(super) fn of(case: &Case, engine: &Engine) -> Value {
+    let host = if case.show.contains("by-address") { "2001:db8::1" } else { "holdfast.holdfast-system.svc" };
     let operator = Operator {
         image: "envoy:1.40.0".into(),
         drain_image: None,
         token_audience: "holdfast.dev/xds".into(),
         authorities: case.show.contains("trusted").then(|| "(PEM)".into()),
-        server_name: "holdfast.holdfast-system.svc".into(),
+        server_name: host.into(),
     };
     let planes = engine.data_planes().into_iter().map(|plane| {
         let bootstrap = Bootstrap {
             gateway: plane.gateway.namespaced_name(),
             node_id: "none".into(),
-            xds: Target::Tcp("holdfast.holdfast-system.svc".into(), 18000),
+            xds: Target::Tcp(host.into(), 18000),
             credentials: None,
             admin: None,
             mode: XdsMode::Delta,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use holdfast_engine::engine::{Action, Engine, Event};
 use holdfast_engine::report::ListenerView;
-use holdfast_engine::settings::{CONTROLLER_NAME, INVALID_ROUTE_RESPONSE_BODY};
+use holdfast_engine::settings::{CONTROLLER_NAME, INVALID_ROUTE_RESPONSE_BODY, body_for};
 use holdfast_engine::testing;
 use holdfast_graph::{Edge, Node, ObjectKey};
 use holdfast_xds::{Answer, Outcome, ResourceType, Snapshot, to_json};
@@ -265,9 +265,15 @@ fn canonical(value: Value) -> Value {
             Value::Object(sorted.into_iter().collect())
         }
         Value::Array(values) => values.into_iter().map(canonical).collect(),
-        Value::String(text) if text == INVALID_ROUTE_RESPONSE_BODY => json!("(the body of replaced routes)"),
+        Value::String(text) if is_body(&text) => json!("(the body of replaced routes)"),
         value => value,
     }
+}
+
+/// Is it the body of replaced routes, whichever kind of route it names?
+fn is_body(text: &str) -> bool {
+    let named = |kind: &str| *text == *body_for(&INVALID_ROUTE_RESPONSE_BODY.into(), kind);
+    ["HTTPRoute", "GRPCRoute", "HTTPProxy"].into_iter().any(named)
 }
 
 fn fault(fault: &holdfast_engine::fault::Fault) -> Value {

@@ -66,3 +66,14 @@ fn every_decision_has_its_parts() {
     }
     none("decision records", offences);
 }
+
+#[test]
+fn every_check_of_text_is_in_the_table_of_their_work() {
+    let text = fs::read_to_string(top().join("docs/architecture.md")).unwrap();
+    let section = text.split("## Work of parsers").nth(1).unwrap().split("\n## ").next().unwrap();
+    let entries = fs::read_dir(top().join("engine/src/check")).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let checks = names.filter(|name| !["mod.rs", "meter.rs"].contains(&&**name));
+    let missing = checks.filter(|name| !section.contains(&format!("(../engine/src/check/{name})")));
+    none("checks of text without a row in docs/architecture.md", missing.collect());
+}

@@ -5,13 +5,14 @@ use regex::Regex;
 use super::{code, files, none, shown};
 
 /// Files outside of `engine/src/run/` that do I/O, with the reason.
-const ALLOWED: [(&str, &str); 10] = [
+const ALLOWED: [(&str, &str); 11] = [
     ("xds/src/server.rs", "tonic around the state machine"),
     ("xds/src/ads.rs", "the RPCs of the aggregated stream"),
     ("xds/src/csds.rs", "the RPCs of the client status service"),
     ("xds/src/stream.rs", "one stream's task"),
     ("xds/src/teller.rs", "a channel that may be full"),
     ("xds/src/listen.rs", "sockets"),
+    ("xds/src/lost.rs", "a socket whose file is removed"),
     ("xds/src/door.rs", "connections and their handshakes"),
     ("xds/src/peer.rs", "one connection"),
     ("xds/src/fleets.rs", "wakes the streams' tasks"),
@@ -40,6 +41,30 @@ fn deciding_code_does_no_io_and_reads_no_clock() {
     none("I/O, clocks, randomness and async stand in run/ and a few named files only", offences);
 }
 
+/// The files that make clusters with hosts which Envoy looks up; each of these clusters needs a wall (decision 21).
+const LOOKED_UP: [&str; 2] = ["engine/src/features/wall.rs", "engine/src/features/forward_proxy.rs"];
+
+#[test]
+fn names_are_looked_up_behind_a_wall_only() {
+    let looked_up =
+        Regex::new(r"\b(StrictDns|LogicalDns|DnsCluster|OriginalDst)\b|clusters::(dns|redis|dynamic_forward_proxy)")
+            .unwrap();
+    let offences = files("engine/src", &[".rs"])
+        .into_iter()
+        .filter(|path| !LOOKED_UP.contains(&shown(path).as_str()))
+        .flat_map(|path| {
+            let code = code(&path);
+            let found: Vec<String> =
+                looked_up.find_iter(&code).map(|hit| format!("{}: {}", shown(&path), hit.as_str())).collect();
+            found
+        })
+        .collect();
+    none("only features/wall.rs and features/forward_proxy.rs make clusters with hosts that Envoy looks up", offences);
+    let users = files("engine/src", &[".rs"]).into_iter().filter(|path| code(path).contains("wall::look_up("));
+    let without = users.filter(|path| !code(path).contains("wall::special(")).map(|path| shown(&path)).collect();
+    none("a file that calls wall::look_up also calls wall::special", without);
+}
+
 #[test]
 fn only_the_engine_names_kinds_of_kubernetes() {
     let kinds: Vec<&str> = holdfast_engine::apis::KINDS.iter().map(|kind| kind.kind).collect();
@@ -57,4 +82,24 @@ fn only_the_engine_names_kinds_of_kubernetes() {
         })
         .collect();
     none("xds, store and graph name no Kubernetes kind", offences);
+}
+
+/// Where the regular expressions of an object get their steps, and of which object.
+const BUDGETS: [(&str, &str); 5] = [
+    ("engine/src/translate/route.rs", "an HTTPRoute or GRPCRoute"),
+    ("engine/src/translate/today.rs", "the desired version of one of which another is read"),
+    ("engine/src/translate/policy/reading.rs", "a policy, or an extension that it names"),
+    ("engine/src/proxies/budgets.rs", "an HTTPProxy, for each that includes it"),
+    ("engine/src/fallback/proxy_protection.rs", "an HTTPProxy of which two versions are compared"),
+];
+
+#[test]
+fn regexes_of_an_object_have_one_budget() {
+    let made = Regex::new(r"\bof_object\(").unwrap();
+    let sources = files("engine/src", &[".rs"]).into_iter().filter(|path| !shown(path).contains("/tests"));
+    let mut found: Vec<String> = sources.filter(|path| made.is_match(&code(path))).map(|path| shown(&path)).collect();
+    found.retain(|path| path != "engine/src/check/re2/regexes.rs" && !path.starts_with("engine/src/testing/"));
+    let mut known: Vec<&str> = BUDGETS.iter().map(|(path, _)| *path).collect();
+    known.sort_unstable();
+    assert_eq!(found, known, "a field with a budget of its own is not limited together with the others of its object");
 }

@@ -161,7 +161,37 @@ impl Demand<'_> {
             (Entry::Known(wanted), Entry::Known(then)) => (wanted, Some(then)),
             (Entry::Known(wanted), Entry::None) => (wanted, None),
         };
-        let own = addresses(&wanted.ip_allow_policy, &wanted.ip_deny_policy);
+        // All of it: a new field does not compile before it is classified here.
+        let Written {
+            conditions: _,
+            services: _,
+            enable_websockets,
+            permit_insecure,
+            auth_policy: _,
+            timeout_policy: _,
+            retry_policy: _,
+            health_check_policy: _,
+            load_balancer_policy: _,
+            path_rewrite_policy: _,
+            request_headers_policy,
+            response_headers_policy,
+            cookie_rewrite_policies: _,
+            rate_limit_policy,
+            request_redirect_policy: _,
+            direct_response_policy,
+            internal_redirect_policy: _,
+            jwt_verification_policy: _,
+            ip_allow_policy,
+            ip_deny_policy,
+        } = wanted;
+        if direct_response_policy.is_some() {
+            return Some("the answer".into());
+        }
+        let upgrades = |route: &Written| route.enable_websockets == Some(true);
+        if then.is_some_and(upgrades) && *enable_websockets != Some(true) {
+            return Some("the refusal of web sockets".into());
+        }
+        let own = addresses(ip_allow_policy, ip_deny_policy);
         let expected = if own == Addresses::Everybody { &self.host.addresses } else { &own };
         let filtered = match expected {
             Addresses::Everybody => true,
@@ -174,10 +204,10 @@ impl Demand<'_> {
         if matches!(self.wanted.action, Action::Forward(_)) && self.wanted.guards != route.guards {
             return Some("the authorization, tokens or shared limits".into());
         }
-        if self.host.tls && wanted.permit_insecure != Some(true) && route.secure_port.is_none() {
+        if self.host.tls && *permit_insecure != Some(true) && route.secure_port.is_none() {
             return Some("the redirect to https".into());
         }
-        let limit = wanted.rate_limit_policy.as_ref();
+        let limit = rate_limit_policy.as_ref();
         if limit.is_some_and(|limit| limit.local.is_some()) && route.rate_limit.is_none() {
             return Some("the rate limit".into());
         }
@@ -201,15 +231,24 @@ impl Demand<'_> {
         if asked(wanted) != asked(then) {
             return Some("the authorization".into());
         }
-        let kept = |edits: &HeaderEdits, policy: &Option<HeadersPolicy>| {
-            let gone: Vec<&Arc<str>> = edits.remove.iter().chain(edits.set.iter().map(|(name, _)| name)).collect();
-            let mut wanted = policy.iter().flat_map(|policy| policy.remove.iter().flatten());
+        let kept = |edits: &HeaderEdits, policy: &Option<HeadersPolicy>, is_client: bool| {
+            let set = edits.set.iter().chain(&edits.set_formatted).map(|(name, _)| name);
+            let gone: Vec<&Arc<str>> = edits.remove.iter().chain(set).collect();
+            let removed = policy.iter().flat_map(|policy| policy.remove.iter().flatten());
+            let overwritten = policy.iter().filter(|_| is_client).flat_map(|policy| policy.set.iter().flatten());
+            let mut wanted = removed.chain(overwritten.map(|header| &header.name));
             wanted.find(|wanted| !gone.iter().any(|name| name.eq_ignore_ascii_case(wanted))).cloned()
         };
-        if let Some(name) = kept(&route.request_headers, &wanted.request_headers_policy) {
+        // The host is overwritten where requests are forwarded, and not as a header.
+        let rewrites = match &route.action {
+            Action::Forward(forward) => forward.rewrite.host.is_some(),
+            Action::Redirect(_) | Action::Respond(_) => false,
+        };
+        let passes = |name: &Arc<str>| !(rewrites && name.eq_ignore_ascii_case("host"));
+        if let Some(name) = kept(&route.request_headers, request_headers_policy, true).filter(passes) {
             return Some(format!("the removal of request header {name:?}"));
         }
-        let name = kept(&route.response_headers, &wanted.response_headers_policy)?;
+        let name = kept(&route.response_headers, response_headers_policy, false)?;
         Some(format!("the removal of response header {name:?}"))
     }
 }

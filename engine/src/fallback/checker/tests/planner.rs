@@ -13,7 +13,7 @@ const SEEDS: u64 = 60;
 const STEPS: usize = 12;
 
 /// Numbers below what is asked for, the same for the same seed.
-fn choices(seed: u64) -> impl FnMut(usize) -> usize {
+pub(super) fn choices(seed: u64) -> impl FnMut(usize) -> usize {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(1);
     move |below| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -48,6 +48,7 @@ fn nothing_against_the_planner(begin: Begin) {
     for seed in 1..=seeds() {
         let mut choose = choices(seed);
         let mut plans = begin(&mut choose);
+        let mut has_moved = false;
         for step in 0..STEPS {
             plans.step(&mut choose);
             let planned = plans.planned();
@@ -55,17 +56,18 @@ fn nothing_against_the_planner(begin: Begin) {
                 // The planner compares rule by rule what protects them; the checker also where requests have moved.
                 let beyond = objection.about == About::Security && plans.has_moved(&planned, &objection.node.key);
                 assert!(beyond, "seed {seed}, step {step}: {objection}");
-                moved += 1;
+                has_moved = true;
             }
             let altered = planned.altered();
             versions += altered.0;
             closed += altered.1;
         }
+        moved += u64::from(has_moved);
     }
     // Worlds in which nothing is broken would show nothing.
     let few = usize::try_from(seeds()).unwrap() / 2;
     assert!(versions > few && closed > few, "{versions} objects in another version, {closed} with closed units");
-    assert!(moved * 20 < versions, "{moved} objections beyond what the planner asks, to {versions} versions");
+    assert!(moved * 10 < seeds(), "in {moved} of {} worlds the planner let requests move", seeds());
 }
 
 #[test]

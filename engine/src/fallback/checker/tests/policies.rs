@@ -100,7 +100,7 @@ fn earlier(plans: &Plans, spec: &Value) -> Arc<Object> {
     let today = plans.objects.get(&policy("shop", "cart")).unwrap();
     let Body::TrafficPolicy(written) = &today.body else { panic!("no policy") };
     let spec = Some(serde_json::from_value(spec.clone()).unwrap());
-    let body = Body::TrafficPolicy(Arc::new(Policy { spec, unread: vec![], targets: written.targets.clone() }));
+    let body = Body::TrafficPolicy(Arc::new(Policy { spec, targets: written.targets.clone(), ..Policy::default() }));
     Arc::new(Object { body, ..(**today).clone() })
 }
 

@@ -1,6 +1,7 @@
 //! What is told of policies, and of what they close.
 
-use super::{Teller, check, last_valid};
+use super::{Teller, check, exact, last_valid, route};
+use crate::fallback::survey::tests::BASE;
 use crate::settings::Fallback;
 
 fn policy(namespace: &str, kind: &str, name: &str, says: &str, generation: i64) -> String {
@@ -37,7 +38,7 @@ fn a_gateway_that_a_policy_closes_for_want_of_a_secret() {
             &format!("Warning ConfigurationTranslationFailed TrafficPolicy/guard: {why}"),
             &format!("Warning Replaced Gateway/public: listeners[http] answers 500; {because}"),
             &format!("Warning Replaced HTTPRoute/cart: it answers 500; {because}"),
-            "Normal FallbackConfigurationSucceeded controller: successfully applied fallback configuration to \
+            "Normal FallbackConfigurationSucceeded controller, Gateway/public: successfully applied fallback configuration to \
              infra/public: 1 broken, 0 backfilled, 2 replaced, 0 excluded",
         ],
     );
@@ -48,7 +49,7 @@ fn a_gateway_that_a_policy_closes_for_want_of_a_secret() {
             "Normal Recovered TrafficPolicy/guard: it is current again",
             "Normal Recovered Gateway/public: it is current again",
             "Normal Recovered HTTPRoute/cart: it is current again",
-            "Normal ConfigurationSucceeded controller: successfully applied configuration to infra/public",
+            "Normal ConfigurationSucceeded controller, Gateway/public: successfully applied configuration to infra/public",
         ],
     );
 }
@@ -68,7 +69,7 @@ fn a_policy_that_envoy_refuses_is_told_and_not_the_route_below() {
         &[
             "Normal Recovered TrafficPolicy/guard: it is current again",
             "Normal Recovered HTTPRoute/cart: it is current again",
-            "Normal ConfigurationSucceeded controller: successfully applied configuration to infra/public",
+            "Normal ConfigurationSucceeded controller, Gateway/public: successfully applied configuration to infra/public",
         ],
     );
     assert_eq!(teller.scene.report()["status"], "not-triggered");
@@ -83,4 +84,20 @@ fn a_policy_of_which_the_last_valid_version_holds() {
     let backfilled = "Warning Backfilled TrafficPolicy/guard: serving generation 1 (last valid, since ";
     assert!(told.iter().any(|line| line.starts_with(backfilled)), "{told:#?}");
     assert!(!told.iter().any(|line| line.contains("HTTPRoute")), "{told:#?}");
+}
+
+#[test]
+fn a_route_that_is_still_closed_at_one_listener_has_not_recovered() {
+    let mut teller = Teller::new(last_valid());
+    let more = "- {name: more, port: 8081, protocol: HTTP, allowedRoutes: {namespaces: {from: All}}}\n  - {name: http,";
+    teller.apply(&BASE.replace("- {name: http,", more));
+    let secret = "basicAuth: {secretRef: {name: users}}";
+    teller.apply(&policy("infra", "Gateway", "public, sectionName: more", secret, 1));
+    teller.apply(&route(5, "{type: RegularExpression, value: '/a['}"));
+    let recovered = |told: &[String]| told.iter().any(|line| line.contains("Recovered HTTPRoute/cart"));
+    let told = teller.apply(&route(6, &exact("/fine")));
+    assert!(!recovered(&told), "{told:#?}");
+    let told = teller.apply(USERS);
+    assert!(recovered(&told), "{told:#?}");
+    assert_eq!(teller.told(), Vec::<String>::new(), "nothing is told twice");
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use holdfast_graph::ObjectKey;
 use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, Preconditions};
+use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Client, Error};
 use serde_json::Value;
 use tokio::sync::{mpsc, watch};
@@ -12,6 +13,7 @@ use tokio::time::{Instant, sleep};
 
 use super::owned::{Key, Kind, Owned};
 use super::{Plan, Wanted};
+use crate::apis::gateway::GROUP;
 use crate::engine::Event;
 use crate::provision::{DataPlane, FIELD_OWNER, Provisioned, addresses, compare, names};
 use crate::run::kubernetes::leader::Leadership;
@@ -126,6 +128,15 @@ impl Writer {
         if wanted.is_empty() {
             return Ok(());
         }
+        // What is wanted may be a second old, and what is missing may have gone together with its Gateway.
+        if let Some((key, ..)) = wanted.iter().find(|(_, _, found)| found.is_none())
+            && !self
+                .lives(plane)
+                .await
+                .map_err(|error| told(key, "is missing, and its Gateway cannot be read", &error))?
+        {
+            wanted.retain(|(_, _, found)| found.is_some());
+        }
         for (key, object, found) in &wanted {
             if !found.as_ref().is_some_and(|found| compare::has(found, object)) {
                 self.apply(key, object, found.as_ref())
@@ -142,6 +153,22 @@ impl Writer {
             self.delete(&key, &object).await;
         }
         Ok(())
+    }
+
+    /// Is the Gateway of a data plane there, as the API server has it now, and not being deleted? Asked before anything
+    /// is created. Read by its status, for which there is a right already.
+    async fn lives(&self, plane: &DataPlane) -> Result<bool, Error> {
+        let kind = GroupVersionKind::gvk(GROUP, "v1", "Gateway");
+        let resource = ApiResource::from_gvk_with_plural(&kind, "gateways");
+        let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), &plane.gateway.namespace, &resource);
+        match api.get_status(&plane.gateway.name).await {
+            Ok(gateway) => {
+                let metadata = gateway.metadata;
+                Ok(metadata.uid.as_deref() == Some(&*plane.uid) && metadata.deletion_timestamp.is_none())
+            }
+            Err(Error::Api(answer)) if answer.code == 404 => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     fn api(&self, key: &Key) -> Option<Api<DynamicObject>> {

@@ -10,7 +10,7 @@ use crate::apis::kgateway::extension::{ExtAuthProvider, HttpService};
 use crate::apis::kgateway::traffic_policy::{ExtensionRef, RequestBody, TrafficSpec};
 use crate::check;
 use crate::features::asking::Asking;
-use crate::features::ext_auth::{AuthServer, Body, ExtAuth, OverHttp, Spoken, TIMEOUT_DEFAULT};
+use crate::features::ext_auth::{AuthServer, Body, ExtAuth, OverHttp, Spoken, TIMEOUT_DEFAULT, stat_prefix_fault};
 use crate::features::remote::Remote;
 use crate::model::{Like, Part};
 use crate::policies::settings::Piece;
@@ -82,6 +82,7 @@ fn server(reference: &ExtensionRef, reading: &mut Reading<'_, '_>) -> Option<Arc
         }
     };
     let fail_open = written.fail_open == Some(true);
+    let stat_prefix = used.stat_prefix("extAuth.statPrefix", written.stat_prefix.as_ref(), stat_prefix_fault);
     let server = AuthServer {
         name: name("ext_auth", &key, fail_open),
         owners: vec![key.clone()],
@@ -93,7 +94,7 @@ fn server(reference: &ExtensionRef, reading: &mut Reading<'_, '_>) -> Option<Arc
         body: with_request_body.as_ref().map(body),
         headers: exactly(written.headers_to_forward.as_deref()),
         status_on_error,
-        stat_prefix: written.stat_prefix.clone(),
+        stat_prefix,
     };
     let flaws = server.check();
     for flaw in &flaws {

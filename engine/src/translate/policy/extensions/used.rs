@@ -1,5 +1,6 @@
 //! A GatewayExtension while a field of a policy uses it: what is wrong with it is told of the policy.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_graph::{ObjectKey, Role};
@@ -26,6 +27,20 @@ impl Used<'_, '_, '_> {
     pub(in super::super) fn wrong(&mut self, below: &str, message: impl std::fmt::Display) {
         let field = format!("spec.{}.extensionRef", self.field);
         self.reading.wrong_extension(field, self.key, format!("spec.{below}: {message}"));
+    }
+
+    /// What the names of its statistics begin with: these protect no request.
+    pub(in super::super) fn stat_prefix(
+        &mut self,
+        below: &str,
+        written: Option<&Arc<str>>,
+        fault: impl Fn(&str) -> Option<String>,
+    ) -> Option<Arc<str>> {
+        let wrong = written.and_then(|prefix| fault(prefix));
+        if let Some(message) = &wrong {
+            self.reading.extension_ignored(self.key, below, message);
+        }
+        written.filter(|_| wrong.is_none()).cloned()
     }
 
     /// It is none for the field that names it: that is not its own fault.

@@ -9,7 +9,6 @@ use crate::check;
 use crate::features::connection::log_filter::{
     Denominator, ENTRIES_MAX, GRPC_STATUSES, LogFilter, Op, Sampled, TEXT_BYTES_MAX,
 };
-use crate::translate::narrow;
 
 /// Reads a filter, or one in a list of them.
 pub(super) fn read(field: &str, written: &Filter, reading: &mut Reading<'_, '_>) -> Option<LogFilter> {
@@ -142,7 +141,7 @@ fn header(field: &str, written: &HeaderMatch, reading: &mut Reading<'_, '_>) -> 
     let value = text(&format!("{field}.value"), &written.value, reading)?;
     match written.kind.as_deref() {
         None | Some("Exact") => Some(LogFilter::Header(name, value)),
-        Some("RegularExpression") => match check::re2::check(&value, narrow::limits(reading.settings)) {
+        Some("RegularExpression") => match reading.regexes().check(&value) {
             Ok(_) => Some(LogFilter::HeaderRegex(name, value)),
             Err(fault) => {
                 reading.invalid(format!("spec.{field}.value"), fault);

@@ -29,7 +29,8 @@ pub(super) fn read(written: &HttpSettings, said: &mut Said<'_>, reading: &mut Re
         said.part("httpSettings.accessLog", Part::AccessLogs(logs));
     }
     if let Some(tracing) = &written.tracing
-        && let Some(tracer) = tracer::read(&said.below("httpSettings.tracing"), tracing, reading)
+        && let Some(tracer) =
+            reading.observing(|reading| tracer::read(&said.below("httpSettings.tracing"), tracing, reading))
     {
         said.part("httpSettings.tracing", Part::Tracer(tracer));
     }

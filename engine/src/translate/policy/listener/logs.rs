@@ -12,29 +12,35 @@ use crate::features::connection::access_log::{AccessLog, GrpcLog, HEADERS_MAX, L
 use crate::features::connection::format::Format;
 use crate::features::connection::open_telemetry::{DEPTH_MAX, OpenTelemetryLog, VALUES_MAX, Value};
 
-pub(super) fn read(field: &str, written: &[Written], reading: &mut Reading<'_, '_>) -> Vec<AccessLog> {
+pub(super) fn read(field: &str, written: &[Option<Written>], reading: &mut Reading<'_, '_>) -> Vec<AccessLog> {
     if written.len() > LOGS_MAX {
-        reading.invalid(format!("spec.{field}"), format!("must have at most {LOGS_MAX} entries"));
+        let message = format!("must have at most {LOGS_MAX} entries: requests are not written to those after");
+        reading.ignored(format!("spec.{field}"), "Invalid", message);
     }
     let mut logs = Vec::new();
     for (index, log) in written.iter().enumerate().take(LOGS_MAX) {
-        let field = format!("{field}[{index}]");
-        let filter = log.filter.as_ref().and_then(|filter| filters::read(&format!("{field}.filter"), filter, reading));
-        let sink = match (&log.file_sink, &log.grpc_service, &log.open_telemetry) {
-            (Some(file), None, None) => self::file(&format!("{field}.fileSink"), file, reading),
-            (None, Some(service), None) => grpc(&format!("{field}.grpcService"), service, reading).map(Sink::Grpc),
-            (None, None, Some(log)) => {
-                open_telemetry(&format!("{field}.openTelemetry"), log, reading).map(Sink::OpenTelemetry)
-            }
-            _ => {
-                let message = "exactly one of fileSink, grpcService and openTelemetry must be set";
-                reading.invalid(format!("spec.{field}"), message);
-                None
-            }
-        };
-        logs.extend(sink.map(|sink| AccessLog { sink, filter }));
+        // What could not be read is reported already.
+        let Some(log) = log else { continue };
+        logs.extend(reading.observing(|reading| self::log(&format!("{field}[{index}]"), log, reading)));
     }
     logs
+}
+
+fn log(field: &str, written: &Written, reading: &mut Reading<'_, '_>) -> Option<AccessLog> {
+    let filter = written.filter.as_ref().and_then(|filter| filters::read(&format!("{field}.filter"), filter, reading));
+    let sink = match (&written.file_sink, &written.grpc_service, &written.open_telemetry) {
+        (Some(file), None, None) => self::file(&format!("{field}.fileSink"), file, reading),
+        (None, Some(service), None) => grpc(&format!("{field}.grpcService"), service, reading).map(Sink::Grpc),
+        (None, None, Some(log)) => {
+            open_telemetry(&format!("{field}.openTelemetry"), log, reading).map(Sink::OpenTelemetry)
+        }
+        _ => {
+            let message = "exactly one of fileSink, grpcService and openTelemetry must be set";
+            reading.invalid(format!("spec.{field}"), message);
+            None
+        }
+    };
+    sink.map(|sink| AccessLog { sink, filter })
 }
 
 fn file(field: &str, written: &FileSink, reading: &mut Reading<'_, '_>) -> Option<Sink> {

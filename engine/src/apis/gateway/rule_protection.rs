@@ -1,0 +1,133 @@
+//! The protection of the rules of HTTPRoutes and GRPCRoutes, field by field.
+
+use gateway_api::httproutes::{
+    HttpRouteRulesFilters as Filter, HttpRouteRulesFiltersRequestHeaderModifier as RequestHeaders,
+    HttpRouteRulesFiltersRequestRedirect as Redirect, HttpRouteRulesFiltersRequestRedirectScheme as Scheme,
+    HttpRouteRulesFiltersResponseHeaderModifier as ResponseHeaders, HttpRouteRulesFiltersType as Type,
+    HttpRouteRulesFiltersUrlRewrite as Rewrite,
+};
+
+use super::grpc_route::GrpcRule;
+use super::http_route::HttpRule;
+use super::references::BackendRef;
+use crate::apis::protection::{Declare, HOST, Names, Rule, Sheet, Way, names};
+
+const MATCHES: &str = "which requests are meant; where requests move between rules, the audit compares these";
+const BACK_ENDS: &str = "where requests go; each is checked against today's Services, Backends and grants";
+
+impl Declare for HttpRule {
+    fn declare(&self, sheet: &mut Sheet) {
+        let HttpRule { name, matches, filters, backend_refs, timeouts } = self;
+        sheet.free("name", "the name by which rules of two versions are compared", name);
+        sheet.free("matches", MATCHES, matches);
+        filters_of(filters.as_deref().unwrap_or_default(), sheet);
+        back_ends_of(backend_refs.as_deref().unwrap_or_default(), sheet);
+        sheet.free("timeouts", "how long requests may take", timeouts);
+    }
+}
+
+impl Declare for GrpcRule {
+    fn declare(&self, sheet: &mut Sheet) {
+        let GrpcRule { name, matches, filters, backend_refs } = self;
+        sheet.free("name", "the name by which rules of two versions are compared", name);
+        sheet.free("matches", MATCHES, matches);
+        filters_of(filters.as_deref().unwrap_or_default(), sheet);
+        back_ends_of(backend_refs.as_deref().unwrap_or_default(), sheet);
+    }
+}
+
+/// All filters of a rule together.
+#[derive(Default)]
+struct Together {
+    cors: Option<String>,
+    extensions: Names,
+    removed: Names,
+    withheld: Names,
+    set_in_responses: Names,
+    https: bool,
+    host: bool,
+}
+
+impl Together {
+    fn of(filters: &[Filter]) -> Self {
+        let mut all = Self::default();
+        for filter in filters {
+            let Filter {
+                cors,
+                extension_ref,
+                request_header_modifier,
+                request_mirror: _,
+                request_redirect,
+                response_header_modifier,
+                r#type,
+                url_rewrite,
+            } = filter;
+            if let Some(cors) = cors {
+                all.cors = Some(format!("{cors:?}"));
+            }
+            if let Some(reference) = extension_ref {
+                all.extensions.insert(format!("{}/{}/{}", reference.group, reference.kind, reference.name));
+            } else if *r#type == Type::ExtensionRef {
+                all.extensions.insert(String::new());
+            }
+            if let Some(RequestHeaders { add: _, remove, set }) = request_header_modifier {
+                all.removed.extend(names(remove.iter().flatten().map(String::as_str)));
+                all.removed.extend(names(set.iter().flatten().map(|header| header.name.as_str())));
+            }
+            if let Some(ResponseHeaders { add: _, remove, set }) = response_header_modifier {
+                all.withheld.extend(names(remove.iter().flatten().map(String::as_str)));
+                all.set_in_responses.extend(names(set.iter().flatten().map(|header| header.name.as_str())));
+            }
+            if let Some(Redirect { scheme, hostname: _, path: _, port: _, status_code: _ }) = request_redirect {
+                all.https |= *scheme == Some(Scheme::Https);
+            }
+            if let Some(Rewrite { hostname, path: _ }) = url_rewrite {
+                all.host |= hostname.is_some();
+            }
+        }
+        all
+    }
+}
+
+fn filters_of(filters: &[Filter], sheet: &mut Sheet) {
+    let Together { cors, extensions, mut removed, withheld, set_in_responses, https, host } = Together::of(filters);
+    sheet.equal("filters[].cors", "a list of the origins that may read answers", &cors);
+    let because = "a policy or an answer that the rule names: what it names now, it named then";
+    sheet.demands("filters[].extensionRef", Rule::Equal, because, extensions);
+    if host {
+        removed.insert(HOST.to_owned());
+    }
+    let because = "removing or overwriting (`set`) keeps the client's own value from back ends; `add` does not";
+    sheet.headers("filters[].requestHeaderModifier", because, Way::Request, removed, Names::new());
+    let because = "`remove` keeps the header from clients; `set` does as much as removing, and is not demanded";
+    sheet.headers("filters[].responseHeaderModifier", because, Way::Response, withheld, set_in_responses);
+    let because = "a redirect to `https` keeps requests without TLS out; other redirects are free";
+    let https = https.then(|| "https".to_owned());
+    sheet.demands("filters[].requestRedirect", Rule::Guard, because, https.into_iter().collect());
+    sheet.free("filters[].requestMirror", "copies of requests; the client gets nothing from them", &());
+    let because = "overwrites the host that the client sent, as other headers are overwritten";
+    sheet.headers("filters[].urlRewrite.hostname", because, Way::Request, Names::new(), Names::new());
+    sheet.free("filters[].urlRewrite.path", "the path that back ends see", &());
+}
+
+/// Headers that no back end of the rule gets from clients: gone before each of them, if not by the rule.
+fn back_ends_of(back_ends: &[BackendRef], sheet: &mut Sheet) {
+    let mut of_all: Option<Names> = None;
+    let mut extensions = Names::new();
+    for back_end in back_ends {
+        let BackendRef { group: _, kind: _, namespace: _, name: _, port: _, weight: _, filters } = back_end;
+        let own = Together::of(filters.as_deref().unwrap_or_default());
+        extensions.extend(own.extensions);
+        of_all = Some(match of_all {
+            Some(known) => known.intersection(&own.removed).cloned().collect(),
+            None => own.removed,
+        });
+    }
+    let because = "where requests to every back end lose a header, they lose it then, too";
+    let by_rule = sheet.hidden(Way::Request);
+    let gone = of_all.unwrap_or_default();
+    sheet.headers("backendRefs[].filters", because, Way::BeforeBackEnds, gone, by_rule);
+    let because = "what a back end names as an extension cannot be served, in any version";
+    sheet.demands("backendRefs[].filters[].extensionRef", Rule::Equal, because, extensions);
+    sheet.free("backendRefs", BACK_ENDS, &());
+}

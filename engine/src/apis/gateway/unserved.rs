@@ -1,0 +1,25 @@
+//! Fields of the experimental channel of Gateway API 1.6 that are known and not served.
+
+use holdfast_graph::ObjectKey;
+
+use super::GROUP;
+
+/// The kind of each object, and the path of the field without indexes.
+const FIELDS: [(&str, &str); 6] = [
+    ("Gateway", "spec.defaultScope"),
+    ("GRPCRoute", "spec.rules[].sessionPersistence"),
+    ("GRPCRoute", "spec.useDefaultGateways"),
+    ("HTTPRoute", "spec.rules[].retry"),
+    ("HTTPRoute", "spec.rules[].sessionPersistence"),
+    ("HTTPRoute", "spec.useDefaultGateways"),
+];
+
+/// Is a field that decoding has no place for one that Gateway API has?
+pub(in crate::apis) fn is_unserved(object: &ObjectKey, field: &str) -> bool {
+    if &*object.group != GROUP {
+        return false;
+    }
+    let mut path = String::with_capacity(field.len());
+    path.extend(field.chars().filter(|character| !character.is_ascii_digit()));
+    FIELDS.contains(&(&*object.kind, path.as_str()))
+}

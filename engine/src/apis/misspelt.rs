@@ -1,0 +1,92 @@
+//! Kinds that are misspelt: which kind of a group that is read a name was probably meant to be.
+
+use super::scheme::KINDS;
+use super::{contour, gateway, kgateway};
+
+/// Characters of a name that is compared with the names of kinds; a longer one is no misspelt kind.
+const KIND_CHARS_MAX: usize = 40;
+/// Edits by which a name of the core group may differ: it has many kinds that are not read.
+const CORE_EDITS: usize = 2;
+/// Kinds of groups of which others are read, that are not read themselves.
+const NOT_READ: [(&str, &[&str]); 3] = [
+    (gateway::GROUP, &["BackendLBPolicy", "TCPRoute", "TLSRoute", "UDPRoute"]),
+    (contour::GROUP, &["ContourConfiguration", "ContourDeployment"]),
+    (
+        kgateway::GROUP,
+        &[
+            "AgentgatewayBackend",
+            "AgentgatewayParameters",
+            "AgentgatewayPolicy",
+            "GatewayParameters",
+            "HTTPListenerPolicy",
+            "RoutePolicy",
+            "Upstream",
+        ],
+    ),
+];
+
+/// The kind that a name of no kind was meant to be: the one of its group that is spelt most alike, if any is.
+pub(super) fn meant(group: &str, name: &str) -> Option<&'static str> {
+    let is_known = NOT_READ.iter().any(|(of, kinds)| *of == group && kinds.contains(&name));
+    if is_known || name.chars().count() > KIND_CHARS_MAX {
+        return None;
+    }
+    let kinds = KINDS.iter().filter(|kind| kind.group == group).map(|kind| kind.kind);
+    let (edits, kind) = kinds.map(|kind| (edits(name, kind), kind)).min()?;
+    let most = if group.is_empty() { CORE_EDITS } else { name.len().max(kind.len()) / 3 };
+    (edits <= most).then_some(kind)
+}
+
+/// By how many letters that are left out, added, changed or swapped with their neighbour two names differ; capital and
+/// small letters are alike.
+fn edits(one: &str, other: &str) -> usize {
+    let lower = |text: &str| text.chars().map(|letter| letter.to_ascii_lowercase()).collect::<Vec<_>>();
+    let (one, other) = (lower(one), lower(other));
+    let mut before: Vec<usize> = Vec::new();
+    let mut last: Vec<usize> = (0..=other.len()).collect();
+    for (row, letter) in one.iter().enumerate() {
+        let mut now = vec![row + 1];
+        for (column, known) in other.iter().enumerate() {
+            let at = |row: &[usize], column: usize| row.get(column).copied().unwrap_or(usize::MAX - 1);
+            let changed = at(&last, column) + usize::from(letter != known);
+            let mut least = changed.min(at(&last, column + 1) + 1).min(at(&now, column) + 1);
+            let is_swapped =
+                row > 0 && column > 0 && one.get(row - 1) == Some(known) && other.get(column - 1) == Some(letter);
+            if is_swapped {
+                least = least.min(at(&before, column - 1) + 1);
+            }
+            now.push(least);
+        }
+        before = std::mem::replace(&mut last, now);
+    }
+    last.last().copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_misspelt_kind_is_recognised_and_no_other_is() {
+        for (group, name, kind) in [
+            (gateway::GROUP, "HTTPRotue", Some("HTTPRoute")),
+            (gateway::GROUP, "HttpRoute", Some("HTTPRoute")),
+            (gateway::GROUP, "HTTPRoutes", Some("HTTPRoute")),
+            (gateway::GROUP, "Gatway", Some("Gateway")),
+            (kgateway::GROUP, "TrafficPolcy", Some("TrafficPolicy")),
+            (contour::GROUP, "HTTPproxies", Some("HTTPProxy")),
+            ("", "Servcie", Some("Service")),
+            ("", "ServiceAccount", None),
+            ("", "Pod", None),
+            ("apps", "Deployment", None),
+            (gateway::GROUP, "TCPRoute", None),
+            (gateway::GROUP, "TLSRoute", None),
+            (kgateway::GROUP, "HTTPListenerPolicy", None),
+            (kgateway::GROUP, "GatewayParameters", None),
+            (gateway::GROUP, "Mesh", None),
+        ] {
+            assert_eq!(meant(group, name), kind, "{group} {name}");
+        }
+        assert_eq!(meant(gateway::GROUP, &"HTTPRoute".repeat(1000)), None);
+    }
+}

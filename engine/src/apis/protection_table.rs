@@ -1,0 +1,103 @@
+//! The text of `docs/reference/protection.md`: the kinds and fields as they are declared.
+
+use std::fmt::Write;
+
+use super::contour::route::Route;
+use super::gateway::backend_tls::BackendTlsSpec;
+use super::gateway::grpc_route::GrpcRule;
+use super::gateway::http_route::HttpRule;
+use super::kgateway::backend::Backend;
+use super::kgateway::backend_config::BackendConfigSpec;
+use super::kgateway::direct_response::DirectResponse;
+use super::kgateway::extension::GatewayExtension;
+use super::kgateway::listener_policy::ListenerSpec;
+use super::kgateway::traffic_policy::TrafficSpec;
+use super::protection::{Row, Sheet};
+use super::{Backfill, KINDS};
+
+const HEAD: &str = "\
+# What protects
+
+May an earlier version of an object be served where the desired one cannot?
+This page is generated from the declarations that Holdfast itself decides by; a test compares them.
+When an earlier version is looked for at all is in [fallback](../concepts/fallback.md).
+
+An earlier version is served only where no row of its kind forbids it.
+A version is compared with the desired one rule by rule (route by route, port by port); a rule with a name with the one of that name.
+A policy that is valid today is applied to an earlier version of a route as to any other: it keeps no route from going back, except where it protects a rule by its name and the earlier version has no rule of that name.
+What of a desired version cannot be read counts as something that protects.
+
+The annotation `holdfast.dev/fallback: never` keeps an object in its desired version; `holdfast.dev/fallback: last-valid` on a policy or extension allows earlier lists of those who may enter.
+
+## Kinds
+";
+
+/// The whole page.
+pub fn reference() -> String {
+    let mut page = HEAD.to_owned();
+    let mut line = |text: std::fmt::Arguments<'_>| writeln!(page, "{text}").unwrap_or_default();
+    line(format_args!("\n| Kind | Earlier versions | What of them, or why not |\n| --- | --- | --- |"));
+    for kind in KINDS {
+        let (may, because) = match kind.backfill {
+            Backfill::Yes(because) => ("yes", because),
+            Backfill::No(because) => ("no", because),
+        };
+        line(format_args!("| {} | {may} | {because} |", kind.kind));
+    }
+    for (title, rows) in sheets() {
+        line(format_args!(
+            "\n## {title}\n\n| Field | An earlier version is served with | Because |\n| --- | --- | --- |"
+        ));
+        for Row { field, rule, because } in rows {
+            line(format_args!("| `{}` | {} | {because} |", field.replace(", ", "`, `"), rule.sentence()));
+        }
+    }
+    page
+}
+
+/// The rows of each kind whose fields are compared.
+fn sheets() -> [(&'static str, Vec<Row>); 10] {
+    let proxy = Route::default().protection(false);
+    let proxy = proxy.entering.rows.into_iter().chain(proxy.forwarding.rows).collect();
+    [
+        ("Rules of an HTTPRoute", Sheet::of(&HttpRule::default(), false).rows),
+        ("Rules of a GRPCRoute", Sheet::of(&GrpcRule::default(), false).rows),
+        ("Routes of an HTTPProxy", proxy),
+        ("TrafficPolicy", Sheet::of(&TrafficSpec::default(), false).rows),
+        ("ListenerPolicy", ListenerSpec::default().at(None, false).rows),
+        ("BackendConfigPolicy", Sheet::of(&BackendConfigSpec::default(), false).rows),
+        ("BackendTLSPolicy", Sheet::of(&BackendTlsSpec::default(), false).rows),
+        ("Backend", Sheet::of(&Backend::default(), false).rows),
+        ("GatewayExtension", Sheet::of(&GatewayExtension::default(), false).rows),
+        ("DirectResponse", Sheet::of(&DirectResponse::default(), false).rows),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+
+    /// `HOLDFAST_GOLDEN=write` writes the page.
+    #[test]
+    fn the_page_about_protection_is_what_fallback_decides_by() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reference/protection.md");
+        if std::env::var("HOLDFAST_GOLDEN").is_ok_and(|mode| mode == "write") {
+            fs::write(&path, reference()).unwrap();
+        }
+        let written = fs::read_to_string(&path).unwrap_or_default();
+        assert!(written == reference(), "{} differs; HOLDFAST_GOLDEN=write writes it", path.display());
+    }
+
+    #[test]
+    fn every_field_has_a_reason() {
+        for (title, rows) in sheets() {
+            assert!(!rows.is_empty(), "{title}");
+            assert!(rows.iter().all(|row| !row.because.is_empty() && !row.field.is_empty()), "{title}");
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! How many instructions a program has at least, known before any of it is made.
+
+use super::class::Class;
+use super::tree::{Node, Unary};
+
+/// Beside the regex: the match, and the loop in which one that is not anchored begins.
+const AROUND: u64 = 1;
+
+/// The instructions that every form of the program has: those that read a byte, check a position or mark a group.
+/// Branches are left out, since flattening takes them away. Copies are counted and not made.
+pub(super) fn instructions(node: &Node) -> u64 {
+    of(node).map_or(0, |count| count.saturating_add(AROUND))
+}
+
+/// `None` for what matches nothing, which leaves no instructions behind.
+fn of(node: &Node) -> Option<u64> {
+    match node {
+        Node::NoMatch => None,
+        Node::Empty => Some(0),
+        Node::Literal { .. } | Node::AnyChar | Node::AnyByte | Node::Look(_) => Some(1),
+        Node::String { bytes, .. } => Some(bytes.len() as u64),
+        Node::Class(class) => Some(class_ranges(class) as u64).filter(|count| *count > 0),
+        Node::Unary { operator: Unary::Plus, sub, .. } => of(sub),
+        Node::Unary { sub, .. } => Some(of(sub).unwrap_or(0)),
+        Node::Repeat { sub, minimum, maximum, .. } => {
+            let copies = maximum.unwrap_or(*minimum).max(1);
+            match of(sub) {
+                Some(count) => Some(count.saturating_mul(copies.into())),
+                None if *minimum == 0 && maximum.is_some() => Some(0),
+                None => None,
+            }
+        }
+        Node::Capture(sub) => of(sub).map(|count| count.saturating_add(2)),
+        Node::Concat(subs) => subs.iter().try_fold(0, |sum: u64, sub| of(sub).map(|count| sum.saturating_add(count))),
+        Node::Alternate(subs) => {
+            subs.iter().filter_map(of).fold(None, |sum, count| Some(sum.unwrap_or(0_u64).saturating_add(count)))
+        }
+    }
+}
+
+/// The ranges of which instructions are made: of a class that treats both cases alike, those of one case.
+fn class_ranges(class: &Class) -> usize {
+    let folds = class.folds_ascii();
+    class.ranges().iter().filter(|(low, high)| !(folds && b'A' <= *low && *high <= b'Z')).count()
+}

@@ -1,0 +1,114 @@
+//! Texts with names in them that are filled in: between double braces, or between percent signs.
+
+use super::meter::{Meter, OutOfSteps};
+
+/// A text with the names between double braces filled in (`{{ route_name }}`). `None` where one is not known, or where
+/// something is left of braces or spaces.
+pub fn braces(text: &str, known: impl Fn(&str) -> Option<String>) -> Option<String> {
+    counted_braces(text, known).0
+}
+
+/// The same, and how many steps it took: no more than [`STEPS_PER_BYTE_MAX`](super::meter::STEPS_PER_BYTE_MAX) for each
+/// byte.
+pub fn counted_braces(text: &str, known: impl Fn(&str) -> Option<String>) -> (Option<String>, usize) {
+    let meter = Meter::linear(text);
+    let filled = fill_braces(text, &known, &meter).unwrap_or_default();
+    (filled, meter.spent())
+}
+
+fn fill_braces(
+    text: &str,
+    known: &dyn Fn(&str) -> Option<String>,
+    meter: &Meter,
+) -> Result<Option<String>, OutOfSteps> {
+    let (mut filled, mut rest) = (String::new(), text);
+    while let Some((before, after)) = rest.split_once("{{") {
+        let split = after.split_once("}}");
+        meter.spend(before.len() + split.map_or(after, |(word, _)| word).len() + 4)?;
+        let Some((word, tail)) = split else { return Ok(None) };
+        let Some(value) = known(word.trim()) else { return Ok(None) };
+        filled.push_str(before);
+        filled.push_str(&value);
+        rest = tail;
+    }
+    meter.spend(rest.len())?;
+    filled.push_str(rest);
+    Ok((!filled.contains(['{', '}', ' '])).then_some(filled))
+}
+
+/// A text as a format of Envoy's: `known` returns the format for a name between percent signs, and every other percent
+/// sign is literal. `None` where nothing is filled in.
+pub fn percents(text: &str, known: impl Fn(&str) -> Option<String>) -> Result<Option<String>, OutOfSteps> {
+    counted_percents(text, known).0
+}
+
+/// The same, and how many steps it took: no more than [`STEPS_PER_BYTE_MAX`](super::meter::STEPS_PER_BYTE_MAX) for each
+/// byte.
+pub fn counted_percents(
+    text: &str,
+    known: impl Fn(&str) -> Option<String>,
+) -> (Result<Option<String>, OutOfSteps>, usize) {
+    let meter = Meter::linear(text);
+    (fill_percents(text, &known, &meter), meter.spent())
+}
+
+fn fill_percents(
+    text: &str,
+    known: &dyn Fn(&str) -> Option<String>,
+    meter: &Meter,
+) -> Result<Option<String>, OutOfSteps> {
+    let (mut format, mut rest, mut found) = (String::new(), text, false);
+    while let Some((before, after)) = rest.split_once('%') {
+        format.push_str(before);
+        // What is between two signs is looked at once as a name, and once more as text where it is none.
+        let split = after.split_once('%');
+        meter.spend(before.len() + 1 + 2 * split.map_or(after, |(word, _)| word).len())?;
+        if let Some((word, tail)) = split
+            && let Some(value) = known(word)
+        {
+            format.push_str(&value);
+            (rest, found) = (tail, true);
+            continue;
+        }
+        format.push_str("%%");
+        rest = after;
+    }
+    meter.spend(rest.len())?;
+    format.push_str(rest);
+    Ok(found.then_some(format))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_between_braces_are_filled_in() {
+        let known = |word: &str| (word == "name").then(|| "shop".to_owned());
+        let rows = [
+            ("plain", Some("plain")),
+            ("a.{{name}}.{{ name }}", Some("a.shop.shop")),
+            ("{{other}}", None),
+            ("{{name", None),
+            ("{name}", None),
+            ("a b", None),
+        ];
+        for (text, filled) in rows {
+            assert_eq!(braces(text, known).as_deref(), filled, "{text}");
+        }
+    }
+
+    #[test]
+    fn steps_grow_with_the_text_and_not_faster() {
+        let known = |word: &str| ["name", " name "].contains(&word).then(|| "%NAME%".to_owned());
+        for piece in ["a", "%", "%%", "%name%", "%other", "{{", "}}", "{{name}}", "{{ name }}{", "{", " "] {
+            for begin in ["", "%", "{{"] {
+                let text = |times: usize| format!("{begin}{}", piece.repeat(times));
+                let steps = |times| (counted_braces(&text(times), known).1, counted_percents(&text(times), known).1);
+                let (once, twice) = (steps(1000), steps(2000));
+                assert!(twice.0 <= 2 * once.0 + 100 && twice.1 <= 2 * once.1 + 100, "{begin}{piece}");
+                assert!(percents(&text(1000), known).is_ok(), "{begin}{piece}");
+            }
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! A route that goes back beside policies, extensions and back ends that are broken, too: its earlier version is judged
+//! with theirs, since theirs are served with it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use holdfast_graph::ObjectKey;
+
+use super::world::World;
+use crate::fault::Class;
+use crate::object::Object;
+use crate::translate::overlay::Overlay;
+use crate::translate::route::RoutePlan;
+use crate::translate::rule::Replaced;
+
+impl World<'_> {
+    /// An earlier version of a route, together with the versions that are served instead of the objects which close its
+    /// units; none where these objects do not go back, or where the route itself is not broken: the route is served as
+    /// desired then.
+    pub(super) fn together(&self, earlier: &Arc<Object>, plan: &RoutePlan) -> Option<RoutePlan> {
+        let mut over = self.instead_of(plan);
+        if over.is_empty() {
+            return None;
+        }
+        let desired = self.translator.try_route(&earlier.key, &over, self.objects)?;
+        let own = |replaced: &Replaced| replaced.class == Class::Invalid && replaced.policy.is_none();
+        if !desired.replaced.iter().any(own) && !self.is_refused(&desired, None) {
+            return None;
+        }
+        over.objects.insert(earlier.key.clone(), earlier.clone());
+        self.translator.try_route(&earlier.key, &over, self.objects)
+    }
+
+    /// The versions that are served instead of the objects which close units of a route.
+    fn instead_of(&self, plan: &RoutePlan) -> Overlay {
+        let behind: BTreeSet<&ObjectKey> =
+            plan.replaced.iter().filter_map(|replaced| replaced.policy.as_ref()).collect();
+        let (mut broken, mut policies) = (BTreeSet::new(), Vec::new());
+        for key in behind {
+            let Some(policy) = self.translator.policy(key) else {
+                broken.insert(key);
+                continue;
+            };
+            policies.push(key);
+            broken.extend(policy.blamed.keys());
+            if policy.blamed.is_empty() || policy.has_faults_of_its_own {
+                broken.insert(key);
+            }
+        }
+        let versions = broken.into_iter().filter_map(|key| Some((key.clone(), self.candidate(key)?.object)));
+        let mut over = Overlay { objects: versions.collect(), ..Overlay::default() };
+        if over.is_empty() {
+            return over;
+        }
+        for policy in policies {
+            if let Some(plan) = self.translator.try_policy_under(policy, &over, self.objects) {
+                over.policies.insert(policy.clone(), Arc::new(plan));
+            }
+        }
+        over
+    }
+}

@@ -1,0 +1,99 @@
+//! Refusals that are not for content, as `refusal.rs` classifies them: nobody is searched, suspected or convicted for them,
+//! and what was refused is sent again until it is taken.
+//!
+//! A listener whose address is in use was read as a whole before: for what it holds that is as good as an ACK.
+
+use std::sync::Arc;
+
+use holdfast_xds::{Answer, Version};
+
+use super::around::Around;
+use super::line::Line;
+use super::rollout::Stage;
+use crate::hold::unavailable::UNKNOWN_TRIES_MAX;
+use crate::hold::{Refusal, Slot};
+use crate::refusal::{self, Class};
+
+impl Line {
+    /// An Envoy refused something; true where the content is not the reason, and all is done about it.
+    pub(super) fn refused_by_host(
+        &mut self,
+        answer: &Answer,
+        name: &Arc<str>,
+        version: Version,
+        message: &str,
+        around: &mut Around<'_>,
+    ) -> bool {
+        let class = refusal::class(answer.kind, message);
+        let slot: Slot = (answer.kind, name.clone());
+        let is_content = match class {
+            Class::Content => true,
+            Class::Unknown => self.hold.unavailable.tries(&answer.node, &slot, version) >= UNKNOWN_TRIES_MAX,
+            Class::Host | Class::Transient => false,
+        };
+        if is_content {
+            self.hold.unavailable.forget(&answer.node, &slot);
+            return false;
+        }
+        let refusal = Refusal {
+            kind: answer.kind,
+            resource: name.clone(),
+            version: version.to_string(),
+            node: answer.node.clone(),
+            build: answer.build.clone(),
+            message: message.to_owned(),
+            class,
+        };
+        if !self.hold.unavailable.note(slot.clone(), version, refusal, around.now_ms) {
+            return true;
+        }
+        let (gateway, now) = (self.gateway.clone(), around.now());
+        self.since.entry(gateway).or_insert(now);
+        if class == Class::Host && !around.follows {
+            self.answered_but_for_its_host(answer, name, version, around);
+        }
+        true
+    }
+
+    /// Whoever waits for this answer goes on.
+    fn answered_but_for_its_host(
+        &mut self,
+        answer: &Answer,
+        name: &Arc<str>,
+        version: Version,
+        around: &mut Around<'_>,
+    ) {
+        let slot: Slot = (answer.kind, name.clone());
+        // What only this listener names is not asked for.
+        if let Some(mut trial) = self.trial.take_if(|trial| *trial.node == *answer.node) {
+            if trial.waiting.get(&slot) == Some(&version) {
+                trial.waiting.remove(&slot);
+            }
+            trial.waiting = self.answerable(&answer.node, trial.waiting, &trial.snapshot);
+            let is_answered = trial.waiting.is_empty();
+            self.trial = Some(trial);
+            if is_answered {
+                self.trial_accepted(around);
+            }
+        }
+        if let Stage::Canary { node, waiting, .. } = &self.stage
+            && **node == *answer.node
+        {
+            let left = self.answerable(&answer.node, waiting.clone(), &self.wanted);
+            if let Stage::Canary { waiting, .. } = &mut self.stage {
+                *waiting = left;
+            }
+        }
+        if self.canary_acknowledged(&answer.node, answer.kind, name, version) {
+            self.stage = Stage::Settled;
+            self.advance(around);
+        }
+    }
+
+    /// Sends again what has waited long enough; true where there is any.
+    pub(super) fn send_again(&mut self, now_ms: u64) -> bool {
+        let (envoys, afar) = (&self.envoys, &self.afar);
+        // An Envoy of another replica is sent it again there.
+        self.hold.unavailable.take_due(now_ms, |node| envoys.contains_key(node) && !afar.contains(node))
+    }
+}

@@ -1,0 +1,49 @@
+//! Endpoints of what Envoys have: those of now, also of Services that only an earlier configuration uses.
+
+use std::collections::BTreeSet;
+
+use holdfast_xds::{ResourceType, Snapshot};
+use imbl::ordmap::DiffItem;
+
+use super::around::Around;
+use super::line::Line;
+use super::unread::may_be_others;
+use crate::encode::names;
+
+impl Line {
+    /// Has the endpoints looked up that all Envoys have and what is wanted does not use.
+    pub(super) fn keep_served_endpoints(&mut self, around: &mut Around<'_>) {
+        let nothing = Snapshot::default();
+        let served = self.everyone.as_ref().unwrap_or(&nothing).of(ResourceType::Endpoints);
+        let unused = served.diff(self.wanted.of(ResourceType::Endpoints)).filter_map(|item| match item {
+            DiffItem::Remove(name, _) => names::service_port(name),
+            DiffItem::Add(..) | DiffItem::Update { .. } => None,
+        });
+        // A Service that was deleted together with its last use serves until what is newer does.
+        let unused: BTreeSet<_> = unused.filter(|service| around.objects.get(&service.key).is_some()).collect();
+        if around.translator.keep_endpoints(&self.fleet, unused.clone()) {
+            around.translator.translate(around.objects, around.graph);
+        }
+        self.kept_endpoints = Snapshot::default();
+        let known = unused.iter().filter_map(|service| around.translator.endpoints_of(service));
+        for resource in known.filter(|resource| !may_be_others(resource, around)) {
+            self.kept_endpoints.insert(ResourceType::Endpoints, resource.clone());
+        }
+    }
+}
+
+/// A configuration with the endpoints of now: they are never held back.
+pub(super) fn with_current_endpoints(snapshot: &Snapshot, wanted: &Snapshot, kept: &Snapshot) -> Snapshot {
+    let mut current = snapshot.clone();
+    for item in snapshot.of(ResourceType::Endpoints).diff(wanted.of(ResourceType::Endpoints)) {
+        let newest = match item {
+            DiffItem::Update { new: (_, resource), .. } => Some(resource),
+            DiffItem::Remove(name, _) => kept.get(ResourceType::Endpoints, name),
+            DiffItem::Add(..) => None,
+        };
+        if let Some(resource) = newest {
+            current.insert(ResourceType::Endpoints, resource.clone());
+        }
+    }
+    current
+}

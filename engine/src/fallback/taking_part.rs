@@ -1,0 +1,115 @@
+//! What a trial at an Envoy of the fleet was about: which suspects took part in it, and what else was new in it.
+//!
+//! While one suspect is on trial the others are closed, and what they are used by with them. So a trial can hold nothing of
+//! the suspect that it is for, and can hold what was made only to close others. Neither an acknowledgement nor a refusal
+//! says anything then about the suspect on trial.
+
+use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
+
+use holdfast_graph::Content;
+use holdfast_xds::{ResourceType, Version};
+
+use super::around::Around;
+use super::blame;
+use super::line::Line;
+use super::readmission::{Readmission, Subject};
+use crate::encode::chain_parts;
+
+/// What a refused resource of a trial holds that is new and not on trial.
+pub(super) struct Untried {
+    /// Its parts that no Envoy has taken and that are under no suspicion yet.
+    pub(super) others: Vec<Subject>,
+    /// Does the resource hold anything of those on trial?
+    pub(super) are_on_trial_in_it: bool,
+}
+
+impl Line {
+    /// The next suspects to be tried. Those that can only be tried together are, once nothing else is left.
+    pub(super) fn next_on_trial(&mut self, around: &Around<'_>) -> Option<Vec<Subject>> {
+        let (now_ms, budget) = (around.now_ms, &self.fairness.budget);
+        let used = |owner: &str| budget.wait_until(owner, now_ms).is_none().then(|| budget.used(owner, now_ms));
+        let readmission = self.readmission.as_mut()?;
+        readmission.unpark(now_ms);
+        if readmission.next(used).is_none() && !readmission.waits() && !readmission.absent().is_empty() {
+            let asked = around.translator.asked_together(&self.gateway);
+            let is_in = |subject: &Subject, asked: &BTreeSet<Content>| {
+                subject.contents.keys().any(|content| asked.contains(content))
+            };
+            readmission.tie(|one, other| asked.iter().any(|asked| is_in(one, asked) && is_in(other, asked)));
+        }
+        readmission.next(used).map(<[Subject]>::to_vec)
+    }
+
+    /// Of the contents on trial the parts of routes, the filters and the parts of policies that no offered resource
+    /// holds.
+    ///
+    /// A part of a route is in none while the rest of its object is backfilled, or nothing that is served includes it.
+    pub(super) fn absent_from_trial(&self, around: &Around<'_>) -> HashSet<Content> {
+        let Some(trial) = &self.trial else { return HashSet::new() };
+        let testing = self.on_trial_now();
+        let keys: BTreeSet<_> =
+            testing.iter().flat_map(|subject| subject.contents.values()).map(|node| &node.key).collect();
+        let routes = keys.iter().filter_map(|key| around.translator.route(key));
+        let tables = routes.flat_map(|plan| around.translator.parts_with(&self.gateway, plan, &trial.contents));
+        let routes = tables.flat_map(|(_, parts)| parts.into_keys());
+        let policies = keys.iter().filter_map(|key| around.translator.policy(key));
+        let said = policies.flat_map(|plan| plan.contents()).map(|(_, content)| content);
+        let filters = around.translator.filters(&self.gateway).into_iter().map(|(content, _, _)| content);
+        let mut absent: HashSet<Content> =
+            routes.chain(said).chain(filters).filter(|content| trial.contents.contains(content)).collect();
+        if absent.is_empty() {
+            return absent;
+        }
+        let mut present = HashSet::new();
+        for (name, resource) in trial.snapshot.of(ResourceType::Listener) {
+            present.extend(chain_parts::parts(&resource.body).into_iter().flat_map(|parts| parts.filters));
+            let told = self.listener_form(name, resource.version).into_iter().flat_map(|form| form.told.said.keys());
+            present.extend(told.map(|said| said.content()));
+        }
+        for (name, resource) in trial.snapshot.of(ResourceType::Route) {
+            let Some(form) = self.form(name, &resource.version) else { continue };
+            present.extend(form.said.iter().map(|said| said.content()));
+            for (content, rendered) in form.composition.values().flat_map(|parts| parts.iter()) {
+                present.insert(*content);
+                present.extend(rendered.said().iter().map(|said| said.content()));
+            }
+        }
+        absent.retain(|content| !present.contains(content));
+        absent
+    }
+
+    /// What of a resource that was refused on trial is as new as what is on trial.
+    pub(super) fn untried_in(
+        &self,
+        kind: ResourceType,
+        name: &Arc<str>,
+        version: Version,
+        around: &Around<'_>,
+    ) -> Untried {
+        let mut untried = Untried { others: Vec::new(), are_on_trial_in_it: true };
+        if self.trial.is_none() && self.readmission.is_none() {
+            return untried;
+        }
+        // Of a cluster it is known only who uses it as it is published.
+        if !matches!(kind, ResourceType::Listener | ResourceType::Route) {
+            return untried;
+        }
+        let suspects = self.subjects(kind, name, version, around);
+        let testing = self.on_trial_now();
+        let is_on_trial = |content: &Content| testing.iter().any(|subject| subject.contents.contains_key(content));
+        untried.are_on_trial_in_it = suspects.iter().flat_map(|subject| subject.contents.keys()).any(is_on_trial);
+        let mut known = self.readmission.as_ref().map(Readmission::contents).unwrap_or_default();
+        known.extend(testing.iter().flat_map(|subject| subject.contents.keys()));
+        let others = suspects.into_iter().filter_map(|mut subject| {
+            let is_cleared =
+                |content: &Content| self.readmission.as_ref().is_some_and(|search| search.has_cleared(content));
+            subject.contents.retain(|content, _| !known.contains(content) && !is_cleared(content));
+            let is_tried =
+                !subject.contents.is_empty() && blame::is_made(&self.gateway, &subject, &self.derived.overlay, around);
+            is_tried.then_some(subject)
+        });
+        untried.others = others.collect();
+        untried
+    }
+}

@@ -1,0 +1,54 @@
+//! Units of backfilled objects on trial at an Envoy that serves, in a virtual host that no request reaches.
+//!
+//! The trial is what all Envoys have, with that host besides. So clients are served the last valid version meanwhile, and
+//! Envoy's answer is only about the units on trial.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use holdfast_graph::ObjectKey;
+use holdfast_xds::{Resource, ResourceType};
+
+use super::admission::{TrialOffer, Tried};
+use super::around::Around;
+use super::forms::Form;
+use super::line::Line;
+use super::rollout::Waiting;
+use crate::encode::{names, route_configuration};
+use crate::model::HostSettings;
+use crate::translate::table::Host;
+
+impl Line {
+    /// What an Envoy is offered that tries these contents in such a host, and what of it is to be answered; none where not
+    /// each of them is a part of a backfilled route.
+    pub(super) fn on_trial_unreached(&mut self, tried: &Tried, around: &Around<'_>) -> Option<TrialOffer> {
+        let Tried { contents, apart } = tried;
+        let is_backfilled = |key: &ObjectKey| self.derived.overlay.objects.contains_key(key);
+        // Another object would need a host of its own.
+        if apart.len() != 1 || !apart.iter().all(is_backfilled) {
+            return None;
+        }
+        let everyone = self.everyone.clone()?;
+        let (mut snapshot, mut waiting) = (everyone.clone(), Waiting::new());
+        let mut found = BTreeSet::new();
+        for plan in apart.iter().filter_map(|key| around.translator.route(key)) {
+            for (name, parts) in around.translator.parts_with(&self.gateway, plan, contents) {
+                let resource = snapshot.get(ResourceType::Route, &name)?.clone();
+                let served = self.form(&name, &resource.version).or_else(|| self.acknowledged(&name)).cloned()?;
+                found.extend(parts.keys().copied());
+                let host = Host::unreachable();
+                let routes: Vec<_> = parts.values().map(|rendered| rendered.encoded(served.context).0).collect();
+                let (label, domain) = (names::virtual_host(&host), host.domain().to_owned());
+                let bytes = route_configuration::virtual_host(label, domain, routes.iter(), &HostSettings::default());
+                let body = route_configuration::with_host(&resource.body, &bytes);
+                let tried = Arc::new(Resource::new(resource.name.clone(), body, resource.origins.clone()));
+                let mut composition = served.composition.clone();
+                composition.insert(host, parts.into_iter().collect());
+                self.note_form(&tried.name, Form { version: tried.version, composition, ..served });
+                waiting.insert((ResourceType::Route, tried.name.clone()), tried.version);
+                snapshot.insert(ResourceType::Route, tried);
+            }
+        }
+        (found == *contents).then_some(TrialOffer { snapshot, waiting, is_unreached: true })
+    }
+}

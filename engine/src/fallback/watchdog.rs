@@ -1,0 +1,166 @@
+//! Deadlines: the clock ends every wait of a line, with or without an answer.
+//!
+//! | Wait | End |
+//! | --- | --- |
+//! | answers of the probe | [`PROBE_SILENT_MS_MAX`] after its last answer the probe counts as absent for [`PROBE_PAUSE_MS`]; contents are tried on one Envoy meanwhile |
+//! | a search on the probe that was cut short | [`PROBE_PAUSE_MS`] later it begins again |
+//! | answers of the Envoy that tries new content | `--ack-timeout`: the wait for an Envoy that answers to other things is not extended; a silent Envoy has that time twice, then the new content is suspected, or refused where another Envoy answers |
+//! | answers of an Envoy that tries suspects, or is asked as the second witness | `--ack-timeout`, then the suspects are tried in halves and later again (`readmission.rs`, `witnesses.rs`) |
+//! | an Envoy that came with nothing and takes no routes | `--ack-timeout`, then suspects are tried on it like on any other |
+//! | suspects of an owner that has used up its refusals | until these fill up again (`budget.rs`) |
+//! | an Envoy that refused something for a reason of its host | at most 30 seconds (`hold/unavailable.rs`) |
+//!
+//! A replica that follows waits for the leader or for the end of the leader's Lease, and serves nothing new before.
+
+use std::sync::Arc;
+
+use holdfast_xds::ResourceType;
+
+use super::around::Around;
+use super::line::Line;
+use super::rollout::{STRIKES_MAX, Stage, Waiting};
+
+/// Milliseconds without an answer of the probe after which a search on it ends.
+pub(crate) const PROBE_SILENT_MS_MAX: u64 = 120_000;
+/// Milliseconds for which a probe is not asked after that, or after a search on it that was cut short.
+pub(crate) const PROBE_PAUSE_MS: u64 = 60_000;
+/// Milliseconds between two searches for what is at fault in the same refused resource, where only time has passed.
+const SEARCH_AGAIN_MS: u64 = 10_000;
+/// Resources that one Envoy left without an answer while it answered to others; beyond it all are forgotten.
+const UNANSWERED_MAX: usize = 4_096;
+
+impl Line {
+    /// Everything that is waited for, and until when at most, in milliseconds of Unix time.
+    ///
+    /// A new stage does not compile before it has a deadline here.
+    #[cfg(any(test, feature = "testing"))]
+    pub(crate) fn waits(&self) -> Vec<(&'static str, u64)> {
+        let stage = match &self.stage {
+            // There is no wait; or the wait is for the leader, see the module.
+            Stage::Settled | Stage::Following => None,
+            Stage::Probing => Some(("the probe", self.probe_until)),
+            Stage::Canary { deadline, .. } => Some(("the Envoy that tries what is new", *deadline)),
+        };
+        let trial = self.trial.as_ref().filter(|trial| trial.deadline != u64::MAX);
+        let trial = trial.map(|trial| ("the Envoy that tries suspects", trial.deadline));
+        let again = self.search_again_at.map(|at| ("the search that was cut short", at));
+        stage.into_iter().chain(trial).chain(again).collect()
+    }
+
+    /// The probe is asked, or has answered: it has this long for the next answer.
+    pub(super) fn wait_for_probe(&mut self, now_ms: u64) {
+        self.probe_until = now_ms.saturating_add(PROBE_SILENT_MS_MAX);
+    }
+
+    /// A search on the probe was cut short: it begins again by the clock, where the probe does not come or go before.
+    pub(super) fn search_later(&mut self, now_ms: u64) {
+        self.search_again_at = Some(now_ms.saturating_add(PROBE_PAUSE_MS));
+    }
+
+    /// Content that has waited is searched as an edit is, also after a search without a culprit: once in
+    /// `SEARCH_AGAIN_MS`, since a wait can end with each tick of the clock.
+    pub(super) fn forget_blamed(&mut self, now_ms: u64) {
+        let again_ms = self.forgot_blamed_ms.saturating_add(SEARCH_AGAIN_MS);
+        if now_ms < again_ms {
+            self.search_again_at = self.search_again_at.or(Some(again_ms));
+            return;
+        }
+        self.forgot_blamed_ms = now_ms;
+        self.blamed.clear();
+    }
+
+    /// Ends what has lasted for too long on the probe; true where anything did.
+    pub(super) fn watch_probe(&mut self, around: &mut Around<'_>) -> bool {
+        let now_ms = around.now_ms;
+        let is_silent = self.stage == Stage::Probing && self.probe_until <= now_ms;
+        if is_silent {
+            self.stage = Stage::Settled;
+            self.search = None;
+            self.probe_pauses_until = now_ms.saturating_add(PROBE_PAUSE_MS);
+        }
+        let is_due = self.search_again_at.is_some_and(|at| at <= now_ms) && self.search.is_none();
+        if is_silent || is_due {
+            self.search_again_at = None;
+            self.forgot_blamed_ms = now_ms;
+            self.blamed.clear();
+            self.settle(around);
+        }
+        is_silent || is_due
+    }
+
+    /// Envoys that came with nothing count as others once they had the time to take something; true where any did.
+    pub(super) fn watch_fresh(&mut self, around: &mut Around<'_>) -> bool {
+        let patience = around.settings.fallback.ack_timeout_ms;
+        let before = self.fresh.len();
+        self.fresh.retain(|_, since_ms| since_ms.saturating_add(patience) > around.now_ms);
+        let any = self.fresh.len() < before;
+        if any {
+            self.start_trial(around);
+        }
+        any
+    }
+
+    /// An Envoy has not answered in time to an offer that only it was sent.
+    pub(super) fn overdue(&mut self, node: &Arc<str>, message: &str, around: &mut Around<'_>) {
+        let began_ms = match (&self.stage, &self.trial) {
+            (Stage::Canary { began_ms, .. }, _) => *began_ms,
+            (_, Some(trial)) => trial.began_ms,
+            _ => return,
+        };
+        if self.heard_ms.get(node).is_none_or(|heard_ms| *heard_ms <= began_ms) {
+            self.silent.insert(node.clone());
+            return self.lost(node, message, around);
+        }
+        // It answers to other things: to this it is not going to.
+        if let Stage::Canary { waiting, .. } = &self.stage {
+            if self.unanswered.len().saturating_add(waiting.len()) > UNANSWERED_MAX {
+                self.unanswered.clear();
+            }
+            self.unanswered.extend(waiting.values());
+            self.stage = Stage::Settled;
+            return self.advance(around);
+        }
+        let Some(trial) = self.end_trial() else { return };
+        if trial.is_second {
+            self.witnesses.not_answered(&trial.contents, around.now_ms);
+        } else if let Some(readmission) = &mut self.readmission {
+            readmission.not_answered(around.now_ms);
+        }
+        self.settle(around);
+    }
+
+    /// The only Envoy ended twice, or was silent for twice its time, on what is new: that is suspected, so that the Envoy is
+    /// offered what is proven, and is tried again part by part.
+    pub(super) fn suspect_unanswered(&mut self, waiting: &Waiting, is_there: bool, around: &mut Around<'_>) {
+        self.stage = Stage::Settled;
+        if !around.settings.fallback.isolate {
+            if !is_there {
+                self.hold_as_a_whole(around);
+                return self.settle(around);
+            }
+            return self.release(around);
+        }
+        let others = waiting.iter().filter(|((kind, _), _)| *kind != ResourceType::Secret);
+        let first = others.clone().next().map(|((kind, _), _)| *kind);
+        let mut subjects = Vec::new();
+        for ((kind, name), version) in others.filter(|((kind, _), _)| Some(*kind) == first) {
+            for subject in self.subjects(*kind, name, *version, around) {
+                if !subjects.contains(&subject) {
+                    subjects.push(subject);
+                }
+            }
+        }
+        if subjects.is_empty() {
+            return self.release(around);
+        }
+        self.attribution.begin(around.now_ms);
+        self.suspect(&subjects, around);
+        self.readmission.get_or_insert_default().add(subjects);
+        self.settle(around);
+    }
+
+    /// Has the Envoy that tries what is new been lost as often as it may?
+    pub(super) fn has_struck_out(&self, node: &str) -> bool {
+        matches!(&self.stage, Stage::Canary { node: canary, strikes, .. } if **canary == *node && *strikes >= STRIKES_MAX)
+    }
+}

@@ -1,0 +1,55 @@
+//! Health of one namespace, or of one Gateway.
+
+use std::collections::BTreeSet;
+
+use super::view::{Detected, Finding, Health};
+
+impl Health {
+    /// What concerns a namespace: findings of its objects, those by which its objects are affected, and what is wrong
+    /// with the Envoys of the Gateways at which it has routes. Inputs concern everyone.
+    pub fn of_namespace(mut self, namespace: &str) -> Self {
+        let at = self.namespaces.get(namespace).cloned().unwrap_or_default();
+        let own = |finding: &Finding| {
+            let is_subject = finding.objects.iter().any(|subject| &*subject.object.namespace == namespace);
+            let is_around = finding.detected_by == Detected::Envoys && !at.is_disjoint(&finding.gateways);
+            is_subject || is_around || finding.served.iter().any(|served| &*served.object.namespace == namespace)
+        };
+        self.retain(own);
+        self.judged()
+    }
+
+    /// What concerns a Gateway (`namespace/name`). What is known to concern no Gateway may concern it.
+    pub fn of_gateway(mut self, gateway: &str) -> Self {
+        self.gateways.retain(|known| &*known.name == gateway);
+        self.retain(|finding| finding.gateways.is_empty() || finding.gateways.contains(gateway));
+        self.judged()
+    }
+
+    /// The namespaces of which anything is known: those with objects, and those of objects that cannot be read.
+    pub fn known_namespaces(&self) -> BTreeSet<&str> {
+        let subjects = self.findings().flat_map(|finding| &finding.objects).map(|subject| &subject.object);
+        let served = self.findings().flat_map(|finding| &finding.served).map(|served| &served.object);
+        let named = subjects.chain(served).map(|object| &*object.namespace).filter(|namespace| !namespace.is_empty());
+        named.chain(self.namespaces.keys().map(|namespace| &**namespace)).collect()
+    }
+
+    /// The Gateways (`namespace/name`) of which anything is known: those with Envoys, and those with a finding.
+    pub fn known_gateways(&self) -> BTreeSet<String> {
+        let subjects = self.findings().flat_map(|finding| &finding.objects).map(|subject| &subject.object);
+        let subjects =
+            subjects.filter(|object| &*object.kind == "Gateway").map(|object| object.key().namespaced_name());
+        let at = self.findings().flat_map(|finding| &finding.gateways).filter(|gateway| !gateway.is_empty());
+        let shown = self.gateways.iter().map(|gateway| &gateway.name);
+        subjects.chain(at.chain(shown).map(ToString::to_string)).collect()
+    }
+
+    fn findings(&self) -> impl Iterator<Item = &Finding> {
+        [&self.outages, &self.degraded, &self.warnings].into_iter().flatten()
+    }
+
+    fn retain(&mut self, wanted: impl Fn(&Finding) -> bool) {
+        for findings in [&mut self.outages, &mut self.degraded, &mut self.warnings] {
+            findings.retain(&wanted);
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Gateways: whether an Envoy serves each of them, and has everything that it should have.
+
+use super::facts::{GatewayFacts, Outside};
+use super::judge::of_gateway;
+use super::view::{Finding, GatewayHealth, Gets, Served, Severity};
+use crate::fallback::view::ServedState;
+use crate::provision::GATEWAY_LABEL;
+
+/// A Gateway as it is shown.
+pub(super) fn shown(gateway: &GatewayFacts, outside: &Outside) -> GatewayHealth {
+    let state = &gateway.state;
+    GatewayHealth {
+        name: state.name.clone(),
+        state: state.state,
+        generation: state.generation,
+        envoys: state.envoys,
+        connected: outside.connected.get(&state.name).copied().unwrap_or_default(),
+        listeners: gateway.listeners.len(),
+    }
+}
+
+/// What is wrong with the Envoys of a Gateway.
+pub(super) fn findings(gateway: &GatewayFacts, outside: &Outside) -> Vec<(Severity, Finding)> {
+    let (state, counts) = (&gateway.state, &gateway.state.envoys);
+    let answering = counts.acknowledged + counts.refused + counts.pending;
+    let connected = outside.connected.get(&state.name).copied().unwrap_or_default();
+    let mut findings = Vec::new();
+    let mut add = |severity, reason: &str, message: String| {
+        findings.push((severity, of_gateway(&gateway.object, &state.name, reason, message, None)));
+    };
+    // Listeners that nobody asks for need no Envoy; and the Envoys of other replicas are known to the leader alone.
+    if answering + connected == 0 && !gateway.listeners.is_empty() && outside.leads {
+        let at = gateway.listeners.join(", ");
+        match outside.managed.get(&state.name) {
+            Some(envoy) if envoy.state == "running" && envoy.serves => {
+                let message = format!("its Envoy runs and is not connected; it serves {at} as before");
+                add(Severity::Degraded, "NotConnected", message);
+            }
+            managed => {
+                let managed = managed.map(|envoy| match &*envoy.state {
+                    "running" => " (its Envoy runs, and has not connected since it was started)".to_owned(),
+                    state => format!(" (its Envoy is {state})"),
+                });
+                let managed = managed.unwrap_or_default();
+                let message = format!("no Envoy is connected{managed}: no request to {at} is known to be answered");
+                add(Severity::Outage, "NoEnvoy", message);
+            }
+        }
+    }
+    let all = if answering > 0 { answering } else { connected };
+    if counts.pending > 0 || (answering == 0 && connected > 0) {
+        let pending = counts.pending.max(usize::from(answering == 0) * connected);
+        let message = format!("{pending} of {all} Envoys have not acknowledged everything yet");
+        add(Severity::Degraded, "Pending", message);
+    } else if let Some(message) = on_its_way(state.state) {
+        add(Severity::Degraded, "Pending", message.to_owned());
+    }
+    if state.state == ServedState::Unverified && answering > 0 {
+        let message = "what an earlier run stored is served until all objects have been read";
+        add(Severity::Degraded, "Unverified", message.to_owned());
+    }
+    for (node, words) in &gateway.refusing {
+        let message = format!("Envoy {node} refuses what it is offered, and keeps what it had: {words}");
+        let severity = if counts.acknowledged == 0 { Severity::Outage } else { Severity::Degraded };
+        add(severity, "RefusedByOne", message);
+    }
+    if let Some(why) = &gateway.provisioning {
+        add(Severity::Degraded, "NotProvisioned", why.clone());
+    }
+    for (severity, finding) in &mut findings {
+        if *severity == Severity::Outage {
+            finding.served = vec![Served {
+                object: gateway.object.clone(),
+                gateway: state.name.clone(),
+                section: "".into(),
+                gets: Gets::Refused,
+                hosts: Default::default(),
+                paths: Default::default(),
+            }];
+        }
+        finding.next = next(gateway, finding, outside);
+    }
+    findings
+}
+
+fn on_its_way(state: ServedState) -> Option<&'static str> {
+    match state {
+        ServedState::Trying => Some("one Envoy tries what is new; the others have what was acknowledged before"),
+        ServedState::Probing => Some("the probe tries what is new; Envoys have what was acknowledged before"),
+        ServedState::Following => Some("what is new waits for the replica that leads"),
+        ServedState::Current | ServedState::Unverified | ServedState::Fallback | ServedState::Held => None,
+    }
+}
+
+fn next(gateway: &GatewayFacts, finding: &Finding, outside: &Outside) -> String {
+    let is_gone = ["NoEnvoy", "NotProvisioned"].contains(&&*finding.reason);
+    if outside.input.kubernetes && is_gone && !gateway.object.namespace.is_empty() {
+        let (namespace, name) = (&gateway.object.namespace, &gateway.object.name);
+        return format!("kubectl --namespace {namespace} get pods --selector {GATEWAY_LABEL}={name}");
+    }
+    if finding.reason == "RefusedByOne" { "/debug/config/raw-error".to_owned() } else { "/debug/envoys".to_owned() }
+}

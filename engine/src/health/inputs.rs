@@ -1,0 +1,114 @@
+//! Inputs: whether all of them are read and live.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::view::{InputProblem, Inputs, Source};
+use crate::time::Moment;
+use crate::watching::{Trouble, Why};
+
+/// The API groups of which at least one must be there with all of these kinds, or nothing can be served.
+const NEEDED: [&[&str]; 2] = [
+    &[
+        "gateway.networking.k8s.io/GatewayClass",
+        "gateway.networking.k8s.io/Gateway",
+        "gateway.networking.k8s.io/HTTPRoute",
+    ],
+    &["projectcontour.io/HTTPProxy"],
+];
+
+/// Where objects come from, as it was observed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Input {
+    /// Is it an API server? Folders of manifests else.
+    pub kubernetes: bool,
+    /// The folders, or the address of the API server.
+    pub name: Arc<str>,
+    /// Was everything read once, and what came of it translated?
+    pub read: bool,
+    /// How many objects there are.
+    pub objects: usize,
+    /// Seconds since the source was read, or answered, last.
+    pub seen_seconds_ago: Option<u64>,
+    /// Why the source does not answer; unset while it does.
+    pub failing: Option<String>,
+    /// Files that could not be read, as `(file:line:column, message)`.
+    pub files: Vec<(Arc<str>, String)>,
+    /// Kinds that could not be read.
+    pub kinds: Vec<Trouble>,
+    /// Since when each of these problems is there, by what it is about.
+    pub since: BTreeMap<Arc<str>, Moment>,
+}
+
+/// What there is a problem with, each once.
+pub fn problems(input: &Input) -> BTreeSet<Arc<str>> {
+    inputs(input).problems.into_iter().map(|problem| problem.of).collect()
+}
+
+/// The inputs as they are shown.
+pub(super) fn inputs(input: &Input) -> Inputs {
+    let name: Arc<str> = match (input.kubernetes, &*input.name) {
+        (true, _) => "the API server".into(),
+        (false, "") => "the manifests".into(),
+        (false, _) => input.name.clone(),
+    };
+    let source = Source {
+        name: name.clone(),
+        live: input.failing.is_none() && input.read,
+        seen_seconds_ago: input.seen_seconds_ago,
+        objects: input.objects,
+    };
+    let mut problems = Vec::new();
+    let mut problem = |of: &Arc<str>, reason: &str, message: String, next: String| {
+        let since = input.since.get(of).copied();
+        problems.push(InputProblem { of: of.clone(), reason: reason.to_owned(), message, since, next });
+    };
+    if let Some(why) = &input.failing {
+        let seen = match input.seen_seconds_ago {
+            Some(seconds) => format!("it answered last {seconds} s ago; what was read until then is served"),
+            None => "it has never answered; what an earlier run stored is served".to_owned(),
+        };
+        let next = if input.kubernetes { "kubectl get --raw /readyz?verbose" } else { "ls -l" };
+        problem(&name, "Unreachable", format!("{why}; {seen}"), next.to_owned());
+    } else if !input.read {
+        let message = "not all objects have been read yet; what an earlier run stored is served".to_owned();
+        problem(&name, "NotRead", message, "/debug/health".to_owned());
+    }
+    for (of, message) in &input.files {
+        let file = of.split(':').next().unwrap_or(of);
+        problem(of, "Unparsable", message.clone(), format!("holdfast check {}", super::next::quoted(file)));
+    }
+    let absent: Vec<Arc<str>> =
+        input.kinds.iter().filter(|kind| kind.why == Why::NotServed).map(|kind| kind.of.clone()).collect();
+    let is_absent = |kind: &&&str| absent.iter().any(|of| of.split(' ').next() == Some(**kind));
+    let complete = NEEDED.iter().any(|group| !group.iter().any(|kind| is_absent(&kind)));
+    for kind in &input.kinds {
+        let is_needed = NEEDED.iter().any(|group| group.contains(&kind.of.split(' ').next().unwrap_or_default()));
+        match kind.why {
+            Why::NotServed if complete || !is_needed => {}
+            Why::NotServed => {
+                let message = "the API server has neither the CRDs of Gateway API nor HTTPProxy: nothing can be served";
+                problem(&kind.of, "NotServed", message.to_owned(), "kubectl get crds".to_owned());
+            }
+            // What is not listed for want of an API server is said of the API server.
+            Why::Unlisted if input.failing.is_some() => {}
+            why => problem(&kind.of, why.name(), kind.message.clone(), next_of(kind)),
+        }
+    }
+    problems.sort();
+    problems.dedup();
+    let not_installed = if complete { absent } else { Vec::new() };
+    Inputs { sources: vec![source], problems, not_installed }
+}
+
+fn next_of(kind: &Trouble) -> String {
+    let name = kind.of.split(' ').next().unwrap_or_default();
+    let resource = match name.split_once('/') {
+        Some((group, kind)) => format!("{}.{group}", kind.to_lowercase()),
+        None => name.to_lowercase(),
+    };
+    match kind.why {
+        Why::Denied => format!("kubectl auth can-i list {resource} --as system:serviceaccount:NAMESPACE:NAME"),
+        _ => format!("kubectl get {resource} --all-namespaces"),
+    }
+}

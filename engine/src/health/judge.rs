@@ -1,0 +1,252 @@
+//! From facts to health: which finding explains what clients get, how bad it is, and which findings are one cause.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use holdfast_graph::ObjectKey;
+
+use super::facts::{Effect, Facts, Found, Outside};
+use super::inputs::inputs;
+use super::ledger::Present;
+use super::view::{Detected, Finding, Health, InputProblem, Place, Served, Severity, Subject};
+use super::{gateways, next};
+use crate::fallback::view::Identity;
+use crate::fault::Class;
+use crate::time::Moment;
+
+/// The reason of what clients get without any finding that says why.
+const CLOSED: &str = "Closed";
+
+/// Computes health.
+pub fn judge(facts: &Facts) -> Health {
+    let Facts { found, effects, gateways: served_by, outside } = facts;
+    let mut cases: Vec<Case> = found.iter().map(|found| Case { found: found.clone(), effects: Vec::new() }).collect();
+    explain(&mut cases, effects);
+    let mut health = Health { inputs: inputs(&outside.input), ..Health::default() };
+    if let Some(why) = &outside.store {
+        let message = format!("{why}; last valid versions and refused contents are lost when Holdfast ends");
+        let (of, reason, next) = ("the store".into(), "NotStored".to_owned(), "/debug/store".to_owned());
+        health.inputs.problems.push(InputProblem { of, reason, message, since: None, next });
+    }
+    if let Some(why) = &outside.unreachable {
+        let message = format!("{why}; no Envoy can connect, those that are connected keep what they have");
+        let (of, reason) = ("the xDS server".into(), "NotListening".to_owned());
+        let next =
+            "make room for the socket, or start Holdfast again with another --data-dir or --xds-listen".to_owned();
+        health.inputs.problems.push(InputProblem { of, reason, message, since: None, next });
+    }
+    health.gateways = served_by.iter().map(|gateway| gateways::shown(gateway, outside)).collect();
+    let mut all: BTreeMap<Severity, Vec<Finding>> = BTreeMap::new();
+    for (severity, cases) in grouped(cases) {
+        all.entry(severity).or_default().push(finding(cases, outside));
+    }
+    for gateway in served_by {
+        for (severity, finding) in gateways::findings(gateway, outside) {
+            all.entry(severity).or_default().push(finding);
+        }
+    }
+    let mut of = |severity| {
+        let mut findings = all.remove(&severity).unwrap_or_default();
+        findings.sort_by(|a, b| a.objects.cmp(&b.objects).then_with(|| a.message.cmp(&b.message)));
+        findings
+    };
+    (health.outages, health.degraded, health.warnings) =
+        (of(Severity::Outage), of(Severity::Degraded), of(Severity::Warning));
+    health.judged()
+}
+
+/// What the ledger has to date.
+pub fn present(facts: &Facts) -> Vec<Present> {
+    let of = |found: &Found| Present {
+        id: id(found),
+        uid: found.object.id.to_string(),
+        generation: found.generation,
+        since: found.since,
+    };
+    facts.found.iter().map(of).collect()
+}
+
+/// By what a finding is dated: the object, the part of it that is at fault, and whether it is served all the same.
+fn id(found: &Found) -> String {
+    let sort = if found.class == Class::Ignored { "warning" } else { "error" };
+    format!("{} {} {sort}", found.object.key(), unit(&found.field))
+}
+
+/// A finding with what it explains.
+struct Case {
+    found: Found,
+    effects: Vec<Effect>,
+}
+
+impl Case {
+    fn severity(&self) -> Severity {
+        let Found { class, detected, used, .. } = &self.found;
+        let by_clients = self.effects.iter().map(|effect| effect.gets.severity()).min();
+        by_clients.unwrap_or(match (class, detected) {
+            (Class::Ignored | Class::Conflict, _) => Severity::Warning,
+            (_, Detected::Nack | Detected::Probe | Detected::Suspected | Detected::Envoys) => Severity::Degraded,
+            (Class::Invalid | Class::Referential, _) if *used => Severity::Outage,
+            (Class::Invalid | Class::Referential, _) => Severity::Warning,
+        })
+    }
+}
+
+/// Gives each effect to the findings that explain it. One that nothing explains becomes a finding of its own: what
+/// clients get is reported in any case.
+fn explain(cases: &mut Vec<Case>, effects: &[Effect]) {
+    let mut of: BTreeMap<ObjectKey, Vec<usize>> = BTreeMap::new();
+    for (index, case) in cases.iter().enumerate() {
+        of.entry(case.found.object.key()).or_default().push(index);
+    }
+    for effect in effects {
+        let behind = reasons(effect, &of, cases);
+        if behind.is_empty() {
+            cases.push(Case { found: unexplained(effect), effects: vec![effect.clone()] });
+        }
+        for index in behind {
+            if let Some(case) = cases.get_mut(index) {
+                case.effects.push(effect.clone());
+            }
+        }
+    }
+}
+
+fn reasons(effect: &Effect, of: &BTreeMap<ObjectKey, Vec<usize>>, cases: &[Case]) -> Vec<usize> {
+    let own = effect.object.key();
+    let found = |index: &usize| cases.get(*index).map(|case| &case.found);
+    let is_error = |index: &usize| found(index).is_some_and(|found| found.class != Class::Ignored);
+    let errors = |key: &ObjectKey| of.get(key).into_iter().flatten().copied().filter(is_error).collect::<Vec<_>>();
+    let others: Vec<usize> = effect.causes.iter().filter(|cause| **cause != own).flat_map(errors).collect();
+    let is_own = effect.causes.is_empty() || effect.causes.contains(&own);
+    let at = |index: &usize| found(index).map(|found| unit(&found.field)).unwrap_or_default();
+    let overlaps = |index: &usize| effect.section.is_empty() || at(index).is_empty() || at(index) == &*effect.section;
+    let mut here: Vec<usize> = if is_own || others.is_empty() { errors(&own) } else { Vec::new() };
+    here.retain(overlaps);
+    if !effect.section.is_empty() && here.iter().any(|index| at(index) == &*effect.section) {
+        here.retain(|index| at(index) == &*effect.section);
+    }
+    if here.is_empty() && others.is_empty() {
+        // Of a rule without back ends no more than a warning is found.
+        let own = of.get(&own).into_iter().flatten().copied();
+        let says_so = |found: &Found| !found.message.is_empty() && effect.message.contains(&found.message);
+        here = own.filter(|index| found(index).is_some_and(says_so)).collect();
+    }
+    here.extend(others);
+    here.sort_unstable();
+    here.dedup();
+    here
+}
+
+fn unexplained(effect: &Effect) -> Found {
+    let section = if effect.section.is_empty() { String::new() } else { format!("spec.{}", effect.section) };
+    // The message may begin with a field of the section.
+    let is_field = |text: &&str| {
+        let below = text.strip_prefix(&*section);
+        !section.is_empty() && !text.contains(' ') && below.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
+    let begins = effect.message.split_once(": ").filter(|(field, _)| is_field(field));
+    let (field, message) = begins.unwrap_or((&section, &effect.message));
+    Found {
+        object: effect.object.clone(),
+        generation: effect.version,
+        message: match effect.version {
+            Some(generation) => format!("{message} (of generation {generation}, which is served, last valid)"),
+            None => message.to_owned(),
+        },
+        field: field.to_owned(),
+        class: Class::Invalid,
+        reason: CLOSED.to_owned(),
+        detected: Detected::Translation,
+        gateways: BTreeSet::from([effect.gateway.clone()]),
+        since: None,
+        used: true,
+    }
+}
+
+/// The part of an object that a field is in: `rules[1]` of `spec.rules[1].matches[0]`.
+pub(crate) fn unit(field: &str) -> &str {
+    let below = field.strip_prefix("spec.").unwrap_or(field);
+    below.split('.').next().unwrap_or_default()
+}
+
+/// A message without the field that it begins with.
+pub(crate) fn without_field<'a>(message: &'a str, field: &str) -> &'a str {
+    if field.is_empty() {
+        return message;
+    }
+    message.strip_prefix(field).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(message)
+}
+
+/// Cases of one cause together, by severity.
+fn grouped(cases: Vec<Case>) -> Vec<(Severity, Vec<Case>)> {
+    let mut groups: BTreeMap<(Severity, String, Detected, String), Vec<Case>> = BTreeMap::new();
+    for case in cases {
+        let Found { reason, detected, message, .. } = &case.found;
+        let cause = (case.severity(), reason.clone(), *detected, message.clone());
+        groups.entry(cause).or_default().push(case);
+    }
+    groups.into_iter().map(|((severity, ..), cases)| (severity, cases)).collect()
+}
+
+/// One cause, as it is shown. `cases` is not empty.
+fn finding(mut cases: Vec<Case>, outside: &Outside) -> Finding {
+    let place = |case: &Case| (case.found.object.clone(), case.found.field.clone());
+    cases.sort_by_cached_key(place);
+    let mut finding = Finding {
+        reason: String::new(),
+        message: String::new(),
+        detected_by: Detected::Translation,
+        objects: Vec::new(),
+        served: Vec::new(),
+        gateways: BTreeSet::new(),
+        since: None,
+        next: String::new(),
+    };
+    for Case { found, effects } in cases {
+        let place = outside.places.get(&found.object.key());
+        let place = place.map(|place| Place { file: place.file.clone(), line: place.line });
+        if finding.objects.is_empty() {
+            finding.next = next::next(&found, place.as_ref(), outside.input.kubernetes);
+        }
+        let since = [found.since, outside.ledger.since(&id(&found))].into_iter().flatten().min();
+        finding.objects.push(Subject {
+            object: found.object,
+            generation: found.generation,
+            field: found.field,
+            place,
+            since,
+        });
+        finding.gateways.extend(found.gateways);
+        for Effect { object, gateway, section, gets, hosts, paths, .. } in effects {
+            finding.gateways.insert(gateway.clone());
+            finding.served.push(Served { object, gateway, section, gets, hosts, paths });
+        }
+        (finding.reason, finding.message, finding.detected_by) = (found.reason, found.message, found.detected);
+    }
+    finding.objects.sort();
+    finding.objects.dedup();
+    finding.served.sort();
+    finding.served.dedup();
+    finding.since = finding.objects.iter().filter_map(|subject| subject.since).min();
+    finding
+}
+
+/// A finding about a Gateway as a whole.
+pub(super) fn of_gateway(
+    object: &Identity,
+    name: &Arc<str>,
+    reason: &str,
+    message: String,
+    since: Option<Moment>,
+) -> Finding {
+    Finding {
+        reason: reason.to_owned(),
+        message,
+        detected_by: Detected::Envoys,
+        objects: vec![Subject { object: object.clone(), generation: None, field: String::new(), place: None, since }],
+        served: Vec::new(),
+        gateways: BTreeSet::from([name.clone()]),
+        since,
+        next: "/debug/envoys".to_owned(),
+    }
+}

@@ -1,0 +1,24 @@
+//! One notion of health: what is not served as it is desired, how bad that is for clients, and what to do next.
+//!
+//! [`judge`](judge::judge) computes a [`Health`] from [`Facts`]: faults, the fallback, what clients get, Envoys, inputs.
+//! `holdfast status`, `/debug/health`, `/readyz?verbose`, the summary of `/debug/config/fallback` and the metrics read
+//! this one value. Pure: time is part of the facts, and the order of everything is always the same.
+
+pub mod facts;
+pub mod filter;
+mod gateways;
+pub mod inputs;
+pub mod judge;
+pub mod ledger;
+mod next;
+pub mod view;
+
+pub use facts::{Facts, Outside};
+pub use inputs::Input;
+pub use judge::judge;
+pub use ledger::Ledger;
+pub use view::{Finding, Health, Severity, Summary, Verdict};
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+pub(crate) mod tests;

@@ -1,0 +1,55 @@
+//! The next command to type.
+
+use super::facts::{Found, NO_ENDPOINTS};
+use super::view::{Detected, Place};
+use crate::apis::core::endpoint_slice::SERVICE_LABEL;
+
+/// What to do about a finding: an edit in standalone mode, a look at the object in Kubernetes.
+pub(super) fn next(found: &Found, place: Option<&Place>, kubernetes: bool) -> String {
+    match found.detected {
+        Detected::Nack | Detected::Probe | Detected::Suspected => return "/debug/config/raw-error".to_owned(),
+        Detected::Envoys => return "/debug/envoys".to_owned(),
+        Detected::Translation => {}
+    }
+    if kubernetes && found.reason == NO_ENDPOINTS {
+        let (namespace, name) = (&found.object.namespace, &found.object.name);
+        return format!("kubectl --namespace {namespace} get endpointslices --selector {SERVICE_LABEL}={name}");
+    }
+    if let Some(Place { file, line }) = place {
+        let file = quoted(file);
+        return format!("edit {file} at line {line}, then: holdfast check {file}");
+    }
+    if !kubernetes {
+        return "/debug/faults".to_owned();
+    }
+    let object = &found.object;
+    let kind = object.kind.to_lowercase();
+    let resource = if object.group.is_empty() { kind } else { format!("{kind}.{}", object.group) };
+    match object.namespace.is_empty() {
+        true => format!("kubectl edit {resource} {}", object.name),
+        false => format!("kubectl --namespace {} edit {resource} {}", object.namespace, object.name),
+    }
+}
+
+/// A word as a shell takes it.
+pub(super) fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@%=:,".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quoted;
+
+    #[test]
+    fn names_of_files_are_one_word_for_a_shell() {
+        assert_eq!(quoted("/srv/a.yaml"), "/srv/a.yaml");
+        assert_eq!(quoted("a b"), "'a b'");
+        assert_eq!(quoted("it's; rm"), "'it'\\''s; rm'");
+        assert_eq!(quoted(""), "''");
+    }
+}

@@ -1,0 +1,323 @@
+//! Health of situations, as data.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use holdfast_graph::ObjectKey;
+
+use super::facts::{Effect, Found, GatewayFacts, Managed};
+use super::inputs::Input;
+use super::view::{Detected, Gets};
+use super::*;
+use crate::apis::gateway::GROUP;
+use crate::fallback::view::{EnvoyCounts, GatewayState, Identity, ServedState};
+use crate::fault::Class;
+use crate::object::Source;
+use crate::time::Moment;
+use crate::watching::{Trouble, Why};
+
+/// 2026-11-20T10:00:00Z
+const TEN: i64 = 1_795_168_800;
+
+pub(crate) fn identity(kind: &str, namespace: &str, name: &str) -> Identity {
+    Identity {
+        group: GROUP.into(),
+        kind: kind.into(),
+        version: "v1".into(),
+        namespace: namespace.into(),
+        name: name.into(),
+        id: format!("uid-{name}").into(),
+    }
+}
+
+fn found(object: Identity, field: &str, class: Class, reason: &str, message: &str) -> Found {
+    Found {
+        object,
+        generation: Some(5),
+        field: field.into(),
+        class,
+        reason: reason.into(),
+        message: message.into(),
+        detected: Detected::Translation,
+        gateways: BTreeSet::from([Arc::from("infra/public")]),
+        since: Some(Moment(TEN)),
+        used: true,
+    }
+}
+
+fn effect(object: Identity, section: &str, gets: Gets, causes: &[&Identity]) -> Effect {
+    Effect {
+        object,
+        gateway: "infra/public".into(),
+        section: section.into(),
+        gets,
+        hosts: BTreeSet::from([Arc::from("shop.example.com")]),
+        paths: BTreeSet::from([Arc::from("/cart/*")]),
+        causes: causes.iter().map(|cause| cause.key()).collect(),
+        message: String::new(),
+        version: None,
+    }
+}
+
+/// A Gateway with one Envoy that has everything, and everything was read.
+pub(crate) fn facts() -> Facts {
+    let json = r#"{"name":"infra/public","state":"current","generation":3,
+        "envoys":{"acknowledged":1,"refused":0,"pending":0}}"#;
+    let mut state: GatewayState = serde_json::from_str::<GatewayState>(json).unwrap();
+    state.settled = true;
+    let mut facts = Facts::default();
+    facts.gateways.push(GatewayFacts {
+        object: identity("Gateway", "infra", "public"),
+        state,
+        listeners: vec!["127.0.0.1:8080".into()],
+        refusing: Default::default(),
+        provisioning: None,
+    });
+    facts.outside.connected.insert("infra/public".into(), 1);
+    facts.outside.input = Input { name: "manifests".into(), read: true, objects: 4, ..Input::default() };
+    facts
+}
+
+/// Two routes of a Service that is missing, one that Envoy refuses and that is backfilled, and a misspelt target.
+pub(crate) fn broken_shop() -> Facts {
+    let mut facts = facts();
+    facts.gateways[0].state.state = ServedState::Fallback;
+    let missing = "Service shop/pay does not exist";
+    for (index, name) in ["refunds", "pay"].iter().enumerate() {
+        let object = identity("HTTPRoute", "shop", name);
+        let place = Source { file: "manifests/pay.yaml".into(), line: 1 + u32::try_from(index).unwrap() };
+        facts.outside.places.insert(object.key(), place);
+        let field = "spec.rules[0].backendRefs[0].name";
+        facts.found.push(found(object.clone(), field, Class::Referential, "BackendNotFound", missing));
+        facts.effects.push(effect(object, "rules[0]", Gets::Status { status: 500 }, &[]));
+    }
+    let cart = identity("HTTPRoute", "shop", "cart");
+    let refused = found(cart.clone(), "spec.rules[1]", Class::Invalid, "Refused", "missing ]: [");
+    facts.found.push(Found { detected: Detected::Nack, ..refused });
+    let last_valid = Gets::LastValid { generation: 4, since: Moment(TEN - 86_400) };
+    facts.effects.push(effect(cart.clone(), "", last_valid, &[&cart]));
+    let guard = identity("TrafficPolicy", "office", "only-office");
+    let target = "HTTPRoute shop/carts does not exist";
+    facts.found.push(found(guard, "spec.targetRefs[0]", Class::Ignored, "TargetNotFound", target));
+    let file = ("manifests/more.yaml:8:11".into(), "unclosed bracket '{'".to_owned());
+    facts.outside.input.files.push(file);
+    facts
+}
+
+fn counts(health: &Health) -> (Verdict, [usize; 4]) {
+    let Summary { verdict, outages, degraded, warnings, inputs } = health.summary();
+    (verdict, [outages, degraded, warnings, inputs])
+}
+
+#[test]
+fn only_what_has_no_fault_is_served_by_envoys_and_is_read_whole_is_healthy() {
+    assert_eq!(counts(&judge(&facts())), (Verdict::Healthy, [0, 0, 0, 0]));
+    assert_eq!(judge(&facts()).summary().sentence(), "Everything is served as it is desired.");
+    let health = judge(&broken_shop());
+    assert_eq!(counts(&health), (Verdict::Down, [1, 1, 1, 1]));
+    let sentence =
+        "NOT everything is served as it is desired: 1 outage, 1 degraded, 1 warning, 1 input that cannot be read.";
+    assert_eq!(health.summary().sentence(), sentence);
+    let text = serde_json::to_string(&health).unwrap();
+    assert_eq!(serde_json::from_str::<Health>(&text).unwrap(), health, "it is read as it is written");
+}
+
+#[test]
+fn equal_causes_are_one_finding_in_whatever_order_they_come() {
+    let mut facts = broken_shop();
+    let health = judge(&facts);
+    assert_eq!(health.outages[0].objects.len(), 2);
+    assert_eq!(health.outages[0].served.len(), 2);
+    facts.found.reverse();
+    facts.effects.reverse();
+    assert_eq!(judge(&facts), health);
+}
+
+/// One fact that alone makes the difference to a healthy Gateway.
+fn with(change: impl Fn(&mut Facts)) -> (Verdict, [usize; 4]) {
+    let mut facts = facts();
+    change(&mut facts);
+    counts(&judge(&facts))
+}
+
+#[test]
+fn each_situation_alone_is_not_healthy() {
+    use Verdict::{Degraded, Down};
+    let route = || identity("HTTPRoute", "shop", "cart");
+    let one = |class, reason: &str| {
+        let found = found(route(), "spec.rules[0].x", class, reason, "it is so");
+        with(move |facts| facts.found.push(found.clone()))
+    };
+    assert_eq!(one(Class::Referential, "BackendNotFound"), (Down, [1, 0, 0, 0]));
+    assert_eq!(one(Class::Referential, "NoMatchingParent"), (Down, [1, 0, 0, 0]));
+    assert_eq!(one(Class::Invalid, "UnsupportedValue"), (Down, [1, 0, 0, 0]));
+    assert_eq!(one(Class::Conflict, "DuplicateMatchConditions"), (Degraded, [0, 0, 1, 0]));
+    assert_eq!(one(Class::Ignored, "TargetNotFound"), (Degraded, [0, 0, 1, 0]));
+    let unused = found(identity("Backend", "shop", "b"), "spec.x", Class::Invalid, "Invalid", "it is so");
+    let unused = Found { used: false, ..unused };
+    assert_eq!(with(|facts| facts.found.push(unused.clone())), (Degraded, [0, 0, 1, 0]));
+
+    let envoys = |acknowledged, refused, pending| EnvoyCounts { acknowledged, refused, pending };
+    let counted = |counts: EnvoyCounts, connected: usize| {
+        with(move |facts| {
+            facts.gateways[0].state.envoys = counts;
+            facts.outside.connected = [("infra/public".into(), connected)].into();
+        })
+    };
+    assert_eq!(counted(envoys(0, 0, 0), 0), (Down, [1, 0, 0, 0]), "no Envoy");
+    assert_eq!(counted(envoys(0, 0, 0), 1), (Degraded, [0, 1, 0, 0]), "one that has not answered");
+    assert_eq!(counted(envoys(1, 0, 1), 2), (Degraded, [0, 1, 0, 0]), "one of two has not answered");
+    assert_eq!(counted(envoys(2, 0, 0), 2), (Verdict::Healthy, [0, 0, 0, 0]));
+    let refusing = |acknowledged| {
+        with(move |facts| {
+            facts.gateways[0].state.envoys = envoys(acknowledged, 1, 0);
+            facts.gateways[0].refusing.insert("one".into(), "address already in use".into());
+        })
+    };
+    assert_eq!((refusing(0), refusing(1)), ((Down, [1, 0, 0, 0]), (Degraded, [0, 1, 0, 0])));
+    let state = |state| with(move |facts| facts.gateways[0].state.state = state);
+    for on_its_way in [ServedState::Trying, ServedState::Probing, ServedState::Following, ServedState::Unverified] {
+        assert_eq!(state(on_its_way), (Degraded, [0, 1, 0, 0]), "{on_its_way:?}");
+    }
+    let without_envoy = |change: &dyn Fn(&mut Facts)| {
+        with(|facts| {
+            facts.gateways[0].state.envoys = envoys(0, 0, 0);
+            facts.outside.connected.clear();
+            change(facts);
+        })
+    };
+    let managed = |state: &str, serves: bool| {
+        let envoy = Managed { state: state.into(), serves };
+        without_envoy(&|facts: &mut Facts| drop(facts.outside.managed.insert("infra/public".into(), envoy.clone())))
+    };
+    assert_eq!(managed("running", true), (Degraded, [0, 1, 0, 0]), "an Envoy that was connected goes on serving");
+    assert_eq!(managed("running", false), (Down, [1, 0, 0, 0]), "a new Envoy has nothing to serve");
+    assert_eq!(managed("waiting", true), (Down, [1, 0, 0, 0]));
+    assert_eq!(with(|facts| facts.outside.unreachable = Some("it is gone".into())), (Degraded, [0, 0, 0, 1]));
+    assert_eq!(without_envoy(&|facts| facts.outside.leads = false), (Verdict::Healthy, [0, 0, 0, 0]));
+    assert_eq!(without_envoy(&|facts| facts.gateways[0].listeners.clear()), (Verdict::Healthy, [0, 0, 0, 0]));
+
+    assert_eq!(with(|facts| facts.outside.input.read = false), (Degraded, [0, 0, 0, 1]));
+    assert_eq!(with(|facts| facts.outside.input.failing = Some("refused".into())), (Degraded, [0, 0, 0, 1]));
+    assert_eq!(with(|facts| facts.outside.store = Some("full".into())), (Degraded, [0, 0, 0, 1]));
+    let file = ("a.yaml:1:2".into(), "no".to_owned());
+    assert_eq!(with(|facts| facts.outside.input.files.push(file.clone())), (Degraded, [0, 0, 0, 1]));
+}
+
+#[test]
+fn kinds_that_nothing_needs_may_be_absent_and_those_without_which_nothing_is_served_may_not() {
+    let trouble = |of: &str, why| Trouble { of: of.into(), why, message: "it is so".into() };
+    let kinds = |kinds: Vec<Trouble>| {
+        let mut facts = facts();
+        facts.outside.input.kubernetes = true;
+        facts.outside.input.kinds = kinds;
+        let health = judge(&facts);
+        (counts(&health).1[3], health.inputs.not_installed.len())
+    };
+    let absent = |names: &[&str]| names.iter().map(|name| trouble(name, Why::NotServed)).collect::<Vec<_>>();
+    let gateways = ["gateway.networking.k8s.io/GatewayClass", "gateway.networking.k8s.io/Gateway"];
+    let proxies = ["projectcontour.io/HTTPProxy", "gateway.kgateway.dev/TrafficPolicy"];
+    assert_eq!(kinds(absent(&proxies)), (0, 2));
+    assert_eq!(kinds(absent(&gateways)), (0, 2), "HTTPProxies alone");
+    assert_eq!(kinds(absent(&[gateways.as_slice(), &proxies].concat())), (3, 0));
+    for why in [Why::Unlisted, Why::Failing, Why::Doubted, Why::Denied, Why::Removed, Why::TooMany] {
+        assert_eq!(kinds(vec![trouble(gateways[1], why)]), (1, 0), "{why:?}");
+    }
+}
+
+#[test]
+fn what_clients_get_is_explained_by_the_objects_behind_it_or_by_itself() {
+    let (route, policy) = (identity("HTTPRoute", "shop", "cart"), identity("TrafficPolicy", "shop", "guard"));
+    let mut facts = facts();
+    // A warning about the route explains nothing.
+    facts.found.push(found(route.clone(), "spec.rules[0].x", Class::Ignored, "UnknownField", "it is unknown"));
+    facts.found.push(found(policy.clone(), "spec.extAuth", Class::Referential, "NotFound", "it is missing"));
+    facts.effects.push(effect(route.clone(), "rules[0]", Gets::Status { status: 500 }, &[&policy]));
+    let health = judge(&facts);
+    assert_eq!(counts(&health), (Verdict::Down, [1, 0, 1, 0]));
+    assert_eq!(health.outages[0].objects[0].object, policy);
+    assert_eq!(health.outages[0].served[0].object, route);
+
+    facts.found.remove(1);
+    let health = judge(&facts);
+    assert_eq!(counts(&health), (Verdict::Down, [1, 0, 1, 0]));
+    assert_eq!((&*health.outages[0].reason, &health.outages[0].objects[0].object), ("Closed", &route));
+}
+
+#[test]
+fn a_rule_that_answers_an_error_is_an_outage_and_one_that_goes_back_is_none() {
+    let route = identity("HTTPRoute", "shop", "cart");
+    let mut facts = facts();
+    for rule in ["rules[0]", "rules[1]"] {
+        let field = format!("spec.{rule}.matches[0].path");
+        facts.found.push(found(route.clone(), &field, Class::Invalid, "UnsupportedValue", rule));
+    }
+    facts.effects.push(effect(route.clone(), "rules[0]", Gets::Status { status: 404 }, &[&route]));
+    let last_valid = Gets::LastValid { generation: 4, since: Moment(TEN) };
+    facts.effects.push(effect(route.clone(), "rules[1]", last_valid, &[&route]));
+    let health = judge(&facts);
+    assert_eq!(counts(&health), (Verdict::Down, [1, 1, 0, 0]));
+    assert_eq!(health.outages[0].message, "rules[0]");
+    assert_eq!(health.degraded[0].message, "rules[1]");
+}
+
+#[test]
+fn a_namespace_sees_its_own_and_what_affects_it_and_a_gateway_what_is_at_it() {
+    let health = judge(&broken_shop());
+    assert_eq!(counts(&health.clone().of_namespace("shop")).1, [1, 1, 0, 1]);
+    assert_eq!(counts(&health.clone().of_namespace("office")), (Verdict::Degraded, [0, 0, 1, 1]));
+    assert_eq!(counts(&health.clone().of_gateway("infra/public")).1, [1, 1, 1, 1]);
+    let other = health.clone().of_gateway("infra/other");
+    assert_eq!((counts(&other).1, other.gateways.len()), ([0, 0, 0, 1], 0));
+    let namespaces: Vec<_> = health.objects_by_namespace().into_iter().collect();
+    assert_eq!(
+        namespaces,
+        [
+            ((Severity::Outage, Arc::from("shop")), 2),
+            ((Severity::Degraded, Arc::from("shop")), 1),
+            ((Severity::Warning, Arc::from("office")), 1)
+        ]
+    );
+}
+
+#[test]
+fn a_namespace_sees_what_is_wrong_with_the_envoys_of_its_gateways_and_names_are_known() {
+    let mut facts = facts();
+    facts.gateways[0].state.envoys = EnvoyCounts::default();
+    facts.outside.connected.clear();
+    let mut health = judge(&facts);
+    health.namespaces.insert("shop".into(), BTreeSet::from([Arc::from("infra/public")]));
+    health.namespaces.insert("office".into(), BTreeSet::new());
+    assert_eq!(counts(&health.clone().of_namespace("shop")), (Verdict::Down, [1, 0, 0, 0]));
+    assert_eq!(counts(&health.clone().of_namespace("office")), (Verdict::Healthy, [0, 0, 0, 0]));
+    assert_eq!(health.known_namespaces(), BTreeSet::from(["infra", "office", "shop"]));
+    assert_eq!(health.known_gateways(), BTreeSet::from(["infra/public".to_owned()]));
+}
+
+#[test]
+fn what_clients_get_of_a_last_valid_version_names_its_field_once_and_its_generation() {
+    let route = identity("HTTPRoute", "shop", "cart");
+    let mut facts = facts();
+    let mut of_last = effect(route, "rules[0]", Gets::Status { status: 500 }, &[]);
+    of_last.message = "spec.rules[0].backendRefs[0]: Service b/echo: no ReferenceGrant permits it".into();
+    of_last.version = Some(4);
+    facts.effects.push(of_last);
+    let finding = &judge(&facts).outages[0];
+    let (subject, message) = (&finding.objects[0], "Service b/echo: no ReferenceGrant permits it");
+    assert_eq!((&*subject.field, subject.generation), ("spec.rules[0].backendRefs[0]", Some(4)));
+    assert_eq!(finding.message, format!("{message} (of generation 4, which is served, last valid)"));
+}
+
+#[test]
+fn faults_are_dated_by_the_ledger_where_that_knows_more() {
+    let mut facts = broken_shop();
+    let mut ledger = Ledger::default();
+    ledger.observe(judge::present(&facts), Moment(TEN - 3600));
+    facts.outside.ledger = Arc::new(ledger);
+    facts.found.iter_mut().for_each(|found| found.since = None);
+    let health = judge(&facts);
+    assert_eq!(health.outages[0].since, Some(Moment(TEN - 3600)));
+    let key: ObjectKey = identity("HTTPRoute", "shop", "cart").key();
+    assert_eq!(facts.outside.ledger.began(&key, Some(5), TEN), TEN - 3600);
+    assert_eq!(facts.outside.ledger.began(&identity("HTTPRoute", "shop", "new").key(), Some(1), TEN), TEN);
+}

@@ -1,0 +1,197 @@
+//! Refusals for a reason of an Envoy's host: no verdict about anything, sent again with backoff, over with an ACK.
+//!
+//! Kept by Envoy, since the next one may have the port free, and never stored: another run sends everything anyway.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use holdfast_xds::{Again, ResourceType, Snapshot, Version};
+
+use super::{Refusal, Slot};
+use crate::refusal::Class;
+
+/// After how many milliseconds a content is sent again first; each further time after twice as long.
+pub const RETRY_FIRST_MS: u64 = 1_000;
+/// The longest such wait (ms).
+pub const RETRY_MS_MAX: u64 = 30_000;
+/// How often a refusal without a reason is tried again before it counts as one of content.
+pub const UNKNOWN_TRIES_MAX: u32 = 3;
+/// Refusals that are kept for one Gateway and build; what is beyond is not sent again before it changes.
+pub const UNAVAILABLE_MAX: usize = 1_000;
+
+/// The refusals of one Gateway's Envoys that are not for content.
+#[derive(Debug, Default)]
+pub(crate) struct Unavailable {
+    kept: BTreeMap<(Arc<str>, Slot), Kept>,
+    turn: u64,
+}
+
+#[derive(Debug)]
+struct Kept {
+    refusal: Refusal,
+    version: Version,
+    /// How often it was sent again.
+    tries: u32,
+    retry_at: u64,
+    /// Is it on its way again, so that an answer is another answer?
+    is_sent: bool,
+    again: Option<Again>,
+}
+
+impl Unavailable {
+    /// An Envoy refused a content; true where that is the answer to another try, or the first.
+    pub(crate) fn note(&mut self, slot: Slot, version: Version, refusal: Refusal, now_ms: u64) -> bool {
+        let id = (refusal.node.clone(), slot);
+        let before = self.kept.get(&id).filter(|kept| kept.version == version);
+        if before.is_some_and(|kept| !kept.is_sent) {
+            return false;
+        }
+        let (tries, again) = before.map_or((0, None), |kept| (kept.tries, kept.again));
+        if self.kept.len() >= UNAVAILABLE_MAX && before.is_none() {
+            return true;
+        }
+        let retry_at = now_ms.saturating_add(backoff(tries));
+        self.kept.insert(id, Kept { refusal, version, tries, retry_at, is_sent: false, again });
+        true
+    }
+
+    /// How often a content was sent again to an Envoy.
+    pub(crate) fn tries(&self, node: &Arc<str>, slot: &Slot, version: Version) -> u32 {
+        let kept = self.kept.get(&(node.clone(), slot.clone()));
+        kept.filter(|kept| kept.version == version).map_or(0, |kept| kept.tries)
+    }
+
+    /// An Envoy took a content.
+    pub(crate) fn taken(&mut self, node: &Arc<str>, slot: &Slot, version: Version) {
+        let id = (node.clone(), slot.clone());
+        if self.kept.get(&id).is_some_and(|kept| kept.version == version) {
+            self.kept.remove(&id);
+        }
+    }
+
+    /// What is kept of a content is given up: it is refused for what it is.
+    pub(crate) fn forget(&mut self, node: &Arc<str>, slot: &Slot) {
+        self.kept.remove(&(node.clone(), slot.clone()));
+    }
+
+    /// An Envoy is gone: whichever comes is sent everything.
+    pub(crate) fn gone(&mut self, node: &str) {
+        self.kept.retain(|(of, _), _| **of != *node);
+    }
+
+    /// What is not wanted any more in the refused form is of no interest.
+    pub(crate) fn retain_wanted(&mut self, slot: &Slot, wanted: Option<Version>) {
+        self.kept.retain(|(_, of), kept| of != slot || wanted == Some(kept.version));
+    }
+
+    /// Was a content read by an Envoy, and only a resource of its host was missing?
+    pub(crate) fn excuses(&self, kind: ResourceType, name: &str, version: Version) -> bool {
+        self.kept.iter().any(|((_, slot), kept)| {
+            slot.0 == kind && *slot.1 == *name && kept.version == version && kept.refusal.class == Class::Host
+        })
+    }
+
+    /// Does an Envoy lack this content, because a resource of its host was missing?
+    pub(crate) fn lacks(&self, node: &str, kind: ResourceType, name: &str, version: Version) -> bool {
+        self.kept.iter().any(|((of, slot), kept)| {
+            **of == *node
+                && slot.0 == kind
+                && *slot.1 == *name
+                && kept.version == version
+                && kept.refusal.class == Class::Host
+        })
+    }
+
+    /// Sends again what has waited long enough, of Envoys that are there; true where there is any.
+    pub(crate) fn take_due(&mut self, now_ms: u64, is_there: impl Fn(&Arc<str>) -> bool) -> bool {
+        let mut any = false;
+        for ((node, _), kept) in &mut self.kept {
+            if kept.retry_at > now_ms || !is_there(node) {
+                continue;
+            }
+            self.turn += 1;
+            kept.tries = kept.tries.saturating_add(1);
+            kept.again = Some(Again { version: kept.version, turn: self.turn });
+            // Where no answer comes it is sent again all the same.
+            kept.retry_at = now_ms.saturating_add(backoff(kept.tries));
+            kept.is_sent = true;
+            any = true;
+        }
+        any
+    }
+
+    /// What Envoys are sent once more.
+    pub(crate) fn again(&self) -> impl Iterator<Item = (&Arc<str>, &Slot, Again)> {
+        self.kept.iter().filter_map(|((node, slot), kept)| Some((node, slot, kept.again?)))
+    }
+
+    /// All refusals of contents that are wanted.
+    pub(crate) fn refusals<'a>(&'a self, wanted: &'a Snapshot) -> impl Iterator<Item = &'a Refusal> {
+        let is_wanted = |slot: &Slot, kept: &Kept| {
+            wanted.get(slot.0, &slot.1).is_some_and(|resource| resource.version == kept.version)
+        };
+        self.kept.iter().filter(move |((_, slot), kept)| is_wanted(slot, kept)).map(|(_, kept)| &kept.refusal)
+    }
+}
+
+fn backoff(tries: u32) -> u64 {
+    RETRY_FIRST_MS.saturating_mul(1 << tries.min(16)).min(RETRY_MS_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(node: &str) -> Refusal {
+        Refusal {
+            kind: ResourceType::Listener,
+            resource: "http/80".into(),
+            version: String::new(),
+            node: node.into(),
+            build: "".into(),
+            message: "cannot bind".into(),
+            class: Class::Host,
+        }
+    }
+
+    #[test]
+    fn it_is_sent_again_after_1_to_30_seconds_for_as_long_as_it_is_refused() {
+        let (slot, version): (Slot, _) = ((ResourceType::Listener, "http/80".into()), Version::of(b"1"));
+        let mut unavailable = Unavailable::default();
+        let mut sent = Vec::new();
+        assert!(unavailable.note(slot.clone(), version, refusal("one"), 0));
+        assert!(!unavailable.note(slot.clone(), version, refusal("one"), 0), "the same answer, told again");
+        for second in 0..130 {
+            let now_ms = second * 1_000;
+            if unavailable.take_due(now_ms, |_| true) {
+                sent.push(second);
+                assert!(unavailable.note(slot.clone(), version, refusal("one"), now_ms));
+            }
+        }
+        assert_eq!(sent, [1, 3, 7, 15, 31, 61, 91, 121]);
+        let turns: Vec<u64> = unavailable.again().map(|(_, _, again)| again.turn).collect();
+        assert_eq!(turns, [8]);
+        assert!(unavailable.excuses(slot.0, &slot.1, version));
+        unavailable.taken(&"two".into(), &slot, version);
+        assert!(unavailable.excuses(slot.0, &slot.1, version), "another Envoy took it");
+        unavailable.taken(&"one".into(), &slot, version);
+        assert!(!unavailable.excuses(slot.0, &slot.1, version) && unavailable.again().next().is_none());
+    }
+
+    #[test]
+    fn who_is_gone_is_not_waited_for_and_another_content_begins_from_the_start() {
+        let slot: Slot = (ResourceType::Listener, "http/80".into());
+        let [one, two] = [b"1", b"2"].map(|content| Version::of(content));
+        let mut unavailable = Unavailable::default();
+        unavailable.note(slot.clone(), one, refusal("one"), 0);
+        assert!(!unavailable.take_due(5_000, |_| false));
+        assert!(unavailable.take_due(5_000, |_| true));
+        unavailable.note(slot.clone(), two, refusal("one"), 5_000);
+        assert_eq!(unavailable.tries(&"one".into(), &slot, two), 0);
+        unavailable.retain_wanted(&slot, Some(one));
+        assert!(!unavailable.excuses(slot.0, &slot.1, two));
+        unavailable.note(slot.clone(), one, refusal("one"), 5_000);
+        unavailable.gone("one");
+        assert!(!unavailable.excuses(slot.0, &slot.1, one));
+    }
+}

@@ -1,0 +1,164 @@
+//! Classes of refusals: content, a resource of the host, a passing state of it, or unknown.
+//!
+//! Envoy gives no code for the cause (`error_detail.code` is always 13), only words, and parts of these can be text that
+//! users wrote. So a class other than content needs a message of an exact form: what Envoy itself puts in front, and the
+//! text of an error of the operating system at the very end, where nothing that a user wrote can stand.
+
+use holdfast_xds::ResourceType;
+use serde::Serialize;
+
+/// What a refusal is about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Class {
+    /// The refused bytes: the same bytes are refused again. The only class that convicts.
+    #[default]
+    Content,
+    /// A resource of the Envoy's host: an address in use, descriptors, memory, space. The content was read and is good.
+    Host,
+    /// A passing state of the Envoy's host: an interrupted or temporarily impossible call.
+    Transient,
+    /// Envoy gave no words at all.
+    Unknown,
+}
+
+impl Class {
+    /// As it is serialized, and the label of metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Class::Content => "content",
+            Class::Host => "host",
+            Class::Transient => "transient",
+            Class::Unknown => "unknown",
+        }
+    }
+
+    /// All of them.
+    pub const ALL: [Class; 4] = [Class::Content, Class::Host, Class::Transient, Class::Unknown];
+}
+
+/// How Envoy begins a refusal of listeners and of clusters; each refused resource follows as `name: why`.
+const BEGINNINGS: [&str; 2] = ["Error adding/updating listener(s) ", "Error adding/updating cluster(s) "];
+/// Errors of the operating system about resources that other processes hold as well.
+const EXHAUSTED: [&str; 5] = [
+    "Too many open files",
+    "Too many open files in system",
+    "Cannot allocate memory",
+    "No space left on device",
+    "No buffer space available",
+];
+/// Errors of the operating system that the same call need not give a moment later.
+const PASSING: [&str; 2] = ["Interrupted system call", "Resource temporarily unavailable"];
+
+/// The class of a refusal. Routes and Secrets touch nothing of the host: what is refused of them is their content.
+///
+/// A path of a file that an object names and that cannot be opened is content: without that field the rest is served.
+pub fn class(kind: ResourceType, message: &str) -> Class {
+    if !matches!(kind, ResourceType::Listener | ResourceType::Cluster) {
+        return Class::Content;
+    }
+    if message.trim().is_empty() {
+        return Class::Unknown;
+    }
+    let list = BEGINNINGS.iter().find_map(|beginning| message.strip_prefix(beginning));
+    let Some(list) = list else { return of_reason(message.trim()) };
+    // Of several resources in one message each has its reason: with one of content all are searched as such.
+    let reasons = list.lines().filter(|line| !line.trim().is_empty());
+    reasons
+        .map(|line| line.split_once(": ").map_or(Class::Content, |(_, why)| of_reason(why.trim())))
+        .min()
+        .unwrap_or_default()
+}
+
+/// The class of one reason, as in `cannot bind '0.0.0.0:80': Address already in use`.
+fn of_reason(reason: &str) -> Class {
+    let Some((before, error)) = reason.rsplit_once("': ") else { return Class::Content };
+    if let Some(address) = before.strip_prefix("cannot bind '") {
+        let is_address = |text: &str| text.bytes().all(|byte| byte.is_ascii_hexdigit() || b".:[]%".contains(&byte));
+        let is_error = error.bytes().all(|byte| byte.is_ascii_alphabetic() || b" -/()".contains(&byte));
+        return match is_address(address) && is_error {
+            true if PASSING.contains(&error) => Class::Transient,
+            true => Class::Host,
+            false => Class::Content,
+        };
+    }
+    if !before.starts_with("unable to open file '") {
+        Class::Content
+    } else if EXHAUSTED.contains(&error) {
+        Class::Host
+    } else if PASSING.contains(&error) {
+        Class::Transient
+    } else {
+        Class::Content
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The class of a listener's refusal for this reason, alone and within Envoy's list.
+    fn of(reason: &str) -> Class {
+        let alone = class(ResourceType::Listener, reason);
+        let listed = class(ResourceType::Listener, &format!("Error adding/updating listener(s) http/80: {reason}\n"));
+        assert_eq!(alone, listed, "{reason}");
+        alone
+    }
+
+    #[test]
+    fn an_address_that_cannot_be_bound_is_the_hosts() {
+        for error in ["Address already in use", "Cannot assign requested address", "Permission denied"] {
+            assert_eq!(of(&format!("cannot bind '0.0.0.0:80': {error}")), Class::Host);
+            assert_eq!(of(&format!("cannot bind '[::]:443': {error}")), Class::Host);
+        }
+        assert_eq!(of("cannot bind '0.0.0.0:80': Resource temporarily unavailable"), Class::Transient);
+    }
+
+    #[test]
+    fn a_file_is_the_hosts_only_where_the_host_has_no_more_of_something() {
+        assert_eq!(of("unable to open file '/dev/stdout': Too many open files"), Class::Host);
+        assert_eq!(of("unable to open file '/var/log/a': No space left on device"), Class::Host);
+        assert_eq!(of("unable to open file '/nonexistent/x': No such file or directory"), Class::Content);
+        assert_eq!(of("unable to open file '/x': Too many open files': No such file or directory"), Class::Content);
+    }
+
+    #[test]
+    fn what_users_wrote_makes_no_other_class() {
+        for reason in [
+            "missing ]: [cannot bind '0.0.0.0:80': Address already in use",
+            "no such provider: cannot bind '0.0.0.0:80': Address already in use",
+            "cannot bind 'example.com and 0.0.0.0:80': Address already in use",
+            "cannot bind '0.0.0.0:80': it says 'no'",
+            "error adding listener: 'l2' has duplicate address '127.0.0.1:49402' as existing listener",
+            "missing ]: [",
+        ] {
+            assert_eq!(of(reason), Class::Content, "{reason}");
+        }
+        let bind = "cannot bind '0.0.0.0:80': Address already in use";
+        for kind in [ResourceType::Route, ResourceType::Secret, ResourceType::Endpoints] {
+            assert_eq!(class(kind, bind), Class::Content);
+        }
+    }
+
+    #[test]
+    fn of_several_listeners_one_with_bad_content_counts_for_all() {
+        let bind = "cannot bind '0.0.0.0:80': Address already in use";
+        let text = |other: &str| format!("Error adding/updating listener(s) http/80: {bind}\nhttp/81: {other}\n");
+        assert_eq!(class(ResourceType::Listener, &text(bind)), Class::Host);
+        assert_eq!(class(ResourceType::Listener, &text("missing ]: [")), Class::Content);
+    }
+
+    #[test]
+    fn no_words_are_unknown() {
+        assert_eq!(class(ResourceType::Listener, " \n"), Class::Unknown);
+        assert_eq!(class(ResourceType::Cluster, ""), Class::Unknown);
+        assert_eq!(class(ResourceType::Route, ""), Class::Content);
+    }
+
+    #[test]
+    fn names_are_those_that_are_serialized() {
+        for class in Class::ALL {
+            assert_eq!(serde_json::to_string(&class).ok(), Some(format!("\"{}\"", class.name())));
+        }
+    }
+}

@@ -1,0 +1,491 @@
+//! The facts that health is computed from: what is wrong with objects, what clients get instead, and the Gateways.
+
+mod endpoints;
+mod listeners;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use envoy_types::pb::envoy::config::route::v3::RouteConfiguration;
+use envoy_types::pb::envoy::config::route::v3::route::Action as Answer;
+use holdfast_graph::{Detected, Node, ObjectKey, Step};
+use holdfast_xds::ResourceType;
+use prost::Message;
+
+use super::ReplacementView;
+use crate::engine::Engine;
+use crate::fallback::line::Line;
+use crate::fallback::survey::{field, speaking};
+use crate::fallback::view::{FallbackReport, GatewayState, Identity};
+use crate::fault::{Class, Fault};
+use crate::health::facts::{Effect, Facts, Found, GatewayFacts, Outside};
+use crate::health::judge::{judge, unit, without_field};
+use crate::health::view::{Detected as By, Gets, Health};
+use crate::hold::Refusal;
+use crate::model::{Action, PathMatch};
+use crate::time::Moment;
+use crate::translate::listener::Standing;
+use crate::translate::route::RoutePlan;
+
+/// The kinds that are served themselves: a fault of one is noticed by clients, whatever refers to it.
+const SERVED: [&str; 6] = ["GatewayClass", "Gateway", "ListenerSet", "HTTPRoute", "GRPCRoute", "HTTPProxy"];
+
+/// What Envoys of a held Gateway answer by themselves, by the names of their routes; unset where they forward.
+type Answers = BTreeMap<String, Option<u16>>;
+
+/// The same by Gateway, for those that hold a route configuration at what was acknowledged.
+type Holds<'a> = BTreeMap<&'a str, Answers>;
+
+impl Engine {
+    /// Health of everything that is served.
+    pub fn health(&self, outside: Outside) -> Health {
+        Health { namespaces: self.namespaces(), ..judge(&self.facts(outside)) }
+    }
+
+    /// The namespaces of objects, each with the Gateways at which there are routes of it.
+    fn namespaces(&self) -> BTreeMap<Arc<str>, BTreeSet<Arc<str>>> {
+        let mut namespaces = BTreeMap::<Arc<str>, BTreeSet<Arc<str>>>::new();
+        let keys = self.objects().iter().map(|object| &object.key).chain(self.unreadable().map(|(key, ..)| key));
+        for key in keys.filter(|key| !key.namespace.is_empty()) {
+            if !namespaces.contains_key(&key.namespace) {
+                namespaces.insert(key.namespace.clone(), BTreeSet::new());
+            }
+        }
+        for (key, plan) in self.translator.routes() {
+            let gateways = plan.gateways().into_iter().map(|gateway| Arc::from(gateway.namespaced_name()));
+            namespaces.entry(key.namespace.clone()).or_default().extend(gateways);
+        }
+        namespaces
+    }
+
+    /// What health is computed from.
+    pub fn facts(&self, outside: Outside) -> Facts {
+        let report = self.fallback();
+        let mut found = Collected::default().of(self, &report);
+        let mut effects = Vec::new();
+        let holding = self.lines.gateways().into_iter().filter_map(|(name, lines)| {
+            let mut held = speaking(lines).filter(|line| line.hold.refusals().next().is_some());
+            held.next().map(|line| (&**name, published(line)))
+        });
+        let holds: Holds<'_> = holding.collect();
+        for view in self.replacements() {
+            effects.extend(self.replaced(view, &holds));
+        }
+        for state in &report.gateways {
+            self.steps(&report, state, &holds, &mut effects);
+            self.held_back(state, &mut effects);
+        }
+        self.closed_by_policies(&mut effects);
+        self.without_any_version(&report, &mut effects);
+        self.listener_effects(&report, &mut effects);
+        self.services_without_endpoints(&mut found, &mut effects);
+        effects.sort_by(|a, b| (&a.object, &a.gateway, &a.section).cmp(&(&b.object, &b.gateway, &b.section)));
+        effects.dedup();
+        let gateways = report.gateways.iter().map(|state| self.gateway_facts(state)).collect();
+        Facts { found, effects, gateways, outside }
+    }
+
+    /// A line that speaks for a Gateway; of several, one that is served something else than what is desired.
+    fn line_of(&self, gateway: &str) -> Option<&Line> {
+        let lines = || speaking(self.lines.of(gateway));
+        lines().find(|line| !line.derived.overlay.is_empty()).or_else(|| lines().next())
+    }
+
+    /// A rule that something else is served instead of.
+    fn replaced(&self, view: ReplacementView, holds: &Holds<'_>) -> Option<Effect> {
+        let ReplacementView { gateway, object, section, response, message, policy, .. } = view;
+        let line = self.line_of(&gateway);
+        let plan = line.and_then(|line| self.translator.served_share(&line.fleet, &object));
+        let plan = plan.or_else(|| self.translator.route(&object).cloned());
+        let version = line.and_then(|line| served_version(line, &object));
+        let mut gets = response.map_or(Gets::Nothing, |status| Gets::Status { status });
+        if let (Some(plan), Some(status)) = (&plan, response)
+            && own(plan, &section).any(|route| matches!(route.route.action, Action::Forward(_)))
+        {
+            gets = Gets::Share { status };
+        }
+        if let (Some(answers), Some(plan)) = (holds.get(&*gateway), &plan) {
+            gets = in_a_hold(answers, plan, &section, gets)?;
+        }
+        let (hosts, paths) = plan.map(|plan| requests(&plan, &gateway, &section)).unwrap_or_default();
+        Some(Effect {
+            object: self.identity(&object, None),
+            gateway: gateway.into(),
+            section: section.into(),
+            gets,
+            hosts,
+            paths,
+            causes: policy.into_iter().collect(),
+            message,
+            version,
+        })
+    }
+
+    /// What the fallback does.
+    fn steps(&self, report: &FallbackReport, state: &GatewayState, holds: &Holds<'_>, effects: &mut Vec<Effect>) {
+        let line = self.line_of(&state.name);
+        let here = effects.iter().enumerate().filter(|(_, effect)| effect.gateway == state.name);
+        let known = here.map(|(index, effect)| (Node::section(effect.object.key(), effect.section.clone()), index));
+        let known: BTreeMap<Node, usize> = known.collect();
+        let backfilled = report.backfilled_objects.iter().map(|known| (known.object.key(), known.served_since));
+        let backfilled: BTreeMap<ObjectKey, Moment> = backfilled.collect();
+        for (node, (step, number)) in &state.deviations.steps {
+            let object = self.identity(&node.key, line);
+            let plan = line.and_then(|line| self.translator.served_share(&line.fleet, &node.key));
+            let plan = plan.or_else(|| self.translator.route(&node.key).cloned());
+            // What has no place here is noticed by no client of this Gateway.
+            let desired = self.translator.route(&node.key);
+            if plan.is_some() && !plan.iter().chain(desired).any(|plan| has_place(plan, &state.name)) {
+                continue;
+            }
+            let is_listener = node.section.starts_with("listeners");
+            let gets = match step {
+                Step::Backfilled => {
+                    let since = backfilled.get(&node.key).copied().unwrap_or_default();
+                    Gets::LastValid { generation: *number, since }
+                }
+                Step::Replaced => Gets::Status { status: u16::try_from(*number).unwrap_or_default() },
+                Step::Excluded | Step::Current if is_listener => Gets::Refused,
+                // What answers for a policy, a Secret or a Service that is left out are the routes that need it.
+                Step::Excluded | Step::Current if !SERVED.contains(&&*node.key.kind) => continue,
+                Step::Excluded | Step::Current => Gets::Nothing,
+            };
+            let gets = match (holds.get(&*state.name), &plan) {
+                (Some(answers), Some(plan)) if *step != Step::Backfilled && !is_listener => {
+                    in_a_hold(answers, plan, &node.section, gets)
+                }
+                _ => Some(gets),
+            };
+            let Some(gets) = gets else { continue };
+            let (hosts, paths) = plan.map(|plan| requests(&plan, &state.name, &node.section)).unwrap_or_default();
+            let causes = causes(line, node);
+            // The same is known of translation, with its reason.
+            if let Some(known) = known.get(node).and_then(|index| effects.get_mut(*index)) {
+                known.causes.extend(causes);
+                continue;
+            }
+            let section = if is_listener { self.listener_field(line, node) } else { node.section.clone() };
+            let (gateway, message) = (state.name.clone(), String::new());
+            effects.push(Effect { object, gateway, section, gets, hosts, paths, causes, message, version: None });
+        }
+    }
+
+    /// The place of a listener in its object, as faults have it.
+    fn listener_field(&self, line: Option<&Line>, node: &Node) -> Arc<str> {
+        let plan = line.and_then(|line| Some((&line.gateway, self.translator.gateway(&line.gateway)?)));
+        let place = plan.and_then(|(gateway, plan)| {
+            let mut listeners = plan.listeners.iter();
+            listeners.find(|listener| listener.unit(gateway) == *node).map(listeners::field)
+        });
+        place.unwrap_or_else(|| node.section.clone())
+    }
+
+    /// What is held at what was acknowledged before, or cannot be served because nothing was.
+    fn held_back(&self, state: &GatewayState, effects: &mut Vec<Effect>) {
+        for line in speaking(self.lines.of(&state.name)) {
+            for (key, refusal) in line.held() {
+                let is_served = line.hold.acknowledged(refusal.kind, &refusal.resource).is_some();
+                let effect = Effect {
+                    object: self.identity(&key, Some(line)),
+                    gateway: state.name.clone(),
+                    section: "".into(),
+                    gets: if is_served { Gets::AsBefore } else { Gets::Refused },
+                    hosts: BTreeSet::new(),
+                    paths: BTreeSet::new(),
+                    causes: BTreeSet::new(),
+                    message: refused(refusal),
+                    version: None,
+                };
+                effects.push(effect);
+            }
+        }
+    }
+
+    /// Objects of which nothing can be read, and of which no earlier version is served.
+    fn without_any_version(&self, report: &FallbackReport, effects: &mut Vec<Effect>) {
+        let known: BTreeSet<ObjectKey> = effects.iter().map(|effect| effect.object.key()).collect();
+        for excluded in report.excluded_objects.iter().filter(|excluded| excluded.section.is_empty()) {
+            let key = excluded.object.key();
+            if known.contains(&key) || !self.is_unreadable(&key) || !SERVED.contains(&&*key.kind) {
+                continue;
+            }
+            effects.push(Effect {
+                object: excluded.object.clone(),
+                gateway: "".into(),
+                section: "".into(),
+                gets: Gets::Nothing,
+                hosts: BTreeSet::new(),
+                paths: BTreeSet::new(),
+                causes: BTreeSet::new(),
+                message: String::new(),
+                version: None,
+            });
+        }
+    }
+
+    /// Routes that policies above them close at some listener.
+    fn closed_by_policies(&self, effects: &mut Vec<Effect>) {
+        for (name, lines) in self.lines.gateways() {
+            let Some(line) = speaking(lines).next() else { continue };
+            let mut closed: BTreeMap<(&ObjectKey, &ObjectKey), BTreeSet<Arc<str>>> = BTreeMap::new();
+            for (route, host, policy) in self.translator.closed_hosts(&line.fleet) {
+                closed.entry((route, policy)).or_default().insert(host);
+            }
+            for ((route, policy), hosts) in closed {
+                effects.push(Effect {
+                    object: self.identity(route, Some(line)),
+                    gateway: name.clone(),
+                    section: "".into(),
+                    gets: Gets::Status { status: self.settings().closed_status },
+                    hosts,
+                    paths: BTreeSet::new(),
+                    causes: BTreeSet::from([policy.clone()]),
+                    message: format!("{} {} cannot be enforced", policy.kind, policy.namespaced_name()),
+                    version: None,
+                });
+            }
+        }
+    }
+
+    fn gateway_facts(&self, state: &GatewayState) -> GatewayFacts {
+        let key = self.lines.gateways().into_iter().find(|(name, _)| **name == state.name);
+        let key = key.and_then(|(_, lines)| lines.first()).map(|line| line.gateway.clone());
+        let (namespace, name) = state.name.split_once('/').unwrap_or(("", &state.name));
+        let key = key.unwrap_or_else(|| ObjectKey::new(crate::apis::gateway::GROUP, "Gateway", namespace, name));
+        let plan = self.translator.gateway(&key);
+        let serving = plan.into_iter().flat_map(|plan| plan.all().map(|listener| (plan.address, listener)));
+        let serving = serving.filter(|(_, listener)| listener.standing == Standing::Serving);
+        let listeners: BTreeSet<String> =
+            serving.map(|(address, listener)| format!("{address}:{}", listener.port)).collect();
+        let alone = speaking(self.lines.of(&state.name))
+            .flat_map(|line| line.alone.iter().filter(|(node, _)| line.envoys.contains_key(*node)));
+        let standing = self.provisioned.get(&key).filter(|_| self.settings().provision);
+        GatewayFacts {
+            object: self.identity(&key, None),
+            state: state.clone(),
+            listeners: listeners.into_iter().collect(),
+            refusing: alone.map(|(node, words)| (node.clone(), words.clone())).collect(),
+            provisioning: standing.and_then(|standing| standing.trouble.clone()),
+        }
+    }
+}
+
+/// The objects behind what is done with a node.
+fn causes(line: Option<&Line>, node: &Node) -> BTreeSet<ObjectKey> {
+    let Some(line) = line else { return BTreeSet::new() };
+    let own = line.derived.plan.decisions.range(Node::whole(node.key.clone())..);
+    let decided = own.take_while(|(decided, _)| decided.key == node.key).filter(|(decided, _)| {
+        decided.section.is_empty() || node.section.is_empty() || decided.section == node.section
+    });
+    decided.flat_map(|(_, decision)| decision.causes.iter().cloned()).collect()
+}
+
+/// The generation of an object that is served instead of the one that is desired.
+fn served_version(line: &Line, object: &ObjectKey) -> Option<i64> {
+    let decision = line.derived.plan.decisions.get(&Node::whole(object.clone()))?;
+    let served = line.derived.served.get(object).filter(|_| decision.step == Step::Backfilled)?;
+    Some(served.0)
+}
+
+/// Does a route object have a place at a Gateway?
+fn has_place(plan: &RoutePlan, gateway: &str) -> bool {
+    plan.places.iter().any(|(at, _, _)| at.namespaced_name() == gateway)
+}
+
+/// The routes of a part of a plan.
+fn own<'a>(plan: &'a RoutePlan, section: &'a str) -> impl Iterator<Item = &'a Arc<crate::translate::route::Rendered>> {
+    plan.routes.iter().filter(move |rendered| section.is_empty() || *rendered.route.section == *section)
+}
+
+/// The hosts and paths of the requests of a part of a plan at a Gateway.
+fn requests(plan: &RoutePlan, gateway: &str, section: &str) -> (BTreeSet<Arc<str>>, BTreeSet<Arc<str>>) {
+    let here = plan.places.iter().filter(|(at, _, _)| at.namespaced_name() == gateway);
+    let hosts = here.map(|(_, _, host)| host.domain().into()).collect();
+    let path = |path: &PathMatch| match path {
+        PathMatch::Exact(path) => path.to_string(),
+        PathMatch::Prefix(path) if path.ends_with('/') => format!("{path}*"),
+        PathMatch::Prefix(path) => format!("{path}/*"),
+        PathMatch::Text(path) => format!("{path}*"),
+        PathMatch::Regex(regex) => format!("~{regex}"),
+    };
+    (hosts, own(plan, section).map(|rendered| path(&rendered.route.matches.path).into()).collect())
+}
+
+/// What clients get of a part of a plan at a Gateway that is held: what its published route configurations say counts.
+/// None where they are served as they were.
+fn in_a_hold(answers: &Answers, plan: &RoutePlan, section: &str, gets: Gets) -> Option<Gets> {
+    let mut known = own(plan, section).filter_map(|rendered| answers.get(&*rendered.route.name)).peekable();
+    if known.peek().is_none() {
+        // Nothing of it is published: it is not there for clients.
+        return Some(Gets::Nothing);
+    }
+    let statuses: BTreeSet<u16> = known.filter_map(|answer| *answer).collect();
+    match (statuses.first(), gets) {
+        (Some(status), Gets::Status { .. } | Gets::Nothing) => Some(Gets::Status { status: *status }),
+        (_, gets @ Gets::Share { .. }) => Some(gets),
+        _ => None,
+    }
+}
+
+/// What the Envoys of a line answer by themselves.
+fn published(line: &Line) -> Answers {
+    let resources = line.everyone.iter().flat_map(|everyone| everyone.of(ResourceType::Route).values());
+    let tables = resources.filter_map(|resource| RouteConfiguration::decode(resource.body.clone()).ok());
+    let routes = tables.flat_map(|table| table.virtual_hosts).flat_map(|host| host.routes);
+    let answer = |action: Option<Answer>| match action {
+        Some(Answer::DirectResponse(response)) => u16::try_from(response.status).ok(),
+        _ => None,
+    };
+    routes.map(|route| (route.name, answer(route.action))).collect()
+}
+
+/// What an Envoy refused, in its words.
+fn refused(refusal: &Refusal) -> String {
+    format!("{} {}: {}", refusal.kind.short_name(), refusal.resource, refusal.message)
+}
+
+/// Findings, each once.
+#[derive(Default)]
+struct Collected {
+    found: BTreeMap<(ObjectKey, String, String), Found>,
+}
+
+impl Collected {
+    fn of(mut self, engine: &Engine, report: &FallbackReport) -> Vec<Found> {
+        for fault in engine.faults() {
+            self.fault(engine, fault);
+        }
+        for state in &report.gateways {
+            for line in speaking(engine.lines.of(&state.name)) {
+                self.line(engine, line);
+            }
+        }
+        // Of what nothing can be read, and nowhere is known where it would be served.
+        for broken in &report.broken_objects {
+            let key = broken.object.key();
+            if !self.has_error(&key, "") {
+                let message = broken.message.clone();
+                let found = self.entry(engine, &key, broken.field.clone(), message, "Unreadable");
+                found.since = Some(broken.since);
+                found.gateways.extend(broken.gateways.iter().cloned());
+            }
+        }
+        self.found.into_values().collect()
+    }
+
+    fn has_error(&self, key: &ObjectKey, section: &str) -> bool {
+        self.errors(key, section).next().is_some()
+    }
+
+    fn errors<'a>(&'a self, key: &'a ObjectKey, section: &'a str) -> impl Iterator<Item = &'a Found> {
+        let own = self.found.range((key.clone(), String::new(), String::new())..);
+        let own = own.take_while(move |((of, _, _), _)| of == key).map(|(_, found)| found);
+        own.filter(move |found| {
+            found.class != Class::Ignored && (section.is_empty() || [section, ""].contains(&unit(&found.field)))
+        })
+    }
+
+    fn entry(&mut self, engine: &Engine, key: &ObjectKey, field: String, message: String, reason: &str) -> &mut Found {
+        let id = (key.clone(), field.clone(), message.clone());
+        self.found.entry(id).or_insert_with(|| Found {
+            object: engine.identity(key, None),
+            generation: engine.generation_of(key),
+            field,
+            class: Class::Invalid,
+            reason: reason.to_owned(),
+            message,
+            detected: By::Translation,
+            gateways: BTreeSet::new(),
+            since: None,
+            used: is_used(engine, key),
+        })
+    }
+
+    fn fault(&mut self, engine: &Engine, fault: Fault) {
+        let Fault { object, field, class, reason, message } = fault;
+        let message = without_field(&message, &field).to_owned();
+        let found = self.entry(engine, &object, field, message, reason);
+        found.class = class;
+        if let Some(plan) = engine.translator.route(&object) {
+            found.gateways.extend(plan.gateways().into_iter().map(|gateway| Arc::from(gateway.namespaced_name())));
+        } else if let Some(plan) = engine.translator.gateway(&object) {
+            found.gateways.insert(plan.name.clone());
+        }
+    }
+
+    fn line(&mut self, engine: &Engine, line: &Line) {
+        for (node, broken) in &line.derived.broken {
+            let key = &node.key;
+            let since = broken.since.or_else(|| line.since.get(key).copied()).map(Moment);
+            let is_said = broken.detected == Detected::Translation && self.has_error(key, &node.section);
+            if is_said {
+                let section: &str = &node.section;
+                let own: Vec<_> = self
+                    .errors(key, section)
+                    .map(|found| (key.clone(), found.field.clone(), found.message.clone()))
+                    .collect();
+                for id in own {
+                    if let Some(found) = self.found.get_mut(&id) {
+                        found.gateways.insert(line.name.clone());
+                        found.since = found.since.into_iter().chain(since).min();
+                    }
+                }
+                continue;
+            }
+            let field = field(node, broken);
+            let message = without_field(&line.words(broken), &field).to_owned();
+            let (by, reason) = match broken.detected {
+                Detected::Nack => (By::Nack, "Refused"),
+                Detected::Probe => (By::Probe, "Refused"),
+                Detected::Suspected => (By::Suspected, "Suspected"),
+                Detected::Translation => (By::Translation, "Unreadable"),
+            };
+            let found = self.entry(engine, key, field, message, reason);
+            found.detected = by;
+            found.gateways.insert(line.name.clone());
+            found.since = found.since.into_iter().chain(since).min();
+        }
+        for (key, refusal) in line.held() {
+            if line.derived.broken.keys().any(|node| node.key == key) {
+                continue;
+            }
+            let since = line.since.get(&key).copied().map(Moment);
+            let found = self.entry(engine, &key, String::new(), refused(refusal), "Refused");
+            found.detected = if &*refusal.node == "probe" { By::Probe } else { By::Nack };
+            found.gateways.insert(line.name.clone());
+            found.since = found.since.into_iter().chain(since).min();
+        }
+    }
+}
+
+/// Does anything that is served depend on the object?
+fn is_used(engine: &Engine, key: &ObjectKey) -> bool {
+    if SERVED.contains(&&*key.kind) {
+        return true;
+    }
+    let translator = &engine.translator;
+    let (routes, gateways) = translator.governed_by(key);
+    !routes.is_empty()
+        || !gateways.is_empty()
+        || !translator.routes_reading(key).is_empty()
+        || !translator.routes_using(key).is_empty()
+}
+
+/// The identity of an object that is gone by now is its key.
+impl Engine {
+    fn generation_of(&self, key: &ObjectKey) -> Option<i64> {
+        if self.is_unreadable(key) {
+            return None;
+        }
+        self.objects().get(key).map(|object| object.metadata.generation)
+    }
+
+    /// Which object a key means; of one that is gone as far as `line` remembers it.
+    pub(crate) fn identity(&self, key: &ObjectKey, line: Option<&Line>) -> Identity {
+        crate::fallback::survey::identity(self, key, line)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+mod tests;

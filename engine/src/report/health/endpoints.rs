@@ -1,0 +1,133 @@
+//! Services without endpoints: what clients get of the routes that forward to them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use holdfast_graph::ObjectKey;
+
+use super::requests;
+use crate::apis::Body;
+use crate::engine::Engine;
+use crate::fault::Class;
+use crate::health::facts::{Effect, Found, NO_ENDPOINTS};
+use crate::health::view::{Detected, Gets};
+use crate::model::{Action, ServicePort, WeightedBackend};
+use crate::translate::route::RoutePlan;
+
+/// What Envoy answers where a cluster has no endpoint.
+const STATUS: u16 = 503;
+
+impl Engine {
+    /// Each Service that is used and has no endpoint is a finding. Clients get 503 for its share of the requests of a
+    /// rule: Envoy chooses the back end before it looks for an endpoint.
+    pub(super) fn services_without_endpoints(&self, found: &mut Vec<Found>, effects: &mut Vec<Effect>) {
+        let empty = self.translator.without_endpoints();
+        if empty.is_empty() {
+            return;
+        }
+        let mut gateways: BTreeMap<&ServicePort, BTreeSet<Arc<str>>> = BTreeMap::new();
+        let mut down: BTreeSet<&ServicePort> = BTreeSet::new();
+        for (key, desired) in self.translator.routes() {
+            for gateway in desired.gateways() {
+                let name: Arc<str> = gateway.namespaced_name().into();
+                let line = self.line_of(&name);
+                let served = line.and_then(|line| self.translator.served_route(&line.fleet, key));
+                let plan = served.map_or(desired, |served| &**served);
+                for service in plan.services() {
+                    if let Some(service) = empty.get(&service) {
+                        gateways.entry(service).or_default().insert(name.clone());
+                    }
+                }
+                for ((object, section), Unit { services, is_whole }) in units(plan, empty) {
+                    let share = line.and_then(|line| self.translator.served_share(&line.fleet, &object));
+                    let share = share.or_else(|| self.translator.route(&object).cloned());
+                    let (hosts, paths) = share.map(|share| requests(&share, &name, &section)).unwrap_or_default();
+                    down.extend(&services);
+                    effects.push(Effect {
+                        object: self.identity(&object, None),
+                        gateway: name.clone(),
+                        section,
+                        gets: if is_whole { Gets::Status { status: STATUS } } else { Gets::Share { status: STATUS } },
+                        hosts,
+                        paths,
+                        causes: services.iter().map(|service| service.key.clone()).collect(),
+                        message: String::new(),
+                        version: None,
+                    });
+                }
+            }
+        }
+        for (service, gateways) in gateways {
+            let class = if down.contains(service) { Class::Referential } else { Class::Ignored };
+            found.push(Found {
+                object: self.identity(&service.key, None),
+                generation: self.generation_of(&service.key),
+                field: String::new(),
+                class,
+                reason: NO_ENDPOINTS.to_owned(),
+                message: self.why_empty(service),
+                detected: Detected::Translation,
+                gateways,
+                since: None,
+                used: true,
+            });
+        }
+    }
+
+    fn why_empty(&self, service: &ServicePort) -> String {
+        let port = service.port;
+        let Some(object) = self.objects().get(&service.key) else {
+            return format!("port {port} has no endpoint: the Service does not exist");
+        };
+        let name = match &object.body {
+            Body::Service(service) => service.port(port).map(|port| port.name.clone()),
+            _ => None,
+        };
+        let slices: Vec<_> = self.translator.slices(&service.key).filter_map(|key| self.objects().get(key)).collect();
+        let ports: BTreeSet<&str> = slices
+            .iter()
+            .flat_map(|object| match &object.body {
+                Body::EndpointSlice(slice) => slice.ports.iter().map(|port| &*port.name).collect(),
+                _ => Vec::new(),
+            })
+            .collect();
+        match name {
+            _ if slices.is_empty() => format!("port {port} has no endpoint: no EndpointSlice names the Service"),
+            Some(name) if !ports.contains(&*name) => {
+                let ports: Vec<String> = ports.iter().map(|port| format!("\"{port}\"")).collect();
+                let ports = if ports.is_empty() { "none".to_owned() } else { ports.join(", ") };
+                format!(
+                    "port {port} has no endpoint: the Service calls it \"{name}\", and the ports of its EndpointSlices \
+                     are {ports}"
+                )
+            }
+            _ => format!("port {port} has no endpoint: none of its EndpointSlices has a ready one that may be served"),
+        }
+    }
+}
+
+/// A unit of a route object that forwards to Services without endpoints.
+struct Unit<'a> {
+    services: BTreeSet<&'a ServicePort>,
+    /// Do all of its requests go there?
+    is_whole: bool,
+}
+
+/// The units that forward to Services without endpoints.
+fn units<'a>(plan: &RoutePlan, empty: &'a BTreeSet<ServicePort>) -> BTreeMap<(ObjectKey, Arc<str>), Unit<'a>> {
+    let mut units = BTreeMap::new();
+    for rendered in &*plan.routes {
+        let Action::Forward(forward) = &rendered.route.action else { continue };
+        let back_ends = || forward.backends.iter().filter(|back_end| back_end.weight > 0);
+        let service = |back_end: &WeightedBackend| back_end.backend.as_ref()?.service().and_then(|one| empty.get(one));
+        let services: BTreeSet<_> = back_ends().filter_map(service).collect();
+        if services.is_empty() {
+            continue;
+        }
+        let unit = (rendered.route.key.clone(), rendered.route.section.clone());
+        let unit = units.entry(unit).or_insert_with(|| Unit { services: BTreeSet::new(), is_whole: true });
+        unit.is_whole &= back_ends().all(|back_end| service(back_end).is_some());
+        unit.services.extend(services);
+    }
+    units
+}

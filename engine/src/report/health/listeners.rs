@@ -1,0 +1,119 @@
+//! Listeners that are not served as they are desired: closed ones, and those that are served with the last valid version
+//! of a certificate or of something else.
+
+use std::cell::LazyCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use holdfast_graph::ObjectKey;
+
+use crate::apis::Body;
+use crate::engine::Engine;
+use crate::fallback::survey::speaking;
+use crate::fallback::view::{BackfilledObject, FallbackReport};
+use crate::health::facts::Effect;
+use crate::health::view::Gets;
+use crate::translate::gateway::GatewayPlan;
+use crate::translate::listener::{ListenerPlan, Standing};
+
+impl Engine {
+    /// What clients get of each listener that is not as it is desired. What is served counts, as the Envoys of every
+    /// build have it.
+    pub(super) fn listener_effects(&self, report: &FallbackReport, effects: &mut Vec<Effect>) {
+        let backfilled = report.backfilled_objects.iter().filter(|known| known.section.is_empty());
+        let backfilled: BTreeMap<ObjectKey, &BackfilledObject> =
+            backfilled.map(|known| (known.object.key(), known)).collect();
+        // What the fallback does with a listener itself says it all.
+        let known = effects.iter().filter(|effect| effect.section.starts_with("listeners["));
+        let known: BTreeSet<(ObjectKey, Arc<str>, Arc<str>)> =
+            known.map(|effect| (effect.object.key(), effect.gateway.clone(), effect.section.clone())).collect();
+        let roots = LazyCell::new(|| self.roots());
+        for (key, plan) in self.translator.plans() {
+            let served: Vec<&GatewayPlan> = speaking(self.lines.of(&plan.name))
+                .filter_map(|line| self.translator.served_gateway(&line.fleet))
+                .collect();
+            for listener in &plan.listeners {
+                let serving = |plan: &&GatewayPlan| {
+                    let mut listeners = plan.listeners.iter();
+                    listeners.any(|one| one.name == listener.name && one.standing == Standing::Serving)
+                };
+                let shows = |plan: &&GatewayPlan, key: &ObjectKey| {
+                    let mut listeners = plan.listeners.iter().filter(|one| one.name == listener.name);
+                    listeners.any(|one| one.certificates.contains(key))
+                };
+                let is_closed = listener.standing != Standing::Serving;
+                let gets = if served.is_empty() || !served.iter().all(serving) {
+                    if is_closed { vec![Gets::Refused] } else { Vec::new() }
+                } else {
+                    let broken = listener.broken_certificates.iter().map(|(key, _)| key);
+                    let shown = broken.filter(|key| served.iter().all(|plan| shows(plan, key)));
+                    let earlier: Vec<Gets> = shown.filter_map(|key| backfilled.get(key)).map(earlier).collect();
+                    if earlier.is_empty() && is_closed { vec![Gets::AsBefore] } else { earlier }
+                };
+                if gets.is_empty() {
+                    continue;
+                }
+                let empty = Roots::new();
+                let roots = if listener.proxies { &*roots } else { &empty };
+                for (object, section) in writers(key, listener, roots) {
+                    let is_known = known.contains(&(object.clone(), plan.name.clone(), section.clone()));
+                    effects.extend(gets.iter().filter(|gets| !is_known || **gets != Gets::AsBefore).map(|gets| {
+                        Effect {
+                            object: self.identity(&object, None),
+                            gateway: plan.name.clone(),
+                            section: section.clone(),
+                            gets: gets.clone(),
+                            hosts: listener.hostname.iter().cloned().collect(),
+                            paths: BTreeSet::new(),
+                            causes: BTreeSet::new(),
+                            message: match gets {
+                                Gets::Refused => format!("listener {} is not served", listener.section()),
+                                _ => String::new(),
+                            },
+                            version: None,
+                        }
+                    }));
+                }
+            }
+        }
+    }
+
+    /// The roots of HTTPProxies by their hosts in lower case; by the empty name those with the certificate for clients
+    /// that name no host.
+    fn roots(&self) -> Roots {
+        let mut roots = Roots::new();
+        for object in self.objects().iter() {
+            let Body::HttpProxy(proxy) = &object.body else { continue };
+            let Some(host) = &proxy.virtual_host else { continue };
+            roots.entry(host.fqdn.to_ascii_lowercase()).or_default().insert(object.key.clone());
+            let tls = host.written.as_ref().and_then(|written| written.tls.as_ref());
+            if tls.is_some_and(|tls| tls.enable_fallback_certificate == Some(true)) {
+                roots.entry(String::new()).or_default().insert(object.key.clone());
+            }
+        }
+        roots
+    }
+}
+
+/// See [`Engine::roots`].
+type Roots = BTreeMap<String, BTreeSet<ObjectKey>>;
+
+/// The last valid version of a certificate.
+fn earlier(known: &&BackfilledObject) -> Gets {
+    let BackfilledObject { object, served_generation, served_since, .. } = known;
+    Gets::LastValidOf { of: object.clone(), generation: *served_generation, since: *served_since }
+}
+
+/// The objects that a listener is written in, each with the part of it. A TLS host of HTTPProxies is written in its roots.
+fn writers(gateway: &ObjectKey, listener: &ListenerPlan, roots: &Roots) -> Vec<(ObjectKey, Arc<str>)> {
+    let host = listener.hostname.as_deref().unwrap_or_default().to_ascii_lowercase();
+    match roots.get(&host).filter(|_| listener.proxies && listener.https) {
+        Some(roots) => roots.iter().map(|root| (root.clone(), "virtualhost".into())).collect(),
+        None => vec![(listener.owner(gateway).clone(), field(listener))],
+    }
+}
+
+/// The part of an object that a listener is, as in `listeners[1]`.
+pub(super) fn field(listener: &ListenerPlan) -> Arc<str> {
+    listener.field.strip_prefix("spec.").unwrap_or(&listener.field).into()
+}

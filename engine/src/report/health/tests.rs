@@ -1,0 +1,293 @@
+//! Health of engines that were driven with events, under each combination of gates: what it says beside what played
+//! Envoys have.
+
+use super::*;
+use crate::engine::Event;
+use crate::fallback::survey::tests::{BASE, Scene, envoys, exact, filtered, last_valid, route};
+use crate::health::inputs::Input;
+use crate::health::{Severity, Verdict};
+use crate::settings::Fallback;
+
+/// A reader of everything, with the Envoys of the scene.
+fn outside() -> Outside {
+    let input = Input { name: "manifests".into(), read: true, ..Input::default() };
+    Outside { input, connected: [("infra/public".into(), 2)].into(), ..Outside::default() }
+}
+
+fn health(scene: &Scene) -> Health {
+    scene.engine.health(outside())
+}
+
+/// What is said, by severity: the reasons, and what clients get.
+fn told(scene: &Scene) -> Vec<(Severity, String, Vec<Gets>)> {
+    let health = health(scene);
+    let of = |severity| {
+        health.of(severity).iter().map(move |finding| {
+            let gets = finding.served.iter().map(|served| served.gets.clone()).collect();
+            (severity, finding.reason.clone(), gets)
+        })
+    };
+    Severity::ALL.into_iter().flat_map(of).collect()
+}
+
+/// What Envoys have for a path of the scene: the status of a direct response, 200 where it is forwarded.
+fn answer(scene: &Scene, path: &str) -> Option<u32> {
+    let snapshot = scene.engine.fleet("infra/public")?;
+    let resource = snapshot.of(ResourceType::Route).values().next()?;
+    let table = RouteConfiguration::decode(resource.body.clone()).ok()?;
+    let mut routes = table.virtual_hosts.into_iter().flat_map(|host| host.routes);
+    let is_meant =
+        |route: &envoy_types::pb::envoy::config::route::v3::Route| format!("{:?}", route.r#match).contains(path);
+    let route = routes.find(is_meant)?;
+    Some(match route.action? {
+        Answer::DirectResponse(response) => response.status,
+        _ => 200,
+    })
+}
+
+const GATES: [(bool, bool); 3] = [(false, false), (true, false), (true, true)];
+
+fn gates((isolate, use_last_valid): (bool, bool)) -> Fallback {
+    Fallback { isolate, use_last_valid, ..Fallback::default() }
+}
+
+#[test]
+fn nothing_is_said_while_everything_is_current() {
+    for combination in GATES {
+        let scene = Scene::new(gates(combination), envoys());
+        assert_eq!((health(&scene).verdict, told(&scene)), (Verdict::Healthy, vec![]), "{combination:?}");
+    }
+}
+
+#[test]
+fn what_translation_finds_is_an_outage_where_clients_get_an_error_and_else_is_degraded() {
+    for combination in GATES {
+        let mut scene = Scene::new(gates(combination), envoys());
+        scene.apply(&route(5, "{type: RegularExpression, value: '/fine['}"));
+        let told = told(&scene);
+        assert_eq!(told.len(), 1, "{combination:?}: {told:?}");
+        let (severity, _, gets) = &told[0];
+        match answer(&scene, "/fine") {
+            Some(200) => assert_eq!(*severity, Severity::Degraded, "{combination:?}: {told:?}"),
+            Some(status) => {
+                assert_eq!(*severity, Severity::Outage, "{combination:?}: {told:?}");
+                let status = u16::try_from(status).unwrap();
+                assert_eq!(*gets, [Gets::Status { status }], "{combination:?}");
+            }
+            None => panic!("{combination:?}: there is no such route"),
+        }
+    }
+}
+
+#[test]
+fn what_envoys_refuse_is_said_in_their_words_under_each_gate() {
+    for combination in GATES {
+        let mut scene = Scene::new(gates(combination), envoys());
+        scene.apply(&route(5, &filtered("/refused")));
+        let health = health(&scene);
+        assert_ne!(health.verdict, Verdict::Healthy, "{combination:?}");
+        let all = Severity::ALL.into_iter().flat_map(|severity| health.of(severity));
+        let words: Vec<&str> = all.map(|finding| &*finding.message).collect();
+        assert!(words.iter().any(|words| words.contains("missing ]: [")), "{combination:?}: {words:?}");
+        let is_outage = health.outages.iter().flat_map(|finding| &finding.served).next().is_some();
+        assert_eq!(is_outage, answer(&scene, "/b") != Some(200) && answer(&scene, "/fine") != Some(200), "{health:?}");
+    }
+}
+
+#[test]
+fn an_innocent_new_mistake_in_a_hold_is_no_404_that_nobody_gets() {
+    let mut scene = Scene::new(Fallback::default(), envoys());
+    scene.apply(&route(5, &exact("/refused")));
+    scene.apply(&route(6, "{type: RegularExpression, value: '/refused['}"));
+    let health = health(&scene);
+    let claimed: Vec<u16> = health
+        .outages
+        .iter()
+        .flat_map(|finding| &finding.served)
+        .filter_map(|served| match served.gets {
+            Gets::Status { status } => Some(status),
+            _ => None,
+        })
+        .collect();
+    let gets_404 = [answer(&scene, "/refused"), answer(&scene, "/fine")].contains(&Some(404));
+    assert_eq!(claimed.contains(&404), gets_404, "{health:?}");
+}
+
+#[test]
+fn a_missing_service_is_an_outage_under_each_gate_with_hosts_and_paths() {
+    for combination in GATES {
+        let mut scene = Scene::new(gates(combination), envoys());
+        scene.delete(ObjectKey::new("", "Service", "shop", "cart"));
+        let told = told(&scene);
+        let both = Gets::Status { status: 500 };
+        assert_eq!(
+            told,
+            [(Severity::Outage, "BackendNotFound".to_owned(), vec![both.clone(), both])],
+            "{combination:?}"
+        );
+        let served = &health(&scene).outages[0].served[0];
+        assert_eq!(served.hosts.iter().map(|host| &**host).collect::<Vec<_>>(), ["*"]);
+        assert_eq!(served.paths.iter().map(|path| &**path).collect::<Vec<_>>(), ["/cart/*"]);
+        assert_eq!(answer(&scene, "/cart"), Some(500));
+    }
+}
+
+#[test]
+fn a_listener_that_is_closed_and_a_class_that_is_missing_are_outages() {
+    let mut scene = Scene::new(last_valid(), envoys());
+    let secure = "- {name: tls, port: 8443, protocol: HTTPS, tls: {certificateRefs: [{name: none}]}}\n  - {name: http,";
+    scene.apply(&BASE.replace("- {name: http,", secure));
+    let health = health(&scene);
+    let refused = health.outages.iter().flat_map(|finding| &finding.served).any(|served| served.gets == Gets::Refused);
+    assert!(refused, "{health:?}");
+    scene.apply(&BASE.replace("gatewayClassName: holdfast", "gatewayClassName: holdfsat"));
+    let reasons: Vec<String> = told(&scene).into_iter().map(|(_, reason, _)| reason).collect();
+    assert!(reasons.contains(&"ClassNotFound".to_owned()), "{reasons:?}");
+}
+
+#[test]
+fn dates_come_from_the_ledger_also_for_what_is_found_again() {
+    let broken = route(5, "{type: RegularExpression, value: '/a['}");
+    let mut scene = Scene::new(last_valid(), envoys());
+    scene.apply(&broken);
+    let facts = scene.engine.facts(outside());
+    let since = facts.found[0].since.unwrap();
+    let mut ledger = crate::health::Ledger::default();
+    ledger.observe(crate::health::judge::present(&facts), since);
+    // A run that begins an hour later, and finds it again.
+    let mut engine = Engine::new(scene.engine.settings().clone());
+    engine.date(Arc::new(ledger));
+    let later = u64::try_from(since.0 + 3600).unwrap() * 1000;
+    engine.handle(vec![Event::Clock(later)]);
+    engine.handle(crate::testing::events(&format!("{BASE}---\n{broken}")));
+    assert_eq!(engine.fallback().broken_objects[0].since, since);
+    assert_eq!(engine.health(outside()).outages[0].since, Some(since));
+}
+
+/// Secrets with certificates; `infra/shop` and `infra/other` are two.
+const CERTIFICATES: &str = include_str!("../../../../tests/golden/include/certificates.yaml");
+
+/// A Secret with the key of another one.
+fn foreign_key(name: &str) -> String {
+    let secrets = crate::testing::documents(CERTIFICATES);
+    let of = |name: &str| {
+        let is_meant = |secret: &&serde_json::Value| secret["metadata"]["name"] == name;
+        secrets.iter().find(is_meant).unwrap().clone()
+    };
+    let mut secret = of(name);
+    secret["stringData"]["tls.key"] = of("wild")["stringData"]["tls.key"].clone();
+    secret["metadata"]["generation"] = 2.into();
+    secret.to_string()
+}
+
+/// A listener with TLS of a Gateway, one of a ListenerSet and a host of HTTPProxies, with the same certificate; the first
+/// with another one beside it.
+fn secured(gates: Fallback) -> Scene {
+    let mut scene = Scene::new(gates, envoys());
+    scene.apply(CERTIFICATES);
+    let listener = |name: &str, more: &str| {
+        format!(
+            "{{name: {name}, port: 9443, protocol: HTTPS, hostname: {name}.test, \
+             tls: {{certificateRefs: [{{name: shop}}{more}]}}, allowedRoutes: {{namespaces: {{from: All}}}}}}"
+        )
+    };
+    let own = format!("- {}\n  - {{name: http,", listener("own", ", {name: other}"));
+    let sets = "gatewayClassName: holdfast\n  allowedListeners: {namespaces: {from: All}}";
+    // HTTPProxies have 8080 and 8443.
+    let base = BASE.replace("port: 8080", "port: 9080").replace("gatewayClassName: holdfast", sets);
+    scene.apply(&base.replace("- {name: http,", &own));
+    scene.apply(&format!(
+        "apiVersion: gateway.networking.k8s.io/v1\nkind: ListenerSet\nmetadata: {{name: more, namespace: infra}}\n\
+         spec: {{parentRef: {{name: public}}, listeners: [{}]}}",
+        listener("more", "")
+    ));
+    scene.apply(
+        "apiVersion: v1\nkind: Service\nmetadata: {name: cart, namespace: infra}\nspec: {ports: [{port: 80}]}\n---\n\
+         apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\n\
+         metadata: {name: cart-1, namespace: infra, labels: {kubernetes.io/service-name: cart}}\n\
+         addressType: IPv4\nports: [{port: 80}]\nendpoints: [{addresses: ['10.0.0.2']}]\n---\n\
+         apiVersion: projectcontour.io/v1\nkind: HTTPProxy\nmetadata: {name: root, namespace: infra, generation: 1}\n\
+         spec: {virtualhost: {fqdn: root.test, tls: {secretName: shop}}, \
+         routes: [{services: [{name: cart, port: 80}]}]}",
+    );
+    scene.connect(crate::testing::played::PlayedEnvoy::new("holdfast/httpproxy", "three"));
+    scene
+}
+
+/// The parts of objects for which clients get something else, and what.
+fn served(findings: &[crate::health::Finding]) -> BTreeSet<(String, Gets)> {
+    let served = findings.iter().flat_map(|finding| &finding.served);
+    served
+        .map(|served| {
+            let gets = match served.gets.clone() {
+                Gets::LastValidOf { of, generation, .. } => Gets::LastValidOf { of, generation, since: Moment(0) },
+                Gets::LastValid { generation, .. } => Gets::LastValid { generation, since: Moment(0) },
+                gets => gets,
+            };
+            (format!("{} {}", served.object.kind, served.section), gets)
+        })
+        .collect()
+}
+
+#[test]
+fn what_is_served_with_the_last_valid_version_of_its_certificate_is_no_outage() {
+    for combination in GATES {
+        let mut scene = secured(gates(combination));
+        assert_eq!(told(&scene), vec![], "{combination:?}");
+        scene.apply(&foreign_key("shop"));
+        let health = health(&scene);
+        let secret = health.degraded.iter().chain(&health.outages).flat_map(|finding| &finding.objects);
+        let secret = secret.map(|subject| &subject.object).find(|object| &*object.kind == "Secret").cloned();
+        let parts = ["Gateway listeners[0]", "ListenerSet listeners[0]", "HTTPProxy virtualhost"];
+        if combination == (true, true) {
+            assert_eq!(health.outages, [], "{combination:?}");
+            let gets = Gets::LastValidOf { of: secret.unwrap(), generation: 0, since: Moment(0) };
+            let mut expected: BTreeSet<_> = parts.into_iter().map(|part| (part.to_owned(), gets.clone())).collect();
+            expected.insert(("Secret ".to_owned(), Gets::LastValid { generation: 0, since: Moment(0) }));
+            assert_eq!(served(&health.degraded), expected);
+        } else {
+            // The first listener has another certificate, and goes on with that.
+            let outages = served(&health.outages);
+            for part in &parts[1..] {
+                assert!(outages.contains(&((*part).to_owned(), Gets::Refused)), "{combination:?}: {outages:?}");
+            }
+        }
+        // One of several certificates.
+        let mut scene = secured(gates(combination));
+        scene.apply(&foreign_key("other"));
+        let outages = self::health(&scene).outages.len();
+        assert_eq!(outages == 0, combination == (true, true), "{:?}", told(&scene));
+    }
+}
+
+#[test]
+fn a_service_without_endpoints_is_an_outage_for_its_share_of_the_requests() {
+    let bare = "apiVersion: v1\nkind: Service\nmetadata: {name: bare, namespace: shop}\nspec: {ports: [{port: 80}]}";
+    let to = |back_ends: &str| {
+        format!(
+            "{bare}\n---\napiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\n\
+             metadata: {{name: more, namespace: shop}}\n\
+             spec: {{parentRefs: [{{name: public, namespace: infra}}], \
+             rules: [{{matches: [{{path: {{value: /more}}}}], backendRefs: [{back_ends}]}}]}}"
+        )
+    };
+    for combination in GATES {
+        let mut scene = Scene::new(gates(combination), envoys());
+        scene.apply(&to("{name: bare, port: 80}"));
+        let outage = |gets| [(Severity::Outage, "NoEndpoints".to_owned(), vec![gets])];
+        assert_eq!(told(&scene), outage(Gets::Status { status: 503 }), "{combination:?}");
+        scene.apply(&to("{name: bare, port: 80}, {name: cart, port: 80}"));
+        assert_eq!(told(&scene), outage(Gets::Share { status: 503 }), "{combination:?}");
+        scene.apply(&to("{name: bare, port: 80, weight: 0}, {name: cart, port: 80}"));
+        assert_eq!(told(&scene), [], "{combination:?}");
+        assert_eq!(scene.engine.fallback().status, crate::fallback::view::Status::NotTriggered);
+    }
+}
+
+#[test]
+fn namespaces_with_objects_are_known_with_the_gateways_of_their_routes() {
+    let scene = Scene::new(last_valid(), envoys());
+    let namespaces = health(&scene).namespaces;
+    let names: Vec<_> = namespaces.iter().map(|(name, at)| (&**name, at.len())).collect();
+    assert_eq!(names, [("infra", 0), ("shop", 1)]);
+}

@@ -1,0 +1,24 @@
+//! Back ends that are missing: references of routes that are answered with an error.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::fault::{Class, Fault};
+
+/// Reasons that speak of back ends wherever they are found.
+const OF_BACK_ENDS: [&str; 2] = ["BackendNotFound", "ServiceUnresolvedReference"];
+/// Reasons that speak of back ends where the field is one.
+const OF_REFERENCES: [&str; 3] = ["InvalidKind", "RefNotPermitted", "UnsupportedProtocol"];
+
+/// How many references to back ends that do not exist, or may not be used, objects of each namespace have.
+pub fn missing_back_ends(faults: &[Fault]) -> BTreeMap<Arc<str>, usize> {
+    let is_missing = |fault: &&Fault| {
+        let of_reference = OF_REFERENCES.contains(&fault.reason) && fault.field.contains("backendRefs[");
+        fault.class == Class::Referential && (OF_BACK_ENDS.contains(&fault.reason) || of_reference)
+    };
+    let mut missing = BTreeMap::new();
+    for fault in faults.iter().filter(is_missing) {
+        *missing.entry(fault.object.namespace.clone()).or_default() += 1;
+    }
+    missing
+}

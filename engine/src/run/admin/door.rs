@@ -1,0 +1,245 @@
+//! Connections to the pages: how many there may be, from where, and for how long one may keep its place.
+//!
+//! A connection that waits for a request, or for the rest of one, gives way to a new one where there are as many as there
+//! may be: who only holds connections open keeps no health check out.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use axum::Router;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::{AbortHandle, JoinSet};
+use tower::ServiceExt;
+
+/// How long a connection may take to send the headers of a request, and how long it may be idle before them.
+pub(crate) const HEADERS_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a connection lasts; after its answer a client makes another one. One that does not take its answer ends
+/// [`CLOSING_TIMEOUT`] later.
+pub(crate) const CONNECTION_AGE_MAX: Duration = Duration::from_secs(120);
+/// How long the answer that is being given may take then.
+pub(crate) const CLOSING_TIMEOUT: Duration = Duration::from_secs(30);
+/// Bytes of the headers of one request.
+const HEADER_BYTES_MAX: usize = 16 << 10;
+/// The pause where the system gives no more connections.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// How many connections one listener may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Places {
+    /// In all.
+    pub all: usize,
+    /// From one address (of IPv6, from one network of 64 bits).
+    pub per_peer: usize,
+}
+
+/// A connection that has a place.
+struct Held {
+    peer: IpAddr,
+    /// Requests that are being answered.
+    answering: Arc<AtomicUsize>,
+    task: AbortHandle,
+}
+
+/// Those that have a place, the oldest first.
+struct Holders {
+    places: Places,
+    held: BTreeMap<u64, Held>,
+    next: u64,
+}
+
+impl Holders {
+    fn new(places: Places) -> Self {
+        Self { places, held: BTreeMap::new(), next: 0 }
+    }
+
+    /// Makes a place for a connection from there; `false` where all that could give way are being answered.
+    fn make_place(&mut self, peer: IpAddr) -> bool {
+        let from_there = self.held.values().filter(|held| held.peer == peer).count();
+        let of_peer = from_there >= self.places.per_peer;
+        if !of_peer && self.held.len() < self.places.all {
+            return true;
+        }
+        let gives_way = |held: &Held| held.answering.load(Ordering::Relaxed) == 0 && (!of_peer || held.peer == peer);
+        let Some(number) = self.held.iter().find(|(_, held)| gives_way(held)).map(|(number, _)| *number) else {
+            return false;
+        };
+        if let Some(held) = self.held.remove(&number) {
+            held.task.abort();
+        }
+        true
+    }
+
+    fn hold(&mut self, peer: IpAddr, answering: Arc<AtomicUsize>, task: AbortHandle) {
+        self.held.insert(self.next, Held { peer, answering, task });
+        self.next += 1;
+    }
+
+    /// Forgets those that have ended.
+    fn sweep(&mut self) {
+        self.held.retain(|_, held| !held.task.is_finished());
+    }
+}
+
+/// Who has one address of IPv6 has all of its network.
+fn network(peer: IpAddr) -> IpAddr {
+    match peer.to_canonical() {
+        IpAddr::V4(address) => IpAddr::V4(address),
+        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
+    }
+}
+
+/// Takes connections until the product ends, and then lets those that are being answered come to their end.
+pub(super) async fn take(listener: TcpListener, pages: Router, places: Places, mut ending: watch::Receiver<bool>) {
+    let (mut holders, mut connections) = (Holders::new(places), JoinSet::new());
+    let is_ending = ending.clone();
+    loop {
+        tokio::select! {
+            () = ended(&mut ending) => break,
+            Some(_) = connections.join_next(), if !connections.is_empty() => holders.sweep(),
+            accepted = listener.accept() => match accepted {
+                Ok((stream, from)) => {
+                    let peer = network(from.ip());
+                    holders.sweep();
+                    if holders.make_place(peer) {
+                        let answering = Arc::<AtomicUsize>::default();
+                        let connection = serve(stream, pages.clone(), answering.clone(), is_ending.clone());
+                        holders.hold(peer, answering, connections.spawn(connection));
+                    } else {
+                        tracing::debug!(%peer, "connection closed: all places are taken by requests that are answered");
+                    }
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "a listener for pages cannot take a connection");
+                    tokio::time::sleep(PAUSE).await;
+                }
+            }
+        }
+    }
+    let _ = tokio::time::timeout(CLOSING_TIMEOUT, async { while connections.join_next().await.is_some() {} }).await;
+}
+
+async fn serve(stream: TcpStream, pages: Router, answering: Arc<AtomicUsize>, mut ending: watch::Receiver<bool>) {
+    let answer = service_fn(move |request: Request<Incoming>| {
+        let (pages, answering) = (pages.clone(), answering.clone());
+        async move {
+            let _answered = Answered::begin(answering);
+            let answered: Result<Response<_>, Infallible> = pages.oneshot(request.map(axum::body::Body::new)).await;
+            answered
+        }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADERS_TIMEOUT)
+        .max_buf_size(HEADER_BYTES_MAX)
+        .serve_connection(TokioIo::new(stream), answer);
+    tokio::pin!(connection);
+    let over = tokio::time::sleep(CONNECTION_AGE_MAX);
+    tokio::select! {
+        // A connection that breaks, or says nothing in time, ends: there is no one to report it to.
+        _ = connection.as_mut() => return,
+        () = over => {}
+        () = ended(&mut ending) => {}
+    }
+    connection.as_mut().graceful_shutdown();
+    let _ = tokio::time::timeout(CLOSING_TIMEOUT, connection).await;
+}
+
+async fn ended(ending: &mut watch::Receiver<bool>) {
+    // An error means that the sender is gone, and with it the product.
+    let _ = ending.wait_for(|ending| *ending).await;
+}
+
+/// Counts a request until its answer is made.
+struct Answered(Arc<AtomicUsize>);
+
+impl Answered {
+    fn begin(count: Arc<AtomicUsize>) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for Answered {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+mod tests {
+    use std::net::{Ipv4Addr, SocketAddr};
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    const PLACES: Places = Places { all: 12, per_peer: 8 };
+
+    async fn started() -> (SocketAddr, watch::Sender<bool>, tokio::task::JoinHandle<()>) {
+        let slow = || async {
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            "slow"
+        };
+        let pages =
+            Router::new().route("/", axum::routing::get(|| async { "ok" })).route("/slow", axum::routing::get(slow));
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let (end, ending) = watch::channel(false);
+        (listener.local_addr().unwrap(), end, tokio::spawn(take(listener, pages, PLACES, ending)))
+    }
+
+    async fn ask(at: SocketAddr, path: &str) -> std::io::Result<String> {
+        let mut stream = TcpStream::connect(at).await?;
+        stream.write_all(format!("GET {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").as_bytes()).await?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await?;
+        Ok(answer)
+    }
+
+    #[tokio::test]
+    async fn half_open_requests_give_way_to_whole_ones() {
+        let (at, _end, _task) = started().await;
+        let mut held = Vec::new();
+        for _ in 0..50 {
+            let mut stream = TcpStream::connect(at).await.unwrap();
+            stream.write_all(b"GET / HTTP/1.1\r\nhost: a\r\n").await.unwrap();
+            held.push(stream);
+            assert!(ask(at, "/").await.unwrap().ends_with("ok"), "{}", held.len());
+        }
+        // The oldest ones were ended.
+        let mut byte = [0];
+        let read = tokio::time::timeout(Duration::from_secs(2), held[0].read(&mut byte)).await.unwrap();
+        assert!(matches!(read, Ok(0) | Err(_)), "{read:?}");
+    }
+
+    #[tokio::test]
+    async fn what_is_being_answered_keeps_its_place() {
+        let (at, _end, _task) = started().await;
+        let slow: Vec<_> = (0..PLACES.per_peer).map(|_| tokio::spawn(ask(at, "/slow"))).collect();
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        assert!(ask(at, "/").await.map_or(true, |answer| answer.is_empty()));
+        for answer in slow {
+            assert!(answer.await.unwrap().unwrap().ends_with("slow"));
+        }
+        assert!(ask(at, "/").await.unwrap().ends_with("ok"));
+    }
+
+    #[tokio::test]
+    async fn the_end_of_the_product_ends_idle_connections() {
+        let (at, end, task) = started().await;
+        let _idle = TcpStream::connect(at).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        end.send(true).unwrap();
+        tokio::time::timeout(Duration::from_secs(5), task).await.unwrap().unwrap();
+    }
+}

@@ -1,0 +1,87 @@
+//! The age of inputs: how long ago files were last read whole, and an API server last answered.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use prometheus::{GaugeVec, Opts, Registry};
+
+use super::metrics::kept;
+
+/// When an input was last known to be current. Copies are one.
+#[derive(Clone, Debug)]
+pub struct Pulse {
+    started: Instant,
+    /// Milliseconds after the start.
+    last: Arc<AtomicU64>,
+}
+
+impl Default for Pulse {
+    fn default() -> Self {
+        Self { started: Instant::now(), last: Arc::default() }
+    }
+}
+
+impl Pulse {
+    /// It is current at this moment.
+    pub fn beat(&self) {
+        self.last.fetch_max(u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX), Relaxed);
+    }
+
+    /// How long ago that was; counted from the start where it never was.
+    pub fn age(&self) -> Duration {
+        self.started.elapsed().saturating_sub(Duration::from_millis(self.last.load(Relaxed)))
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct InputMetrics {
+    age: GaugeVec,
+    pulses: Mutex<BTreeMap<&'static str, Pulse>>,
+}
+
+impl InputMetrics {
+    /// Without any input.
+    ///
+    /// # Errors
+    /// Never, as long as no two metrics have the same name.
+    pub fn new(all: &Registry) -> prometheus::Result<Self> {
+        let help = "Time since an input was last read whole (input=files) or last answered (input=api_server)";
+        let age = GaugeVec::new(Opts::new("input_age_seconds", help), &["input"])?;
+        Ok(Self { age: kept(all, age)?, pulses: Mutex::default() })
+    }
+
+    /// The pulse of an input: from now on its age is exported.
+    pub fn pulse(&self, input: &'static str) -> Pulse {
+        self.pulses.lock().unwrap_or_else(PoisonError::into_inner).entry(input).or_default().clone()
+    }
+
+    /// Brings the ages up to date.
+    pub fn refresh(&self) {
+        for (input, pulse) in &*self.pulses.lock().unwrap_or_else(PoisonError::into_inner) {
+            self.age.with_label_values(&[*input]).set(pulse.age().as_secs_f64());
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_input_that_was_never_read_is_as_old_as_the_process() {
+        let all = Registry::new();
+        let metrics = InputMetrics::new(&all).unwrap();
+        let pulse = metrics.pulse("files");
+        std::thread::sleep(Duration::from_millis(30));
+        assert!(pulse.age() >= Duration::from_millis(30));
+        pulse.beat();
+        assert!(metrics.pulse("files").age() < Duration::from_millis(30));
+        metrics.refresh();
+        let age = metrics.age.with_label_values(&["files"]).get();
+        assert!((0.0..0.03).contains(&age), "{age}");
+    }
+}

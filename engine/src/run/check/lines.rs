@@ -1,0 +1,29 @@
+//! Lines of a report: whatever is shown in one stays in it.
+
+use std::fmt::Arguments;
+
+use crate::run::printable::plain;
+
+/// The lines so far.
+#[derive(Debug, Default)]
+pub(super) struct Lines(String);
+
+impl Lines {
+    /// Adds a line.
+    pub(super) fn add(&mut self, line: Arguments<'_>) {
+        self.0.push_str(&plain(&line.to_string()));
+        self.0.push('\n');
+    }
+
+    /// Adds an empty line, where there is one before it.
+    pub(super) fn part(&mut self) {
+        if !self.0.is_empty() {
+            self.0.push('\n');
+        }
+    }
+
+    /// All lines.
+    pub(super) fn text(self) -> String {
+        self.0
+    }
+}

@@ -1,0 +1,61 @@
+//! File descriptors: how many this process may have, and who gets how many of them.
+//!
+//! Connections get shares, so that the rest is always there for the product's own work: manifests, the store, the probe
+//! and the Envoys that it starts.
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use super::admin::Places;
+
+/// Most connections at a time to one listener of pages.
+pub(crate) const PAGES_CONNECTIONS_MAX: usize = 256;
+/// What is reckoned with where there is no limit, or none that can be read.
+const UNLIMITED: u64 = 1 << 20;
+
+/// Who gets how many descriptors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shares {
+    /// Connections to each listener of pages.
+    pub pages: Places,
+    /// Connections to the xDS server.
+    pub xds: usize,
+}
+
+impl Shares {
+    /// Of so many descriptors: a sixteenth for each of the two listeners of pages, half of all for the xDS server, and
+    /// what is left for the product itself, three eighths at least.
+    pub(crate) fn of(descriptors: u64) -> Self {
+        let all = usize::try_from(descriptors).unwrap_or(usize::MAX);
+        let pages = (all / 16).clamp(1, PAGES_CONNECTIONS_MAX);
+        Self { pages: Places { all: pages, per_peer: (pages / 2).max(1) }, xds: (all / 2).max(1) }
+    }
+}
+
+/// Takes as many descriptors as this process may have, and divides them.
+pub(crate) fn divided() -> Shares {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current != maximum && setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).is_err() {
+        tracing::warn!(
+            ?current,
+            ?maximum,
+            "the limit of open files cannot be raised: there are places for fewer Envoys"
+        );
+    }
+    Shares::of(getrlimit(Resource::Nofile).current.unwrap_or(UNLIMITED))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_product_keeps_three_eighths() {
+        for descriptors in [64, 256, 1024, 4096, 65_536, 1 << 20] {
+            let shares = Shares::of(descriptors);
+            let taken = 2 * shares.pages.all + shares.xds;
+            assert!(taken as u64 <= descriptors * 5 / 8, "{descriptors}: {shares:?}");
+        }
+        assert_eq!(Shares::of(1024), Shares { pages: Places { all: 64, per_peer: 32 }, xds: 512 });
+        assert_eq!(Shares::of(1 << 20).pages, Places { all: 256, per_peer: 128 });
+    }
+}

@@ -1,0 +1,71 @@
+//! Objects that are missing from a file that was changed in place, and whose deletion waits.
+//!
+//! A program that writes a file from its beginning, and pauses, leaves a text that parses and lacks objects. An edit that
+//! deletes objects looks the same, but for the pause: the file rests after it.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use super::Problem;
+use super::entry::{Contents, Entry};
+use super::files::Signature;
+
+/// How long a file that was changed in place must be unchanged before the objects that are missing from it are deleted.
+pub const SHORTENED_HELD: Duration = Duration::from_secs(5);
+
+/// What a file held that was changed in place and now lacks objects.
+#[derive(Debug)]
+pub struct Held {
+    /// The objects that are missing.
+    missing: Vec<Arc<Entry>>,
+    /// The last object of the file as it was before: its text may be cut.
+    last: Option<Arc<Entry>>,
+    since: Instant,
+}
+
+impl Held {
+    /// What stays of `before`, where `new` lacks some of it and the file changed a short time ago.
+    pub fn of(before: Vec<Arc<Entry>>, new: &Contents, signature: &Signature) -> Option<Self> {
+        let is_old = |modified: SystemTime| modified.elapsed().is_ok_and(|age| age >= SHORTENED_HELD);
+        if !new.certain() || signature.modified.is_none_or(is_old) {
+            return None;
+        }
+        let named: HashSet<_> = new.entries.iter().map(|entry| &entry.key).collect();
+        let (there, missing): (Vec<_>, Vec<_>) = before.into_iter().partition(|entry| named.contains(&entry.key));
+        let last = new.entries.last().and_then(|last| there.into_iter().find(|entry| entry.key == last.key));
+        (!missing.is_empty()).then(|| Self { missing, last, since: Instant::now() })
+    }
+
+    /// Has the file been unchanged for long enough?
+    pub fn is_over(&self) -> bool {
+        self.since.elapsed() >= SHORTENED_HELD
+    }
+
+    /// The objects that are missing.
+    pub fn missing(&self) -> &[Arc<Entry>] {
+        &self.missing
+    }
+
+    /// What is used of an object that the file has now.
+    pub fn instead<'a>(&'a self, entry: &'a Arc<Entry>) -> &'a Arc<Entry> {
+        self.last.as_ref().filter(|last| last.key == entry.key).unwrap_or(entry)
+    }
+
+    /// The problem that is reported meanwhile.
+    pub fn problem(&self, file: &Arc<str>) -> Problem {
+        let message = format!(
+            "the file was changed in place and lacks {} object(s) that it held; they stay until the file has not changed \
+             for {} s, and are deleted then. To replace a file in one step, write another and rename it",
+            self.missing.len(),
+            SHORTENED_HELD.as_secs()
+        );
+        Problem::of_file(file.clone(), message)
+    }
+
+    /// As if it had begun long ago.
+    #[cfg(test)]
+    pub(super) fn rest(&mut self) {
+        self.since = self.since.checked_sub(SHORTENED_HELD).unwrap_or(self.since);
+    }
+}

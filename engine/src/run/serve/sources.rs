@@ -1,0 +1,100 @@
+//! What is known of where objects come from: written by the tasks that read them, read by health.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use crate::watching::Trouble;
+
+/// The state of an API server and of the watches on it. Of folders of manifests nothing is kept here.
+#[derive(Debug, Default)]
+pub struct Sources(Mutex<State>);
+
+#[derive(Clone, Debug, Default)]
+struct State {
+    kubernetes: bool,
+    kinds: Vec<Trouble>,
+    failing: Option<String>,
+    answered: Option<Instant>,
+    changes: u64,
+}
+
+/// What is known at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// Is there an API server?
+    pub kubernetes: bool,
+    /// What is wrong with watches.
+    pub kinds: Vec<Trouble>,
+    /// Why the API server does not answer.
+    pub failing: Option<String>,
+    /// Seconds since it answered last.
+    pub seconds_ago: Option<u64>,
+}
+
+impl Sources {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Objects come from an API server, which is not known to answer yet.
+    pub fn of_kubernetes() -> Self {
+        let failing = Some("it is asked for the first time".to_owned());
+        Self(Mutex::new(State { kubernetes: true, failing, ..State::default() }))
+    }
+
+    /// What is wrong with watches now, all of it.
+    pub fn kinds(&self, kinds: &[Trouble]) {
+        let mut state = self.state();
+        if state.kinds != kinds {
+            state.kinds = kinds.to_vec();
+            state.changes += 1;
+        }
+    }
+
+    /// The API server has answered.
+    pub fn answered(&self) {
+        let mut state = self.state();
+        state.answered = Some(Instant::now());
+        if state.failing.take().is_some() {
+            state.changes += 1;
+        }
+    }
+
+    /// It has not, and why.
+    pub fn failed(&self, why: String) {
+        let mut state = self.state();
+        if state.failing.as_ref() != Some(&why) {
+            state.failing = Some(why);
+            state.changes += 1;
+        }
+    }
+
+    /// How often anything changed that health depends on.
+    pub fn changes(&self) -> u64 {
+        self.state().changes
+    }
+
+    /// What is known now.
+    pub fn seen(&self) -> Seen {
+        let State { kubernetes, kinds, failing, answered, .. } = self.state().clone();
+        Seen { kubernetes, kinds, failing, seconds_ago: answered.map(|at| at.elapsed().as_secs()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_api_server_fails_until_it_answers_and_changes_are_counted_once() {
+        let sources = Sources::of_kubernetes();
+        assert!(sources.seen().failing.is_some() && sources.seen().seconds_ago.is_none());
+        sources.answered();
+        sources.answered();
+        assert_eq!((sources.changes(), sources.seen().failing, sources.seen().seconds_ago), (1, None, Some(0)));
+        sources.failed("refused".into());
+        sources.failed("refused".into());
+        assert_eq!((sources.changes(), sources.seen().failing), (2, Some("refused".into())));
+        assert_eq!(sources.seen().seconds_ago, Some(0), "it did answer");
+    }
+}

@@ -1,0 +1,114 @@
+//! What health needs of the world outside the engine: sources of objects, the Lease, the socket of the xDS server, the
+//! data folder, and the dates of faults, which are kept there.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use holdfast_xds::Reachable;
+
+use super::sources::Sources;
+use crate::health::Ledger;
+use crate::run::data::{OpenedFolder, write_private};
+use crate::run::kubernetes::leader::Leadership;
+
+/// The file of the dates, in the data folder.
+const FILE: &str = "faults.json";
+/// Bytes of it that are read; a larger one is none of ours.
+const FILE_BYTES_MAX: u64 = 32 * 1024 * 1024;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Watched {
+    /// Where objects come from.
+    pub(crate) sources: Arc<Sources>,
+    /// Who leads; unset where there is no Lease.
+    pub(crate) leadership: Option<Leadership>,
+    /// Since when objects are at fault.
+    pub(crate) ledger: Arc<Ledger>,
+    /// Can Envoys connect?
+    pub(crate) reachable: Reachable,
+    file: Option<PathBuf>,
+    opened: Option<OpenedFolder>,
+    not_stored: Option<String>,
+}
+
+/// The data folder.
+pub(crate) struct Folder {
+    /// Where it is.
+    pub(crate) path: PathBuf,
+    /// As it was opened; unset where that is not looked after.
+    pub(crate) opened: Option<OpenedFolder>,
+    /// Why the store in it could not be opened.
+    pub(crate) not_stored: Option<String>,
+}
+
+impl Watched {
+    /// With the dates that an earlier run left in a data folder.
+    pub(crate) fn open(
+        folder: Folder,
+        sources: Arc<Sources>,
+        leadership: Option<Leadership>,
+        reachable: Reachable,
+    ) -> Self {
+        let Folder { path, opened, not_stored } = folder;
+        let file = path.join(FILE);
+        let ledger = match read(&file) {
+            Ok(ledger) => ledger,
+            Err(error) => {
+                tracing::warn!(%error, file = %file.display(), "cannot read since when objects are at fault");
+                Ledger::default()
+            }
+        };
+        Self { sources, leadership, ledger: Arc::new(ledger), reachable, file: Some(file), opened, not_stored }
+    }
+
+    /// Why a later run will not have what this one stores. Looks at the data folder.
+    pub(crate) fn not_stored(&self) -> Option<String> {
+        self.not_stored.clone().or_else(|| self.opened.as_ref().and_then(OpenedFolder::problem))
+    }
+
+    /// Stores the dates. Where that fails they last for this run.
+    pub(crate) fn save(&self) {
+        let Some(file) = &self.file else { return };
+        let text = serde_json::to_vec(&*self.ledger).map_err(std::io::Error::from);
+        if let Err(error) = text.and_then(|text| write_private(file, &text)) {
+            tracing::warn!(%error, file = %file.display(), "cannot store since when objects are at fault");
+        }
+    }
+
+    /// Does this replica lead, or is it the only one?
+    pub(crate) fn leads(&self) -> bool {
+        self.leadership.as_ref().is_none_or(Leadership::leads)
+    }
+}
+
+fn read(file: &std::path::Path) -> anyhow::Result<Ledger> {
+    match fs::metadata(file) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Ledger::default()),
+        metadata => anyhow::ensure!(metadata?.len() <= FILE_BYTES_MAX, "more than {FILE_BYTES_MAX} bytes"),
+    }
+    Ok(serde_json::from_slice(&fs::read(file)?)?)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::health::ledger::Present;
+    use crate::time::Moment;
+
+    #[test]
+    fn dates_are_there_after_a_restart_and_a_damaged_file_is_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = || Folder { path: folder.path().to_owned(), opened: None, not_stored: None };
+        let open = || Watched::open(path(), Arc::default(), None, Reachable::default());
+        let mut watched = open();
+        let present = Present { id: "a".into(), uid: "u".into(), generation: Some(1), since: None };
+        Arc::make_mut(&mut watched.ledger).observe([present], Moment(7));
+        watched.save();
+        assert_eq!(open().ledger.since("a"), Some(Moment(7)));
+        fs::write(folder.path().join(FILE), "{").unwrap();
+        assert_eq!(*open().ledger, Ledger::default());
+    }
+}

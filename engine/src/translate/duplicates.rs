@@ -1,0 +1,129 @@
+//! Matches that two route objects make at one host: the older object has them, the other one is reported with its winner.
+//!
+//! Worked out when asked, for reports: what is served follows from the order of routes alone.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use holdfast_graph::ObjectKey;
+
+use super::Translator;
+use super::fleet::{Fleet, FleetId};
+use super::proxy;
+use super::route::Rendered;
+use crate::fault::{Class, Fault};
+use crate::model::{Match, NamedMatch, PathMatch};
+
+/// Hosts that a report names; of more it says how many.
+const HOSTS_SHOWN: usize = 3;
+
+/// What of a route object an older one has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Duplicate {
+    /// The match, as in `rules[0].matches[1]`.
+    pub(crate) section: String,
+    /// The object that has it.
+    pub(crate) winner: ObjectKey,
+    /// The hosts.
+    pub(crate) hosts: BTreeSet<String>,
+}
+
+/// What of the route objects of one Gateway others have.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Duplicates {
+    /// By the object that lost.
+    pub(crate) lost: BTreeMap<ObjectKey, Vec<Duplicate>>,
+    /// Objects that lost everything.
+    pub(crate) wholly: BTreeSet<ObjectKey>,
+}
+
+/// The conditions of a route, in one order.
+#[derive(PartialEq, Eq, Hash)]
+struct Asked<'a> {
+    path: &'a PathMatch,
+    method: Option<&'a str>,
+    headers: Vec<&'a NamedMatch>,
+    query: Vec<&'a NamedMatch>,
+    grpc: bool,
+}
+
+impl<'a> Asked<'a> {
+    fn new(matches: &'a Match) -> Self {
+        let Match { path, method, headers, query, grpc } = matches;
+        let sorted = |list: &'a [NamedMatch]| {
+            let mut list: Vec<&NamedMatch> = list.iter().collect();
+            list.sort_unstable();
+            list
+        };
+        Self { path, method: method.as_deref(), headers: sorted(headers), query: sorted(query), grpc: *grpc }
+    }
+}
+
+impl Duplicate {
+    /// In a sentence.
+    pub(crate) fn message(&self) -> String {
+        let shown = self.hosts.iter().take(HOSTS_SHOWN).cloned().collect::<Vec<_>>().join(", ");
+        let more = match self.hosts.len().saturating_sub(HOSTS_SHOWN) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let Self { winner, .. } = self;
+        let (kind, name) = (&winner.kind, winner.namespaced_name());
+        format!("the older {kind} {name} has the same match and gets its requests, for {shown}{more}")
+    }
+}
+
+impl Fleet {
+    /// What of its route objects others have.
+    pub(super) fn duplicates(&self) -> Duplicates {
+        let mut found: BTreeMap<(&ObjectKey, String, &ObjectKey), BTreeSet<String>> = BTreeMap::new();
+        let mut placed: HashMap<&ObjectKey, (usize, usize)> = HashMap::new();
+        for (host, routes) in self.hosts_in_order() {
+            let mut first: HashMap<Asked<'_>, &ObjectKey> = HashMap::new();
+            for rendered in routes.filter(|rendered| !proxy::is_proxy(&rendered.route.key)) {
+                let key = &rendered.route.key;
+                let (all, lost) = placed.entry(key).or_default();
+                *all += 1;
+                let winner = *first.entry(Asked::new(&rendered.route.matches)).or_insert(key);
+                if winner != key {
+                    *lost += 1;
+                    let at = (key, section(rendered), winner);
+                    found.entry(at).or_default().insert(host.domain().to_owned());
+                }
+            }
+        }
+        let mut duplicates = Duplicates::default();
+        for ((loser, section, winner), hosts) in found {
+            let duplicate = Duplicate { section, winner: winner.clone(), hosts };
+            duplicates.lost.entry(loser.clone()).or_default().push(duplicate);
+        }
+        let wholly = placed.into_iter().filter(|(_, (all, lost))| all == lost);
+        duplicates.wholly = wholly.map(|(key, _)| key.clone()).collect();
+        duplicates
+    }
+}
+
+fn section(rendered: &Rendered) -> String {
+    let precedence = &rendered.route.precedence;
+    format!("rules[{}].matches[{}]", precedence.rule, precedence.entry)
+}
+
+impl Translator {
+    /// What of the route objects of each Gateway others have, as they are desired.
+    pub(crate) fn duplicates(&self) -> BTreeMap<&ObjectKey, Duplicates> {
+        let main = self.fleets.iter().filter(|(id, _)| **id == FleetId::main(&id.gateway));
+        let all = main.map(|(id, fleet)| (&id.gateway, fleet.duplicates()));
+        all.filter(|(_, duplicates)| !duplicates.lost.is_empty()).collect()
+    }
+
+    /// The same as faults.
+    pub(super) fn duplicate_faults(&self) -> Vec<Fault> {
+        let all = self.duplicates().into_values().flat_map(|duplicates| duplicates.lost);
+        let faults = all.flat_map(|(key, lost)| {
+            lost.into_iter().map(move |one| {
+                let field = format!("spec.{}", one.section);
+                Fault::new(&key, Class::Conflict, field, "DuplicateMatch", one.message())
+            })
+        });
+        faults.collect()
+    }
+}

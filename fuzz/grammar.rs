@@ -1,0 +1,14 @@
+//! What the fuzz targets of grammars share.
+
+use holdfast_engine::testing::texts::GRAMMARS;
+
+/// Tries bytes as a text, and as the choices by which a text of a grammar is made.
+pub fn fuzz(name: &str, bytes: &[u8]) {
+    let grammar = GRAMMARS.iter().find(|grammar| grammar.name == name).expect("a grammar");
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        assert_eq!((grammar.check)(text), Ok(()));
+    }
+    let mut rest = bytes.iter().copied();
+    let text = grammar.text(&mut |below| rest.next().map_or(0, |byte| usize::from(byte) % below.max(1)));
+    assert_eq!((grammar.check)(&text), Ok(()), "{text:?}");
+}

@@ -1,0 +1,82 @@
+//! `holdfast status` beside a real API server: one without the kinds that Holdfast serves, one that goes away,
+//! and one that is frozen.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use holdfast_scenario_tests::hammer::Shot;
+use holdfast_scenario_tests::kubernetes::Cluster;
+use holdfast_scenario_tests::{Hammer, Holdfast, Story, World, ask::get, manifests, stories, until};
+
+use super::serving::{answers, backend, gateway, options, rule};
+
+pub(crate) fn stories() -> Vec<Story> {
+    stories!("health", true, [a_cluster_without_definitions, an_api_server_that_is_lost, an_api_server_that_is_frozen])
+}
+
+/// How soon a frozen API server is reported.
+const NOTICED_WITHIN: Duration = Duration::from_secs(30);
+
+/// Waits until `holdfast status` ends so and says all of this.
+async fn comes_to_say(world: &World, holdfast: &Holdfast, code: i32, words: &[&str]) -> Result<()> {
+    let address = format!("127.0.0.1:{}", holdfast.options.diagnostics);
+    until(&format!("status ends with {code} and says {words:?}"), || async {
+        let said = world.command(&["status", "--diagnostics", &address]).await?;
+        said.expect_code(code)?.expect_said(words)?;
+        let is_well = said.stdout.contains("Everything is served as it is desired.");
+        ensure!(is_well == (code == 0), "{}", said.stdout);
+        Ok(())
+    })
+    .await
+}
+
+async fn a_cluster_without_definitions(world: World) -> Result<()> {
+    let cluster = Cluster::bare(&world).await?;
+    let holdfast = world.run_with(options(&world, &cluster)?).await?;
+    let words = ["INPUTS", "gateway.networking.k8s.io/HTTPRoute", "nothing can be served", "kubectl get crds"];
+    comes_to_say(&world, &holdfast, 1, &words).await
+}
+
+async fn an_api_server_that_is_lost(world: World) -> Result<()> {
+    let mut cluster = Cluster::start(&world).await?;
+    let _echo = backend(&cluster, "echo", [10, 244, 0, 1]).await?;
+    let port = gateway(&world, &cluster).await?;
+    cluster.apply(manifests::http_route("r", &rule("/one"))).await?;
+    let holdfast = world.run_with(options(&world, &cluster)?).await?;
+    answers(port, "/one", 200).await?;
+    comes_to_say(&world, &holdfast, 0, &["Objects come from the API server: read"]).await?;
+    cluster.stop_api_server()?;
+    let words = ["INPUTS", "the API server", "it cannot be reached", "it answered last ", "NOT read now"];
+    comes_to_say(&world, &holdfast, 1, &words).await?;
+    answers(port, "/one", 200).await?;
+    cluster.start_api_server().await?;
+    comes_to_say(&world, &holdfast, 0, &["Objects come from the API server: read"]).await
+}
+
+/// A process that is stopped keeps its connections: nothing fails, and watches look as if nothing happened.
+async fn an_api_server_that_is_frozen(world: World) -> Result<()> {
+    let cluster = Cluster::start(&world).await?;
+    let _echo = backend(&cluster, "echo", [10, 244, 0, 1]).await?;
+    let port = gateway(&world, &cluster).await?;
+    cluster.apply(manifests::http_route("r", &rule("/one"))).await?;
+    cluster.apply(manifests::http_route("stays", &rule("/stays"))).await?;
+    let holdfast = world.run_with(options(&world, &cluster)?).await?;
+    answers(port, "/one", 200).await?;
+    answers(port, "/stays", 200).await?;
+    comes_to_say(&world, &holdfast, 0, &["Objects come from the API server: read"]).await?;
+    let load = Hammer::start([get(port, "/stays").host("a.example.com")]);
+    let frozen = cluster.freeze_api_server()?;
+    let since = Instant::now();
+    let words = ["INPUTS", "the API server", "it has not answered within", "it answered last ", "NOT read now"];
+    comes_to_say(&world, &holdfast, 1, &words).await?;
+    let page = holdfast.diagnostics("/debug/health").await?;
+    ensure!(page.to_string().contains("has not answered within"), "{page}");
+    ensure!(since.elapsed() < NOTICED_WITHIN, "it took {:?}", since.elapsed());
+    load.goes_on(100).await?;
+    drop(frozen);
+    comes_to_say(&world, &holdfast, 0, &["Objects come from the API server: read"]).await?;
+    cluster.apply(manifests::http_route("r", &rule("/two"))).await?;
+    answers(port, "/two", 200).await?;
+    answers(port, "/one", 404).await?;
+    load.stop_expecting(Shot::is_ok).await.map(drop)
+}

@@ -1,0 +1,401 @@
+//! `holdfast status` beside what real requests get: whatever is not as it is desired, it does not say that all is well.
+
+use std::net::TcpListener;
+
+use anyhow::{Result, ensure};
+use holdfast_scenario_tests::ask::get;
+use holdfast_scenario_tests::holdfast::HoldfastOptions;
+use holdfast_scenario_tests::{Holdfast, Story, World, manifests, process, stories, until};
+use serde_json::Value;
+
+pub(crate) fn stories() -> Vec<Story> {
+    stories!(
+        "health",
+        true,
+        [
+            all_is_well_and_says_so,
+            a_missing_service_is_one_outage_for_all_routes,
+            services_without_endpoints,
+            names_that_are_not_known,
+            the_socket_of_the_xds_server_is_removed,
+            a_gateway_that_is_not_there,
+            a_class_that_is_not_there,
+            a_file_that_does_not_parse,
+            a_guard_without_a_target,
+            a_duplicate_route_of_a_proxy,
+            a_port_that_another_process_has,
+            a_broken_rule_under_each_gate,
+            dates_survive_a_restart,
+        ]
+    )
+    .into_iter()
+    .chain(stories!("health", false, [no_envoy_at_all, an_api_server_that_was_never_reached]))
+    .collect()
+}
+
+const SENTENCE: &str = "Everything is served as it is desired.";
+const FALLBACK: [&str; 3] = ["--feature-gates", "FallbackConfiguration=true", "--use-last-valid-config-for-fallback"];
+
+fn to(service: &str) -> String {
+    format!("hostnames: [cart.example.com]\nrules:\n- backendRefs: [{{name: {service}, port: 8080}}]")
+}
+
+async fn status(world: &World, holdfast: &Holdfast, more: &[&str]) -> Result<process::Finished> {
+    let address = format!("127.0.0.1:{}", holdfast.options.diagnostics);
+    let first = ["status", "--diagnostics", &address];
+    world.command(&[first.as_slice(), more].concat()).await
+}
+
+/// Waits until `holdfast status` ends so and says all of this, and nothing of what is only said while all is well.
+async fn comes_to_say(world: &World, holdfast: &Holdfast, code: i32, words: &[&str]) -> Result<String> {
+    until(&format!("status ends with {code} and says {words:?}"), || async {
+        let said = status(world, holdfast, &[]).await?;
+        said.expect_code(code)?.expect_said(words)?;
+        ensure!(said.stdout.contains(SENTENCE) == (code == 0), "{}", said.stdout);
+        Ok(said.stdout.clone())
+    })
+    .await
+}
+
+async fn run(world: &World) -> Result<Holdfast> {
+    world.run_with(HoldfastOptions::new(world)?.args(&FALLBACK)).await
+}
+
+async fn all_is_well_and_says_so(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let port = world.gateway()?;
+    world.route("cart", &to("echo"))?;
+    let holdfast = run(&world).await?;
+    get(port, "/").host("cart.example.com").comes_to_reach("echo").await?;
+    comes_to_say(&world, &holdfast, 0, &["default/public  current     1 acknowledged", "Objects come from"]).await?;
+    let page = holdfast.diagnostics("/debug/health").await?;
+    ensure!(page["verdict"] == "healthy", "{page}");
+    let fallback = holdfast.diagnostics("/debug/config/fallback").await?;
+    ensure!(fallback.pointer("/health/verdict") == Some(&Value::from("healthy")), "{fallback}");
+    let ready = get(holdfast.options.metrics, "/readyz?verbose").host("localhost").answers(200).await?.body;
+    ensure!(ready.contains(&format!("[i]{SENTENCE}\n")), "{ready}");
+    Ok(())
+}
+
+async fn a_missing_service_is_one_outage_for_all_routes(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let port = world.gateway()?;
+    for name in ["a", "b", "c"] {
+        let rules = "rules:\n- backendRefs: [{name: ehco, port: 8080}]";
+        world.route(name, &format!("hostnames: [{name}.example.com]\n{rules}"))?;
+    }
+    world.route("cart", &to("echo"))?;
+    let holdfast = run(&world).await?;
+    get(port, "/").host("a.example.com").comes_to_answer(500).await?;
+    get(port, "/").host("cart.example.com").comes_to_reach("echo").await?;
+    let words = [
+        "1 outage, 0 degraded, 0 warnings, 0 inputs",
+        "OUTAGES",
+        "HTTPRoute default/a, generation 1, and 2 more with the same cause",
+        "Service default/ehco does not exist",
+        "HTTPRoute default/a: rules[0] answers 500: a.example.com /*",
+        "  owner    namespace default",
+        "route-a.yaml:1",
+        "next     edit ",
+    ];
+    comes_to_say(&world, &holdfast, 1, &words).await?;
+    world.write("other.yaml", manifests::service("other", "quiet", None, &[]))?;
+    until("another namespace is known", || async {
+        let said = status(&world, &holdfast, &["--namespace", "other"]).await?;
+        said.expect_code(0)?.expect_said(&["Everything of namespace other is served as it is desired."])?;
+        Ok(())
+    })
+    .await?;
+    status(&world, &holdfast, &["--gateway", "default/public"]).await?.expect_code(1)?;
+    status(&world, &holdfast, &["--gateway", "public"]).await?.expect_code(2)?;
+    let page: Value = serde_json::from_str(&status(&world, &holdfast, &["-o", "json"]).await?.expect_code(1)?.stdout)?;
+    let objects = page.pointer("/health/outages/0/objects").and_then(Value::as_array).map(Vec::len);
+    ensure!(objects == Some(3) && page["brokenObjects"].is_array(), "{page}");
+    world.backend("ehco").await?;
+    comes_to_say(&world, &holdfast, 0, &[]).await?;
+    Ok(())
+}
+
+/// A misspelt name is a mistake of the command line, and no reason to say that all is well.
+async fn names_that_are_not_known(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let port = world.gateway()?;
+    world.route("cart", &to("echo"))?;
+    let holdfast = run(&world).await?;
+    get(port, "/").host("cart.example.com").comes_to_reach("echo").await?;
+    comes_to_say(&world, &holdfast, 0, &[]).await?;
+    for (flag, typo, known) in [("-n", "defualt", "default"), ("--gateway", "default/pubilc", "default/public")] {
+        for form in ["text", "json"] {
+            let said = status(&world, &holdfast, &[flag, typo, "-o", form]).await?;
+            said.expect_code(2)?;
+            ensure!(said.stdout.is_empty(), "{}", said.stdout);
+            ensure!(said.stderr.contains(typo) && said.stderr.contains(&format!(": {known}")), "{}", said.stderr);
+            status(&world, &holdfast, &[flag, known, "-o", form]).await?.expect_code(0)?;
+        }
+    }
+    let said = status(&world, &holdfast, &["-n", "default"]).await?;
+    said.expect_said(&["Everything of namespace default is served as it is desired."])?;
+    let said = status(&world, &holdfast, &["--gateway", "default/public"]).await?;
+    said.expect_said(&["Everything at Gateway default/public is served as it is desired."])?;
+    Ok(())
+}
+
+/// It is made again, with its folder, so that an Envoy that is started again is served; where it cannot be made, that is
+/// reported, and an Envoy that never connected is an outage.
+async fn the_socket_of_the_xds_server_is_removed(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let port = world.gateway()?;
+    world.route("cart", &to("echo"))?;
+    let mut options = HoldfastOptions::new(&world)?.args(&FALLBACK);
+    let socket = options.data.join("xds.sock");
+    options.xds = format!("unix:{}", socket.display());
+    let holdfast = world.run_with(options).await?;
+    let is_served = async || get(port, "/").host("cart.example.com").comes_to_reach("echo").await;
+    is_served().await?;
+    comes_to_say(&world, &holdfast, 0, &[]).await?;
+    std::fs::remove_file(&socket)?;
+    kill_envoy(&holdfast).await?;
+    is_served().await?;
+    comes_to_say(&world, &holdfast, 0, &[]).await?;
+    std::fs::remove_file(&socket)?;
+    std::fs::write(&socket, "in the way")?;
+    comes_to_say(&world, &holdfast, 1, &["1 input", "the xDS server", "is gone, and cannot be made again"]).await?;
+    kill_envoy(&holdfast).await?;
+    let words = ["1 outage", "has not connected since it was started", "the xDS server"];
+    comes_to_say(&world, &holdfast, 1, &words).await?;
+    ensure!(get(port, "/").host("cart.example.com").send().await.is_err(), "somebody answers");
+    std::fs::remove_file(&socket)?;
+    is_served().await?;
+    comes_to_say(&world, &holdfast, 0, &[]).await?;
+
+    // What is stored from now on is lost with this run.
+    std::fs::remove_dir_all(&holdfast.options.data)?;
+    kill_envoy(&holdfast).await?;
+    is_served().await?;
+    comes_to_say(&world, &holdfast, 1, &["1 input", "the store", "was removed or replaced"]).await?;
+    Ok(())
+}
+
+async fn kill_envoy(holdfast: &Holdfast) -> Result<()> {
+    let envoys = holdfast.envoys();
+    let &[envoy] = envoys.as_slice() else { anyhow::bail!("Envoys: {envoys:?}") };
+    process::signal(envoy, "KILL");
+    until("the Envoy is gone", || async move {
+        ensure!(!process::runs(envoy));
+        Ok(())
+    })
+    .await
+}
+
+async fn services_without_endpoints(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let port = world.gateway()?;
+    world.route("cart", &to("echo"))?;
+    let bare = "apiVersion: v1\nkind: Service\nmetadata: {name: bare, namespace: default}\n\
+                spec: {ports: [{name: http, port: 8080}]}\n";
+    world.write("bare.yaml", bare)?;
+    for name in ["a", "b"] {
+        let rules = "rules:\n- backendRefs: [{name: bare, port: 8080}]";
+        world.route(name, &format!("hostnames: [{name}.example.com]\n{rules}"))?;
+    }
+    let both = "rules:\n- backendRefs: [{name: echo, port: 8080}, {name: bare, port: 8080, weight: 0}]";
+    world.route("both", &format!("hostnames: [both.example.com]\n{both}"))?;
+    let holdfast = run(&world).await?;
+    get(port, "/").host("a.example.com").comes_to_answer(503).await?;
+    get(port, "/").host("both.example.com").comes_to_reach("echo").await?;
+    let words = [
+        "1 outage, 0 degraded, 0 warnings, 0 inputs",
+        "Service default/bare",
+        "port 8080 has no endpoint: no EndpointSlice names the Service",
+        "HTTPRoute default/a: rules[0] answers 503: a.example.com /*",
+        "HTTPRoute default/b: rules[0] answers 503: b.example.com /*",
+        "bare.yaml:1",
+    ];
+    comes_to_say(&world, &holdfast, 1, &words).await?;
+    let slice = "apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\n\
+                 metadata: {name: bare-0, namespace: default, labels: {kubernetes.io/service-name: bare}}\n\
+                 addressType: IPv4\nports: [{name: web, protocol: TCP, port: 9}]\n\
+                 endpoints: [{addresses: [\"127.0.0.1\"]}]\n";
+    world.write("bare.yaml", format!("{bare}---\n{slice}"))?;
+    let words = ["the Service calls it \"http\", and the ports of its EndpointSlices are \"web\""];
+    comes_to_say(&world, &holdfast, 1, &words).await?;
+    get(port, "/").host("a.example.com").comes_to_answer(503).await?;
+    world.delete("route-a.yaml")?;
+    world.delete("route-b.yaml")?;
+    // No request goes to the share of 0.
+    comes_to_say(&world, &holdfast, 0, &[]).await?;
+    Ok(())
+}
+
+async fn a_gateway_that_is_not_there(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let port = world.gateway()?;
+    world.route("cart", &to("echo"))?;
+    let lost = manifests::route("HTTPRoute", "default", "lost", "- name: pubilc\n", "hostnames: [lost.example.com]");
+    world.write("lost.yaml", lost)?;
+    let holdfast = run(&world).await?;
+    get(port, "/").host("cart.example.com").comes_to_reach("echo").await?;
+    get(port, "/").host("lost.example.com").comes_to_answer(404).await?;
+    let words = ["OUTAGES", "HTTPRoute default/lost", "spec.parentRefs[0]: Gateway default/pubilc does not exist"];
+    comes_to_say(&world, &holdfast, 1, &words).await?;
+    Ok(())
+}
+
+async fn a_class_that_is_not_there(world: World) -> Result<()> {
+    world.gateway()?;
+    let port = world.port()?;
+    let other = manifests::gateway("other", &manifests::http_listener(port));
+    world.write("other.yaml", other.replace("gatewayClassName: holdfast", "gatewayClassName: holdfsat"))?;
+    let holdfast = run(&world).await?;
+    let words = ["OUTAGES", "Gateway default/other", "spec.gatewayClassName: GatewayClass holdfsat does not exist"];
+    comes_to_say(&world, &holdfast, 1, &words).await?;
+    ensure!(get(port, "/").send().await.is_err(), "somebody answers");
+    Ok(())
+}
+
+async fn a_file_that_does_not_parse(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let port = world.gateway()?;
+    world.route("cart", &to("echo"))?;
+    world.write("more.yaml", "kind: HTTPRoute\nspec: [{\n")?;
+    let holdfast = run(&world).await?;
+    get(port, "/").host("cart.example.com").comes_to_reach("echo").await?;
+    let words = ["0 outages, 0 degraded, 0 warnings, 1 input", "INPUTS", "more.yaml:", "next     holdfast check "];
+    comes_to_say(&world, &holdfast, 1, &words).await?;
+    Ok(())
+}
+
+async fn a_guard_without_a_target(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let port = world.gateway()?;
+    world.route("cart", &to("echo"))?;
+    let guard = "apiVersion: gateway.kgateway.dev/v1alpha1\nkind: TrafficPolicy\n\
+                 metadata: {name: only-office, namespace: default}\nspec:\n  \
+                 targetRefs: [{group: gateway.networking.k8s.io, kind: HTTPRoute, name: carts}]\n  \
+                 rbac: {action: Allow, policy: {matchExpressions: [\"source.address == '10.0.0.1'\"]}}\n";
+    world.write("guard.yaml", guard)?;
+    let holdfast = run(&world).await?;
+    get(port, "/").host("cart.example.com").comes_to_reach("echo").await?;
+    let words =
+        ["1 warning", "WARNINGS", "TrafficPolicy default/only-office", "HTTPRoute default/carts does not exist"];
+    comes_to_say(&world, &holdfast, 1, &words).await?;
+    Ok(())
+}
+
+async fn a_duplicate_route_of_a_proxy(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    world.write("class.yaml", manifests::class())?;
+    let route = "  - conditions: [{prefix: /a}]\n    services: [{name: echo, port: 8080}]\n";
+    let proxy = format!(
+        "apiVersion: projectcontour.io/v1\nkind: HTTPProxy\nmetadata: {{name: cart, namespace: default}}\nspec:\n  \
+         virtualhost: {{fqdn: cart.example.com}}\n  routes:\n{route}{route}"
+    );
+    world.write("proxy.yaml", proxy)?;
+    let (http, https) = (world.port()?, world.port()?);
+    let ports = ["--httpproxy-http".to_owned(), http.to_string(), "--httpproxy-https".to_owned(), https.to_string()];
+    let ports: Vec<&str> = ports.iter().map(String::as_str).collect();
+    let holdfast = world.run_with(HoldfastOptions::new(&world)?.args(&FALLBACK).args(&ports)).await?;
+    get(http, "/a").host("cart.example.com").comes_to_reach("echo").await?;
+    let words = ["1 warning", "HTTPProxy default/cart", "duplicate match conditions", "proxy.yaml:1"];
+    comes_to_say(&world, &holdfast, 1, &words).await?;
+    Ok(())
+}
+
+async fn a_port_that_another_process_has(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let port = world.gateway()?;
+    world.route("cart", &to("echo"))?;
+    let _taken = TcpListener::bind(("127.0.0.1", port))?;
+    let holdfast = run(&world).await?;
+    // The process is named.
+    comes_to_say(&world, &holdfast, 1, &["OUTAGES", "is in use by process", "are refused"]).await?;
+    Ok(())
+}
+
+/// A rule that breaks, under each combination of gates: the status beside what the request gets.
+async fn a_broken_rule_under_each_gate(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let port = world.gateway()?;
+    let rule = |path: &str| {
+        format!(
+            "hostnames: [cart.example.com]\nrules:\n- matches: [{{path: {{type: RegularExpression, value: '{path}'}}}}]\n  \
+             backendRefs: [{{name: echo, port: 8080}}]"
+        )
+    };
+    let isolate = "FallbackConfiguration=true";
+    let combinations: [(&[&str], u16, &str, &str); 4] = [
+        (&[], 404, "1 outage, 0 degraded", "rules[0] answers 404: cart.example.com"),
+        (&["--feature-gates", isolate], 404, "1 outage, 0 degraded", "rules[0] answers 404: cart.example.com"),
+        (&FALLBACK, 200, "0 outages, 1 degraded", "generation 1 is served, last valid since "),
+        (
+            &["--feature-gates", "FallbackConfiguration=true,InvalidRouteReplacement=false"],
+            404,
+            "1 outage, 0 degraded",
+            "rules[0] left out",
+        ),
+    ];
+    for (index, (flags, code, counts, instead)) in combinations.into_iter().enumerate() {
+        world.route("cart", &rule("/a"))?;
+        let mut options = HoldfastOptions::new(&world)?.args(flags);
+        options.data = world.folder().join(format!("data-{index}"));
+        let holdfast = world.run_with(options).await?;
+        get(port, "/a").host("cart.example.com").comes_to_reach("echo").await?;
+        comes_to_say(&world, &holdfast, 0, &[]).await?;
+        until("the route is last valid", || async {
+            let plan = holdfast.diagnostics("/debug/plan").await?.to_string();
+            ensure!(plan.contains("HTTPRoute:default/cart"), "{plan}");
+            Ok(())
+        })
+        .await?;
+        world.route("cart", &rule("/a["))?;
+        comes_to_say(&world, &holdfast, 1, &[counts, instead]).await?;
+        get(port, "/a").host("cart.example.com").comes_to_answer(code).await?;
+        holdfast.terminate().await?;
+    }
+    Ok(())
+}
+
+async fn dates_survive_a_restart(world: World) -> Result<()> {
+    world.gateway()?;
+    world.route("cart", &to("nowhere"))?;
+    let holdfast = run(&world).await?;
+    let since = |text: &str| {
+        text.lines().find(|line| line.contains("  since    ")).map(|line| line.chars().take(31).collect::<String>())
+    };
+    let before = since(&comes_to_say(&world, &holdfast, 1, &["1 outage"]).await?);
+    ensure!(before.is_some(), "there is no date");
+    let options = holdfast.options.clone();
+    holdfast.terminate().await?;
+    tokio::time::sleep(std::time::Duration::from_millis(2100)).await;
+    let holdfast = world.run_with(options).await?;
+    let after = since(&comes_to_say(&world, &holdfast, 1, &["1 outage, 0 degraded"]).await?);
+    ensure!(before == after, "{before:?}, after the restart {after:?}");
+    Ok(())
+}
+
+async fn no_envoy_at_all(world: World) -> Result<()> {
+    let port = world.gateway()?;
+    let options = HoldfastOptions::new(&world)?.without_envoy().args(&["--probe", "off"]);
+    let holdfast = world.run_with(options).await?;
+    comes_to_say(&world, &holdfast, 1, &["OUTAGES", "Gateway default/public", "no Envoy is connected"]).await?;
+    ensure!(get(port, "/").send().await.is_err(), "somebody answers");
+    Ok(())
+}
+
+async fn an_api_server_that_was_never_reached(world: World) -> Result<()> {
+    let config = world.folder().join("kubeconfig");
+    let server = format!("http://127.0.0.1:{}", world.port()?);
+    let text = format!(
+        "apiVersion: v1\nkind: Config\nclusters: [{{name: a, cluster: {{server: '{server}'}}}}]\n\
+         users: [{{name: a, user: {{}}}}]\ncontexts: [{{name: a, context: {{cluster: a, user: a}}}}]\ncurrent-context: a\n"
+    );
+    std::fs::write(&config, text)?;
+    let config = config.display().to_string();
+    let mut options = HoldfastOptions::new(&world)?.without_envoy();
+    options.manifests.clear();
+    let options = options.args(&["--kubeconfig", &config, "--provision=false", "--probe", "off"]);
+    let holdfast = Holdfast::start(&world, options)?;
+    let words = ["INPUTS", "the API server", "it cannot be reached", "it has never answered", "NOT read now"];
+    comes_to_say(&world, &holdfast, 1, &words).await?;
+    Ok(())
+}

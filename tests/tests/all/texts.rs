@@ -1,0 +1,24 @@
+//! Regexes, conditions, formats and templates made to be costly: their checks end within their steps, without a panic.
+//!
+//! Seeded: a failure names its grammar and seed. `HOLDFAST_SEEDS=100000` tries more of them for each grammar.
+
+use std::panic;
+
+use holdfast_engine::testing::texts::GRAMMARS;
+
+use super::mutations::choices;
+
+/// Seeds for each grammar, unless `HOLDFAST_SEEDS` is set.
+const SEEDS: u64 = 150;
+
+#[test]
+fn checks_end_within_their_steps() {
+    let seeds = std::env::var("HOLDFAST_SEEDS").map_or(SEEDS, |seeds| seeds.parse().unwrap());
+    for grammar in GRAMMARS {
+        for seed in 1..=seeds {
+            let text = grammar.text(&mut choices(seed));
+            let outcome = panic::catch_unwind(|| (grammar.check)(&text));
+            assert!(matches!(outcome, Ok(Ok(()))), "{}, seed {seed}: {outcome:?}\n{text:?}", grammar.name);
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! A unix socket whose file is removed while the server runs. No client finds it any more, and nothing says so to the
+//! server: so the file is looked at now and then, and the socket is made again.
+
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures::Stream;
+use tokio::net::{UnixListener, UnixStream};
+use tokio::time::{Interval, MissedTickBehavior, interval};
+
+use crate::limits::SOCKET_LOOKED_AT;
+use crate::listen::{OwnedPath, SocketFile, bind_again};
+
+/// Can clients reach the server? Clones are about the same one.
+#[derive(Clone, Debug, Default)]
+pub struct Reachable(Arc<Mutex<State>>);
+
+#[derive(Debug, Default)]
+struct State {
+    /// The file of the socket; unset where there is none.
+    file: Option<SocketFile>,
+    /// Why the socket could not be made again; unset where it is there, or was not missed yet.
+    failure: Option<String>,
+}
+
+impl Reachable {
+    /// Why no client can connect now; unset where clients can. Looks at the file.
+    pub fn failure(&self) -> Option<String> {
+        let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let file = state.file.as_ref().filter(|file| !file.is_there())?;
+        let path = file.path().display();
+        Some(match &state.failure {
+            Some(why) => format!("the socket {path} is gone, and cannot be made again: {why}"),
+            None => format!("the socket {path} is gone, and is about to be made again"),
+        })
+    }
+
+    pub(crate) fn is_at(&self, file: SocketFile) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = State { file: Some(file), failure: None };
+    }
+
+    /// The server has ended; the file goes with it.
+    pub(crate) fn ends(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = State::default();
+    }
+
+    /// True where that was not known before.
+    fn fails(&self, why: &str) -> bool {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_new = state.failure.as_deref() != Some(why);
+        state.failure = Some(why.to_owned());
+        is_new
+    }
+}
+
+/// A socket with its file.
+struct Door {
+    listener: UnixListener,
+    file: OwnedPath,
+    reachable: Reachable,
+    looks: Interval,
+}
+
+/// Connections to a socket, which is made again whenever its file is gone.
+pub(crate) fn connections(
+    listener: UnixListener,
+    file: OwnedPath,
+    reachable: Reachable,
+) -> impl Stream<Item = io::Result<UnixStream>> {
+    let mut looks = interval(SOCKET_LOOKED_AT);
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    futures::stream::unfold(Door { listener, file, reachable, looks }, |mut door| async move {
+        loop {
+            tokio::select! {
+                accepted = door.listener.accept() => return Some((accepted.map(|(stream, _)| stream), door)),
+                _ = door.looks.tick() => door.look().await,
+            }
+        }
+    })
+}
+
+impl Door {
+    async fn look(&mut self) {
+        if self.file.0.is_there() {
+            return;
+        }
+        let path = self.file.0.path().to_owned();
+        let shown = path.display().to_string();
+        // It may have to wait for another process that has a socket there.
+        let made = tokio::task::spawn_blocking(move || bind_again(&path)).await;
+        let why = match made {
+            Ok(Ok((listener, file))) => {
+                self.reachable.is_at(file.0.clone());
+                (self.listener, self.file) = (listener, file);
+                return tracing::warn!(path = shown, "the socket of the xDS server was gone, and was made again");
+            }
+            Ok(Err(error)) => error.to_string(),
+            Err(error) => error.to_string(),
+        };
+        if self.reachable.fails(&why) {
+            tracing::error!(path = shown, why, "the socket of the xDS server is gone, and cannot be made again");
+        }
+    }
+}
