@@ -183,7 +183,9 @@ impl World<'_> {
                     Overlay { objects: BTreeMap::from([(object.key.clone(), object.clone())]), ..Overlay::default() };
                 let Some(plan) = self.translator.try_route(&object.key, &over, self.objects) else { return false };
                 let plan = self.together(object, &plan).unwrap_or(plan);
-                !plan.replaced.iter().any(|replaced| replaced.class == Class::Invalid) && !self.is_refused(&plan, None)
+                !plan.replaced.iter().any(|replaced| replaced.class == Class::Invalid)
+                    && !self.is_refused(&plan, None)
+                    && !self.uses_what_is_closed(&plan)
             }
             Body::HttpProxy(_) => {
                 let over =
@@ -194,7 +196,9 @@ impl World<'_> {
                 let invalid = |replaced: &Replaced| replaced.class == Class::Invalid && is_supplied(&replaced.section);
                 let contents = self.translator.contents(self.gateway, &plan);
                 let refused = |(content, node): &(Content, Node)| is_supplied(&node.section) && self.refuses(content);
-                !plan.replaced.iter().any(invalid) && !contents.iter().any(refused)
+                !plan.replaced.iter().any(invalid)
+                    && !contents.iter().any(refused)
+                    && !self.uses_what_is_closed(&plan)
             }
             Body::Secret(secret) => {
                 let (Some(chain), Some(key)) = (secret.data.get("tls.crt"), secret.data.get("tls.key")) else {
@@ -233,6 +237,29 @@ impl World<'_> {
             | Body::ConfigMap(_)
             | Body::Namespace => false,
         }
+    }
+
+    /// Does a route use a filter or a cluster that is refused because of an object without an earlier version? An earlier
+    /// version of the route that uses it as well is refused like the desired one.
+    fn uses_what_is_closed(&self, plan: &RoutePlan) -> bool {
+        let of_others = |key: &&ObjectKey| self.translator.route(key).is_none();
+        let owners: BTreeSet<&ObjectKey> =
+            self.quarantine.iter().map(|(_, verdict)| &verdict.node.key).filter(of_others).collect();
+        if owners.is_empty() {
+            return false;
+        }
+        let filters = self.translator.filters_of(plan);
+        let is_filter_of = |owner: &ObjectKey, content: &Content| {
+            self.refuses(content) && self.quarantine.get(content).is_some_and(|verdict| verdict.node.key == *owner)
+        };
+        let makes_refused = |owner: &ObjectKey| {
+            let clusters = self.translator.clusters_of(plan, owner);
+            filters.iter().any(|content| is_filter_of(owner, content))
+                || clusters.into_iter().any(|cluster| self.refuses(&share(cluster, owner)))
+        };
+        let settings = &self.settings.fallback;
+        let goes_back = |owner: &ObjectKey| settings.isolate && settings.use_last_valid && self.candidate(owner).is_some();
+        owners.into_iter().any(|owner| makes_refused(owner) && !goes_back(owner))
     }
 
     /// Can everything that a policy says be enforced, as far as is known?

@@ -102,6 +102,11 @@ impl Translator {
         filters_in(plan).into_iter().map(|(content, _, _)| content).collect()
     }
 
+    /// The clusters of a route that are made of an object.
+    pub(crate) fn clusters_of(&self, plan: &RoutePlan, key: &ObjectKey) -> Vec<Version> {
+        clusters_in(plan, key).into_iter().map(|(cluster, _)| cluster).collect()
+    }
+
     /// The clusters that are made of an object under an overlay: of those routes that are then served in another version.
     pub(crate) fn clusters_through_under(
         &self,

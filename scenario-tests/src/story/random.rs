@@ -30,6 +30,8 @@ const GUARDED: [(&str, &str); 4] = [
     ("shop/guard-r0", "HTTPRoute/r0"),
     ("shop/guard-r1", "HTTPRoute/r1"),
 ];
+/// Extensions that policies name, which put filters into the chains of listeners.
+const EXTENSIONS: [&str; 3] = ["shop/x0", "shop/x1", "infra/x0"];
 /// Builds of Envoys.
 const BUILDS: [&str; 2] = ["1.36.0", "1.30.0"];
 
@@ -73,7 +75,9 @@ fn play(stage: &mut Stage, dice: &mut Dice, told: &mut String) -> Result<()> {
     let good = dice.one_in(2);
     let first =
         (0..ROUTES).map(|index| route(index, dice, good).replace("CRASH", "good")).collect::<Vec<_>>().join("\n---\n");
-    let basics = "{basics: 'yes'}\n---\n{service: other/c}\n---\n{grant: other, from: shop}\n---\n";
+    let basics = "{basics: 'yes'}\n---\n{service: other/c}\n---\n{grant: other, from: shop}\n---\n\
+        {service: shop/auth, appProtocol: kubernetes.io/h2c}\n---\n\
+        {service: infra/auth, appProtocol: kubernetes.io/h2c}\n---\n";
     step(stage, Step::Apply(format!("{basics}{first}")), told)?;
     step(stage, Step::Connect(envoys.clone()), told)?;
     for _ in 0..STEPS {
@@ -151,6 +155,7 @@ fn oracles() -> Vec<Refuse> {
         Refuse { name: "all".into(), route: text("BAD"), ..Refuse::default() },
         Refuse { name: "one build".into(), builds: text(BUILDS[1]), route: text("ODD"), ..Refuse::default() },
         Refuse { name: "policy".into(), anywhere: text("FALSE"), ..Refuse::default() },
+        Refuse { name: "filter".into(), listener: Some("NOFILTER".into()), ..Refuse::default() },
         Refuse { name: "pair".into(), together: vec!["LEFT".into(), "RIGHT".into()], ..Refuse::default() },
         Refuse { name: "crash".into(), route: text("CRASH"), how: How::Die, ..Refuse::default() },
     ]
@@ -192,8 +197,10 @@ fn policy(dice: &mut Dice, good: bool) -> String {
         0 | 1 => format!("FALSE{}", dice.below(3)),
         _ => format!("good{}", dice.below(3)),
     };
-    let more = match dice.below(10) {
+    let more = match dice.below(14) {
         _ if good => "",
+        10..12 => "extAuth: {extensionRef: {name: x0}}",
+        12 => "extAuth: {extensionRef: {name: x1}}",
         0 => "timeouts: {request: soon}",
         1 => "timeouts: {request: 3s}",
         2 => "basicAuth: {secretRef: {name: nobody}}",
@@ -209,12 +216,23 @@ fn policy(dice: &mut Dice, good: bool) -> String {
     format!("{{policy: {name}, on: '{on}', mark: {mark}, says: {{{more}}}{never}}}")
 }
 
+/// An extension at random; a good one has nothing that anybody refuses.
+fn extension(dice: &mut Dice, good: bool) -> String {
+    let name = EXTENSIONS[dice.index(EXTENSIONS.len())];
+    let mark = match dice.below(3) {
+        0 if !good => format!("NOFILTER{}", dice.below(3)),
+        _ => format!("good{}", dice.below(3)),
+    };
+    let grpc = "grpcService: {backendRef: {name: auth, port: 80}}";
+    format!("{{extension: {name}, says: {{extAuth: {{{grpc}, statPrefix: {mark}}}}}}}")
+}
+
 /// What happens next; what belongs together comes together.
 fn any_steps(stage: &Stage, dice: &mut Dice, envoys: &[String]) -> Vec<Step> {
     let envoy = envoys.get(dice.index(envoys.len())).cloned().unwrap_or_default();
     let name = format!("HTTPRoute/shop/r{}", dice.below(ROUTES));
     let there = stage.objects.keys().any(|key| expect::name(key) == name);
-    match dice.below(22) {
+    match dice.below(25) {
         0 if there => vec![Step::Delete(vec![name])],
         1 if there => {
             let index = dice.below(ROUTES);
@@ -264,6 +282,13 @@ fn any_steps(stage: &Stage, dice: &mut Dice, envoys: &[String]) -> Vec<Step> {
             // Both in one edit, so that nobody knows which of them it is.
             let index = dice.below(2);
             vec![Step::Apply(format!("{}\n---\n{}", route(index, dice, false), policy(dice, false)))]
+        }
+        18 => vec![Step::Apply(extension(dice, false))],
+        19 => {
+            // A policy with the extension that it names, often with a route.
+            let mut texts = vec![extension(dice, false), policy(dice, false)];
+            texts.extend(dice.one_in(2).then(|| route(dice.below(2), dice, false)));
+            vec![Step::Apply(texts.join("\n---\n"))]
         }
         _ => {
             let count = 1 + dice.below(3);
