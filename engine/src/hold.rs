@@ -203,6 +203,36 @@ impl Hold {
         self.acknowledged.insert((kind, resource.name.clone()), resource);
     }
 
+    /// Sets the acknowledged form of a resource; none where no connected Envoy has any.
+    pub(crate) fn replace_acknowledged(&mut self, slot: &Slot, resource: Option<Arc<Resource>>) {
+        self.to_publish.insert(slot.clone());
+        match resource {
+            Some(resource) => drop(self.acknowledged.insert(slot.clone(), resource)),
+            None => drop(self.acknowledged.remove(slot)),
+        }
+    }
+
+    /// An Envoy refused a form earlier.
+    pub(crate) fn refuse_by(
+        &mut self,
+        node: &Arc<str>,
+        build: &Arc<str>,
+        slot: &Slot,
+        version: Version,
+        message: &str,
+    ) {
+        let refusal = Refusal {
+            kind: slot.0,
+            resource: slot.1.clone(),
+            version: version.to_string(),
+            node: node.clone(),
+            build: build.clone(),
+            message: message.to_owned(),
+            class: Class::Content,
+        };
+        self.note((slot.clone(), version), refusal);
+    }
+
     /// Takes in what Envoys of another replica acknowledged. What own ones took of what is wanted is as good, and newer.
     pub(crate) fn learn(&mut self, kind: ResourceType, resource: &Arc<Resource>) {
         let slot = (kind, resource.name.clone());

@@ -22,7 +22,7 @@ use crate::features::redirect::ListenerContext;
 use crate::translate::overlay::{Closing, Manner, Overlay};
 
 /// Types of which it is asked who is at fault where one is refused; a certificate is one object's.
-const BLAMED: [ResourceType; 3] = [ResourceType::Cluster, ResourceType::Listener, ResourceType::Route];
+pub(super) const BLAMED: [ResourceType; 3] = [ResourceType::Cluster, ResourceType::Listener, ResourceType::Route];
 
 impl Line {
     /// Who can be at fault for a version of a route configuration.

@@ -98,6 +98,8 @@ pub(crate) struct Line {
     pub(crate) alone: BTreeMap<Arc<str>, String>,
     /// What they refused, and what they have meanwhile.
     pub(crate) strays: BTreeMap<Arc<str>, Stray>,
+    /// Where every connected Envoy is an outlier: when these are believed, in milliseconds of Unix time.
+    pub(super) outliers_until: Option<u64>,
     /// Envoys that have not answered in time, and to nothing since.
     pub(crate) silent: BTreeSet<Arc<str>>,
     /// When each Envoy answered to anything last, in milliseconds of Unix time.
@@ -110,6 +112,8 @@ pub(crate) struct Line {
     pub(super) probe_pauses_until: u64,
     /// When a search on the probe that was cut short begins again, in milliseconds of Unix time.
     pub(super) search_again_at: Option<u64>,
+    /// How many searches in a row have ended while something that is wanted is refused.
+    pub(super) searches_in_vain: u32,
     /// When the record of searches without a culprit was last cleared, in milliseconds of Unix time.
     pub(super) forgot_blamed_ms: u64,
     /// What all Envoys had before the newest configuration.
@@ -164,12 +168,14 @@ impl Line {
             blamed: BTreeSet::new(),
             alone: BTreeMap::new(),
             strays: BTreeMap::new(),
+            outliers_until: None,
             silent: BTreeSet::new(),
             heard_ms: BTreeMap::new(),
             unanswered: HashSet::new(),
             probe_until: 0,
             probe_pauses_until: 0,
             search_again_at: None,
+            searches_in_vain: 0,
             forgot_blamed_ms: 0,
             previous: Snapshot::default(),
             records: Batch::default(),
@@ -222,6 +228,7 @@ impl Line {
         if self.search.is_none() && self.readmission.is_none() {
             self.attribution.end(around.now_ms);
         }
+        self.search_what_is_held(around);
     }
 
     fn replan(&mut self, around: &mut Around<'_>) {

@@ -34,6 +34,7 @@ pub(crate) mod last_valid;
 pub(crate) mod line;
 pub(crate) mod lines;
 mod listener_forms;
+mod outliers;
 mod policies;
 mod promotion;
 pub(crate) mod proof;

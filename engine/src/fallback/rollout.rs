@@ -114,10 +114,10 @@ impl Line {
         let fresh = around.now_ms.saturating_add(around.settings.fallback.ack_timeout_ms);
         let now_ms = around.now_ms;
         let (strikes, node, empty, began_ms, deadline) = match &self.stage {
-            // One that is away has its time to come back: others need not be risked.
-            // Not so where others have nothing meanwhile.
+            // One that is away has its time to come back: others need not be risked. Not so where others have nothing
+            // meanwhile. The silence of one Envoy proves nothing about the content: one that answers tries it next.
             Stage::Canary { node, strikes, empty, began_ms, deadline, .. }
-                if (self.envoys.contains_key(node) && !(is_first && others_speak && self.silent.contains(node)))
+                if (self.envoys.contains_key(node) && !(others_speak && self.silent.contains(node)))
                     || (*deadline > around.now_ms && !is_first) =>
             {
                 let (began_ms, again) = if *deadline > now_ms { (*began_ms, *deadline) } else { (now_ms, fresh) };
@@ -251,9 +251,10 @@ impl Line {
         self.canary_connected(envoy, true);
     }
 
-    /// An Envoy is lost. Twice on the same content, while others stay, is a refusal without a word.
+    /// An Envoy is lost: its stream ended, or it did not answer in time. Two losses on the same content, while another Envoy
+    /// answers, count as a refusal without a message. After a silence the second loss is another Envoy's.
     pub(crate) fn canary_lost(&mut self, node: &str) -> bool {
-        let others = self.envoys.keys().any(|known| **known != *node);
+        let others = self.others_answer(node);
         let Stage::Canary { node: canary, strikes, waiting, .. } = &mut self.stage else { return false };
         if **canary != *node || waiting.is_empty() {
             return false;

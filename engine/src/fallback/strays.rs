@@ -1,29 +1,38 @@
 //! Envoys that refuse what others of their build take: their own trouble, about which nobody's object is judged.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use holdfast_xds::{ResourceType, Snapshot, Version};
 
 use super::line::Line;
 
+/// Versions of a resource that one such Envoy refused and that are remembered, at most; beyond it the oldest is forgotten.
+const VERSIONS_MAX: usize = 64;
+
 /// What one such Envoy refused, and what it had.
 #[derive(Clone, Debug)]
 pub(crate) struct Stray {
-    refused: BTreeMap<(ResourceType, Arc<str>), Version>,
+    /// By resource the versions that it refused, the newest last.
+    refused: BTreeMap<(ResourceType, Arc<str>), VecDeque<Version>>,
     /// What it took before.
     pub(crate) last: Snapshot,
 }
 
 impl Stray {
+    /// What it refused, in every version.
+    pub(super) fn refused(&self) -> impl Iterator<Item = (&(ResourceType, Arc<str>), &Version)> {
+        self.refused.iter().flat_map(|(slot, versions)| versions.iter().map(move |version| (slot, version)))
+    }
+
     /// What it is offered in the place of what all others have; `None` where that is the same again.
     ///
     /// Routes need the clusters of their time, so that the Envoy keeps all that it had. Anything else stands alone: a
     /// listener whose port is taken on its machine must not keep route changes from it.
     pub(crate) fn offered(&self, everyone: &Snapshot) -> Option<Snapshot> {
         // What is newer than what it refused it may try.
-        let is_newest = |((kind, name), version): &(&(ResourceType, Arc<str>), &Version)| {
-            everyone.get(*kind, name).is_some_and(|newest| newest.version == **version)
+        let is_newest = |((kind, name), versions): &(&(ResourceType, Arc<str>), &VecDeque<Version>)| {
+            everyone.get(*kind, name).is_some_and(|newest| versions.contains(&newest.version))
         };
         let refused: Vec<_> = self.refused.iter().filter(is_newest).map(|(slot, _)| slot).collect();
         if refused.is_empty() {
@@ -67,7 +76,17 @@ impl Line {
     ) {
         self.alone.insert(node.clone(), message.to_owned());
         let fresh = || Stray { refused: BTreeMap::new(), last: last.clone() };
-        self.strays.entry(node.clone()).or_insert_with(fresh).refused.insert(slot, version);
+        let stray = self.strays.entry(node.clone()).or_insert_with(fresh);
+        if stray.last.get(slot.0, &slot.1).is_some_and(|last| last.version == version) {
+            // It never had that: there is nothing to go back to.
+            stray.last.remove(slot.0, &slot.1);
+        }
+        let versions = stray.refused.entry(slot).or_default();
+        versions.retain(|known| *known != version);
+        versions.push_back(version);
+        if versions.len() > VERSIONS_MAX {
+            versions.pop_front();
+        }
     }
 
     /// An Envoy took something: where that is what it refused in another version, its trouble is over.
@@ -104,7 +123,7 @@ mod tests {
     fn stray(refused: &[(ResourceType, &str, &'static str)], last: Snapshot) -> Stray {
         let of = snapshot(refused);
         let version = |(kind, name, _): &(ResourceType, &str, &str)| {
-            of.get(*kind, name).map(|resource| ((*kind, resource.name.clone()), resource.version))
+            of.get(*kind, name).map(|resource| ((*kind, resource.name.clone()), VecDeque::from([resource.version])))
         };
         Stray { refused: refused.iter().filter_map(version).collect(), last }
     }

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use holdfast_xds::ResourceType;
 
 use super::around::Around;
+use super::blame::BLAMED;
 use super::line::Line;
 use super::rollout::{STRIKES_MAX, Stage, Waiting};
 
@@ -26,6 +27,8 @@ pub(crate) const PROBE_SILENT_MS_MAX: u64 = 120_000;
 pub(crate) const PROBE_PAUSE_MS: u64 = 60_000;
 /// Milliseconds between two searches for what is at fault in the same refused resource, where only time has passed.
 const SEARCH_AGAIN_MS: u64 = 10_000;
+/// How often that time is doubled where searches end and something is still held: up to 80 seconds.
+const SEARCH_AGAIN_DOUBLINGS: u32 = 3;
 /// Resources that one Envoy left without an answer while it answered to others; beyond it all are forgotten.
 const UNANSWERED_MAX: usize = 4_096;
 
@@ -44,7 +47,8 @@ impl Line {
         let trial = self.trial.as_ref().filter(|trial| trial.deadline != u64::MAX);
         let trial = trial.map(|trial| ("the Envoy that tries suspects", trial.deadline));
         let again = self.search_again_at.map(|at| ("the search that was cut short", at));
-        stage.into_iter().chain(trial).chain(again).collect()
+        let outliers = self.outliers_until.map(|at| ("an Envoy that takes what all that are connected refuse", at));
+        stage.into_iter().chain(trial).chain(again).chain(outliers).collect()
     }
 
     /// The probe is asked, or has answered: it has this long for the next answer.
@@ -55,6 +59,20 @@ impl Line {
     /// A search on the probe was cut short: it begins again by the clock, where the probe does not come or go before.
     pub(super) fn search_later(&mut self, now_ms: u64) {
         self.search_again_at = Some(now_ms.saturating_add(PROBE_PAUSE_MS));
+    }
+
+    /// Something that is wanted was refused, and no search for the object at fault is under way: the next one begins after
+    /// some time. Without it an edit of any owner would wait for an edit of the owner at fault.
+    pub(super) fn search_what_is_held(&mut self, around: &Around<'_>) {
+        let is_held = BLAMED.into_iter().any(|kind| !self.hold.refused_now(kind).is_empty());
+        if !is_held {
+            self.searches_in_vain = 0;
+        }
+        let is_searched = self.search.is_some() || self.readmission.is_some();
+        if is_held && !is_searched && !self.whole.held && !around.follows && around.settings.fallback.isolate {
+            let pause_ms = SEARCH_AGAIN_MS << self.searches_in_vain.min(SEARCH_AGAIN_DOUBLINGS);
+            self.search_again_at.get_or_insert(around.now_ms.saturating_add(pause_ms));
+        }
     }
 
     /// Content that has waited is searched as an edit is, also after a search without a culprit: once in
@@ -81,8 +99,10 @@ impl Line {
         let is_due = self.search_again_at.is_some_and(|at| at <= now_ms) && self.search.is_none();
         if is_silent || is_due {
             self.search_again_at = None;
+            self.searches_in_vain = self.searches_in_vain.saturating_add(1);
             self.forgot_blamed_ms = now_ms;
             self.blamed.clear();
+            self.rounds = 0;
             self.settle(around);
         }
         is_silent || is_due

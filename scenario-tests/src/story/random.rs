@@ -155,6 +155,7 @@ fn oracles() -> Vec<Refuse> {
         Refuse { name: "all".into(), route: text("BAD"), ..Refuse::default() },
         Refuse { name: "one build".into(), builds: text(BUILDS[1]), route: text("ODD"), ..Refuse::default() },
         Refuse { name: "policy".into(), anywhere: text("FALSE"), ..Refuse::default() },
+        Refuse { name: "one node".into(), nodes: text("e1"), route: text("LONE"), ..Refuse::default() },
         Refuse { name: "filter".into(), listener: Some("NOFILTER".into()), ..Refuse::default() },
         Refuse { name: "pair".into(), together: vec!["LEFT".into(), "RIGHT".into()], ..Refuse::default() },
         Refuse { name: "crash".into(), route: text("CRASH"), how: How::Die, ..Refuse::default() },
@@ -170,6 +171,7 @@ fn route(index: u64, dice: &mut Dice, good: bool) -> String {
         3 => "LEFT".into(),
         4 => "RIGHT".into(),
         5 if dice.one_in(3) => "CRASH".into(),
+        6 if dice.one_in(3) => "LONE".into(),
         _ => format!("good{}", dice.below(6)),
     };
     let to = ["a", "b", "other/c", "nowhere"][dice.index(if good { 3 } else { 4 })];

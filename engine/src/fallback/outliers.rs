@@ -1,0 +1,80 @@
+//! A fleet of outliers: every connected Envoy refuses what other Envoys of its build took, and those have left.
+//!
+//! An example is a rollout of Envoys of the same build with other runtime flags. What Envoys took that are gone proves
+//! nothing about those that are connected. After the time for an answer without another Envoy the outliers are the fleet:
+//! only what they have counts as acknowledged, and the search for the object at fault begins as after any refusal. If an
+//! Envoy that takes the content connects later, it is the second witness, and the verdict is void.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use holdfast_xds::{ResourceType, Version};
+
+use super::around::Around;
+use super::line::Line;
+use super::proof::Proof;
+use super::rollout::Stage;
+
+/// What outliers refused, each with the node of one of them.
+type Refused = BTreeMap<(ResourceType, Arc<str>), BTreeMap<Version, Arc<str>>>;
+
+impl Line {
+    /// Ends the time in which a fleet of outliers waits for an Envoy that takes what they refuse; true where it has ended.
+    pub(super) fn watch_outliers(&mut self, around: &mut Around<'_>) -> bool {
+        let is_outlier = |node: &Arc<str>| self.strays.contains_key(node);
+        let only_outliers = !self.envoys.is_empty() && self.envoys.keys().all(is_outlier);
+        // The probe takes what they refuse: it is a witness of its own.
+        if !only_outliers || !around.settings.fallback.isolate || self.is_probed(around) {
+            self.outliers_until = None;
+            return false;
+        }
+        let patience = around.settings.fallback.ack_timeout_ms;
+        let until = *self.outliers_until.get_or_insert(around.now_ms.saturating_add(patience));
+        if until > around.now_ms {
+            return false;
+        }
+        self.outliers_until = None;
+        self.believe_outliers(around);
+        true
+    }
+
+    fn believe_outliers(&mut self, around: &mut Around<'_>) {
+        let strays = std::mem::take(&mut self.strays);
+        let messages = std::mem::take(&mut self.alone);
+        let everyone = self.everyone.clone().unwrap_or_default();
+        let first = strays.values().next();
+        let served = first.and_then(|stray| stray.offered(&everyone)).unwrap_or(everyone);
+        let mut refused = Refused::new();
+        for (node, stray) in &strays {
+            for (slot, version) in stray.refused() {
+                refused.entry(slot.clone()).or_default().insert(*version, node.clone());
+            }
+        }
+        self.end_trial();
+        self.stage = Stage::Settled;
+        for (slot, versions) in &refused {
+            let (kind, name) = slot;
+            let kept = served.get(*kind, name).filter(|kept| !versions.contains_key(&kept.version)).cloned();
+            if *kind == ResourceType::Route {
+                match kept.as_ref().and_then(|kept| self.form(name, &kept.version)).cloned() {
+                    Some(form) => drop(self.acknowledged.insert(name.clone(), form)),
+                    None => drop(self.acknowledged.remove(name)),
+                }
+            }
+            self.hold.replace_acknowledged(slot, kept);
+            for (version, node) in versions {
+                let message = messages.get(node).map_or("", String::as_str);
+                self.hold.refuse_by(node, &self.build.clone(), slot, *version, message);
+            }
+        }
+        self.configuration_changed = true;
+        self.everyone = Some(served);
+        self.proof = Proof::default();
+        let acknowledged: Vec<_> =
+            self.hold.all_acknowledged().map(|(kind, resource)| (kind, resource.clone())).collect();
+        acknowledged.iter().for_each(|(kind, resource)| self.prove_restored(*kind, resource));
+        self.blamed.clear();
+        self.rounds = 0;
+        self.settle(around);
+    }
+}
