@@ -124,10 +124,14 @@ impl Line {
             return self.trial_refused(Some((answer.kind, name, version)), message, around);
         }
         let others = self.envoys.keys().any(|node| !self.alone.contains_key(node));
-        let was_alone = self.alone.contains_key(&answer.node) && others;
+        // Where the others are away, it is believed after some time and not at once.
+        let was_alone = self.alone.contains_key(&answer.node) && (others || self.may_believe_outliers(around));
         if was_alone || self.hold.was_acknowledged(answer.kind, name, version) || self.proof.was_tried(&version) {
             // Others of its build take it: its own trouble.
-            return self.went_astray(&answer.node, (answer.kind, name.clone()), version, message);
+            self.went_astray(&answer.node, (answer.kind, name.clone()), version, message);
+            // What it keeps may lack a guard or endpoints of now.
+            self.close_in_strays(around);
+            return self.keep_served_endpoints(around);
         }
         if !self.hold.refuse(answer, name, version, message) {
             return;

@@ -23,8 +23,7 @@ impl Line {
     pub(super) fn watch_outliers(&mut self, around: &mut Around<'_>) -> bool {
         let is_outlier = |node: &Arc<str>| self.strays.contains_key(node);
         let only_outliers = !self.envoys.is_empty() && self.envoys.keys().all(is_outlier);
-        // The probe takes what they refuse: it is a witness of its own.
-        if !only_outliers || !around.settings.fallback.isolate || self.is_probed(around) {
+        if !only_outliers || !self.may_believe_outliers(around) {
             self.outliers_until = None;
             return false;
         }
@@ -36,6 +35,11 @@ impl Line {
         self.outliers_until = None;
         self.believe_outliers(around);
         true
+    }
+
+    /// May a fleet of outliers be believed? With a probe it is not: the probe takes what they refuse, and is a witness.
+    pub(super) fn may_believe_outliers(&self, around: &Around<'_>) -> bool {
+        around.settings.fallback.isolate && !self.is_probed(around)
     }
 
     fn believe_outliers(&mut self, around: &mut Around<'_>) {

@@ -11,11 +11,13 @@ use super::unread::may_be_others;
 use crate::encode::names;
 
 impl Line {
-    /// Has the endpoints looked up that all Envoys have and what is wanted does not use.
+    /// Has the endpoints looked up that Envoys have and what is wanted does not use.
     pub(super) fn keep_served_endpoints(&mut self, around: &mut Around<'_>) {
-        let nothing = Snapshot::default();
-        let served = self.everyone.as_ref().unwrap_or(&nothing).of(ResourceType::Endpoints);
-        let unused = served.diff(self.wanted.of(ResourceType::Endpoints)).filter_map(|item| match item {
+        let served = self.everyone.iter().chain(self.strays.values().map(|stray| &stray.last));
+        let differences = served.flat_map(|served| {
+            served.of(ResourceType::Endpoints).diff(self.wanted.of(ResourceType::Endpoints))
+        });
+        let unused = differences.filter_map(|item| match item {
             DiffItem::Remove(name, _) => names::service_port(name),
             DiffItem::Add(..) | DiffItem::Update { .. } => None,
         });
