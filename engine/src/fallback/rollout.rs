@@ -12,7 +12,7 @@ use imbl::ordmap::DiffItem;
 use super::around::Around;
 use super::line::Line;
 use super::search::Search;
-use super::served_endpoints::with_current_endpoints;
+use super::served_endpoints::{with_all_endpoints, with_current_endpoints};
 use super::shapes::shape;
 use super::suspects;
 use crate::trial::Trial;
@@ -281,7 +281,8 @@ impl Line {
         let everyone = self.everyone.as_ref();
         for (node, stray) in &self.strays {
             if let Some(snapshot) = everyone.and_then(|everyone| stray.offered(everyone)) {
-                nodes.entry(node.clone()).or_insert_with(|| current(&snapshot));
+                let current = || with_all_endpoints(&snapshot, &self.wanted, &self.kept_endpoints);
+                nodes.entry(node.clone()).or_insert_with(current);
             }
         }
         let mut again: BTreeMap<Arc<str>, AgainByName> = BTreeMap::new();

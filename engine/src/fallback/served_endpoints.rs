@@ -34,6 +34,17 @@ impl Line {
     }
 }
 
+/// The same with the endpoints of all that is wanted besides: what was stored by an earlier run holds no endpoints.
+pub(super) fn with_all_endpoints(snapshot: &Snapshot, wanted: &Snapshot, kept: &Snapshot) -> Snapshot {
+    let mut current = with_current_endpoints(snapshot, wanted, kept);
+    for item in snapshot.of(ResourceType::Endpoints).diff(wanted.of(ResourceType::Endpoints)) {
+        if let DiffItem::Add(_, resource) = item {
+            current.insert(ResourceType::Endpoints, resource.clone());
+        }
+    }
+    current
+}
+
 /// A configuration with the endpoints of now: they are never held back.
 pub(super) fn with_current_endpoints(snapshot: &Snapshot, wanted: &Snapshot, kept: &Snapshot) -> Snapshot {
     let mut current = snapshot.clone();

@@ -96,7 +96,12 @@ impl Line {
             self.search = None;
             self.probe_pauses_until = now_ms.saturating_add(PROBE_PAUSE_MS);
         }
-        let is_due = self.search_again_at.is_some_and(|at| at <= now_ms) && self.search.is_none();
+        let is_over = self.search_again_at.is_some_and(|at| at <= now_ms);
+        let is_due = is_over && self.search.is_none();
+        if is_over && !is_due {
+            // A search is under way, and the next one is decided about when it ends.
+            self.search_again_at = None;
+        }
         if is_silent || is_due {
             self.search_again_at = None;
             self.searches_in_vain = self.searches_in_vain.saturating_add(1);

@@ -60,9 +60,11 @@ impl DataDir {
         &self.path
     }
 
-    /// The folder as it was opened.
-    pub fn opened(&self) -> OpenedFolder {
-        OpenedFolder { path: self.path.clone(), lock: identity(&self.path.join(LOCK)) }
+    /// The folder as it was opened, with its lock and what this process has opened in it.
+    pub fn opened(&self, within: &str) -> OpenedFolder {
+        let files = [LOCK, within].map(|name| self.path.join(name));
+        let files = files.into_iter().filter_map(|file| identity(&file).map(|identity| (file, identity)));
+        OpenedFolder { path: self.path.clone(), files: files.collect() }
     }
 
     /// A path in the folder for a unix socket.
@@ -81,16 +83,19 @@ impl DataDir {
 #[derive(Clone, Debug)]
 pub struct OpenedFolder {
     path: PathBuf,
-    /// Device and inode of the lock; unset where the system has no such numbers.
-    lock: Option<(u64, u64)>,
+    /// What is opened, with device and inode; none where the system has no such numbers.
+    files: Vec<(PathBuf, (u64, u64))>,
 }
 
 impl OpenedFolder {
     /// Why a later run will not find what is stored; unset while it will.
     pub fn problem(&self) -> Option<String> {
-        let is_there = self.lock.is_none() || identity(&self.path.join(LOCK)) == self.lock;
-        let path = self.path.display();
-        (!is_there).then(|| format!("the data folder {path} was removed or replaced: Holdfast has to be started again"))
+        let gone = self.files.iter().find(|(file, then)| identity(file) != Some(*then))?;
+        let what = match gone.0.file_name() {
+            Some(name) if name != LOCK => format!("{} in the data folder {}", name.display(), self.path.display()),
+            _ => format!("the data folder {}", self.path.display()),
+        };
+        Some(format!("{what} was removed or replaced: Holdfast has to be started again"))
     }
 }
 

@@ -18,6 +18,7 @@ pub(crate) fn stories() -> Vec<Story> {
             services_without_endpoints,
             names_that_are_not_known,
             the_socket_of_the_xds_server_is_removed,
+            the_data_folder_is_removed,
             a_gateway_that_is_not_there,
             a_class_that_is_not_there,
             a_file_that_does_not_parse,
@@ -173,6 +174,30 @@ async fn the_socket_of_the_xds_server_is_removed(world: World) -> Result<()> {
     kill_envoy(&holdfast).await?;
     is_served().await?;
     comes_to_say(&world, &holdfast, 1, &["1 input", "the store", "was removed or replaced"]).await?;
+    Ok(())
+}
+
+/// The removal is reported, of the store alone as well. A later run does not know the Envoy of the run before: it reports the
+/// process that has the port, and serves once that has ended.
+async fn the_data_folder_is_removed(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let port = world.gateway()?;
+    world.route("cart", &to("echo"))?;
+    let holdfast = run(&world).await?;
+    let is_served = async || get(port, "/").host("cart.example.com").comes_to_reach("echo").await;
+    is_served().await?;
+    comes_to_say(&world, &holdfast, 0, &[]).await?;
+    std::fs::remove_dir_all(holdfast.options.data.join("store"))?;
+    comes_to_say(&world, &holdfast, 1, &["1 input", "store in the data folder", "was removed or replaced"]).await?;
+    std::fs::remove_dir_all(&holdfast.options.data)?;
+
+    let envoys = holdfast.envoys();
+    let &[envoy] = envoys.as_slice() else { anyhow::bail!("Envoys: {envoys:?}") };
+    let holdfast = Holdfast::start(&world, holdfast.kill()?)?;
+    comes_to_say(&world, &holdfast, 1, &["outage", &format!("process {envoy} ")]).await?;
+    process::signal(envoy, "TERM");
+    comes_to_say(&world, &holdfast, 0, &[]).await?;
+    is_served().await?;
     Ok(())
 }
 

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 
+use super::record::Record;
 use crate::engine::Event;
 
 /// How often the ports are looked at.
@@ -121,15 +122,15 @@ fn ip(hex: &str) -> Option<IpAddr> {
     }
 }
 
-/// The sockets of this Holdfast and of its Envoys, each with the time at which its process was started. An Envoy is known
-/// by its bootstrap, which is in the data folder, so that one that is taken over from belongs to it, too.
+/// The sockets of this Holdfast and of its Envoys, each with the time at which its process was started. An Envoy is its
+/// child, or is recorded in the data folder by an earlier run. An Envoy of a run whose data folder was removed is neither:
+/// this run does not end it.
 fn own(data: &Path) -> BTreeMap<u64, u64> {
-    let folder = data.join("envoys");
-    let is_own = |pid: &u32| {
-        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        let mut arguments = line.split(|byte| *byte == 0).filter_map(|argument| std::str::from_utf8(argument).ok());
-        *pid == std::process::id() || arguments.any(|argument| Path::new(argument).starts_with(&folder))
-    };
+    let folders = fs::read_dir(data.join("envoys")).into_iter().flatten().flatten();
+    let records = folders.filter_map(|folder| Record::of_running(&folder.path()));
+    let recorded: BTreeSet<u32> = records.map(|record| record.process.pid).collect();
+    let this = std::process::id();
+    let is_own = |pid: &u32| *pid == this || recorded.contains(pid) || parent(*pid) == Some(this);
     pids().filter(is_own).flat_map(|pid| sockets(pid).into_iter().map(move |inode| (inode, started(pid)))).collect()
 }
 
@@ -169,6 +170,12 @@ fn started(pid: u32) -> u64 {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let field = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(19));
     field.and_then(|field| field.parse().ok()).unwrap_or(u64::MAX)
+}
+
+/// The process that started a process, or that it was handed to since.
+fn parent(pid: u32) -> Option<u32> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }
 
 /// `process 4711 (envoy --config-path …)`.
