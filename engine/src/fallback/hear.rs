@@ -175,7 +175,8 @@ impl Lines {
             };
             if line.close_while_waiting(around)
                 | line.send_again(around.now_ms)
-                | (!around.follows && (line.watch_probe(around) | line.watch_fresh(around) | line.watch_outliers(around)))
+                | (!around.follows
+                    && (line.watch_probe(around) | line.watch_fresh(around) | line.watch_outliers(around)))
             {
                 self.touched.insert(line.name.clone());
             }

@@ -14,9 +14,8 @@ impl Line {
     /// Has the endpoints looked up that Envoys have and what is wanted does not use.
     pub(super) fn keep_served_endpoints(&mut self, around: &mut Around<'_>) {
         let served = self.everyone.iter().chain(self.strays.values().map(|stray| &stray.last));
-        let differences = served.flat_map(|served| {
-            served.of(ResourceType::Endpoints).diff(self.wanted.of(ResourceType::Endpoints))
-        });
+        let differences =
+            served.flat_map(|served| served.of(ResourceType::Endpoints).diff(self.wanted.of(ResourceType::Endpoints)));
         let unused = differences.filter_map(|item| match item {
             DiffItem::Remove(name, _) => names::service_port(name),
             DiffItem::Add(..) | DiffItem::Update { .. } => None,

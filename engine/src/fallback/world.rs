@@ -196,9 +196,7 @@ impl World<'_> {
                 let invalid = |replaced: &Replaced| replaced.class == Class::Invalid && is_supplied(&replaced.section);
                 let contents = self.translator.contents(self.gateway, &plan);
                 let refused = |(content, node): &(Content, Node)| is_supplied(&node.section) && self.refuses(content);
-                !plan.replaced.iter().any(invalid)
-                    && !contents.iter().any(refused)
-                    && !self.uses_what_is_closed(&plan)
+                !plan.replaced.iter().any(invalid) && !contents.iter().any(refused) && !self.uses_what_is_closed(&plan)
             }
             Body::Secret(secret) => {
                 let (Some(chain), Some(key)) = (secret.data.get("tls.crt"), secret.data.get("tls.key")) else {
@@ -258,7 +256,8 @@ impl World<'_> {
                 || clusters.into_iter().any(|cluster| self.refuses(&share(cluster, owner)))
         };
         let settings = &self.settings.fallback;
-        let goes_back = |owner: &ObjectKey| settings.isolate && settings.use_last_valid && self.candidate(owner).is_some();
+        let goes_back =
+            |owner: &ObjectKey| settings.isolate && settings.use_last_valid && self.candidate(owner).is_some();
         owners.into_iter().any(|owner| makes_refused(owner) && !goes_back(owner))
     }
 

@@ -127,7 +127,8 @@ async fn serve(args: RunArgs) -> Result<(), Failure> {
         (Some(leader), Some(leadership))
     });
     core.keep_data_planes(planes);
-    let folder = Folder { path: data.path().to_owned(), opened: Some(data.opened(super::store::FOLDER)), not_stored: failure };
+    let folder =
+        Folder { path: data.path().to_owned(), opened: Some(data.opened(super::store::FOLDER)), not_stored: failure };
     core.watch(Watched::open(folder, sources, leadership.clone(), reachable));
     // What is stored is served before anything else is waited for.
     let follows = replicas.is_some().then_some(Event::Role(Role::Follower));
