@@ -15,7 +15,10 @@ impl Present {
     pub fn note(&mut self, event: &Event) {
         match event {
             Event::Applied(object, _) => {
-                self.0.insert(object.key.clone(), vec![event.clone()]);
+                let events = self.0.entry(object.key.clone()).or_default();
+                // A policy that lost targets stays attached to those that it had.
+                events.retain(|before| object.body.lost_targets() && matches!(before, Event::Applied(..)));
+                events.push(event.clone());
             }
             Event::Unusable(key, _) => {
                 let events = self.0.entry(key.clone()).or_default();
