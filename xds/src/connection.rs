@@ -308,6 +308,11 @@ impl Connection {
         }
     }
 
+    /// The nonce of the oldest response that is not answered.
+    pub(crate) fn oldest_unanswered(&self) -> Option<u64> {
+        ResourceType::ALL.into_iter().filter_map(|kind| self.cursor(kind).flights.oldest()).min()
+    }
+
     /// Are all clusters and endpoints answered that came with a snapshot, or before it?
     fn clusters_are_answered(&self, snapshot: u64) -> bool {
         [ResourceType::Cluster, ResourceType::Endpoints]

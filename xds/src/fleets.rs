@@ -58,6 +58,17 @@ impl RefusedSecrets {
     }
 }
 
+/// A response that an Envoy has not answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unanswered {
+    /// Which Envoy.
+    pub envoy: EnvoyId,
+    /// The number of its stream since the server started.
+    pub stream: u64,
+    /// The response's number on that stream.
+    pub nonce: u64,
+}
+
 /// One stream, as its task and those who look at it share it.
 #[derive(Debug)]
 pub(crate) struct StreamState {
@@ -132,6 +143,16 @@ impl Fleets {
             *connected.entry(stream.envoy.fleet.to_string()).or_default() += 1;
         }
         connected
+    }
+
+    /// The oldest response of each stream that its Envoy has not answered.
+    pub fn unanswered(&self) -> Vec<Unanswered> {
+        let streams: Vec<_> = lock(&self.0.streams).values().cloned().collect();
+        let unanswered = streams.iter().filter_map(|stream| {
+            let nonce = stream.connection().oldest_unanswered()?;
+            Some(Unanswered { envoy: stream.envoy.clone(), stream: stream.number, nonce })
+        });
+        unanswered.collect()
     }
 
     /// What was sent since the start.

@@ -78,6 +78,11 @@ impl Flights {
         self.0.iter()
     }
 
+    /// The nonce of the oldest.
+    pub(crate) fn oldest(&self) -> Option<u64> {
+        self.0.front().map(|flight| flight.nonce)
+    }
+
     /// Since when the oldest unanswered addition or change was due.
     pub(crate) fn oldest_change(&self) -> Option<u64> {
         self.0.iter().filter_map(|flight| flight.changes_since).min()

@@ -54,7 +54,7 @@ pub use admission::{Admitted, Doorkeeper, NotAdmitted, Shown};
 pub use answer::{Answer, Outcome};
 pub use counts::{PushCount, PushCounts};
 pub use door::TlsSource;
-pub use fleets::Fleets;
+pub use fleets::{Fleets, Unanswered};
 pub use identity::EnvoyId;
 pub use json::{SECRET_SETTINGS, to_json};
 pub use listen::{Address, Listen, ServeError};

@@ -89,6 +89,14 @@ impl Line {
         }
     }
 
+    /// Has an outlier something to serve in the place of each listener and route configuration that it refused?
+    pub(crate) fn serves_alone(&self, node: &str) -> bool {
+        let Some(stray) = self.strays.get(node) else { return true };
+        let served = |kind: &ResourceType| matches!(kind, ResourceType::Listener | ResourceType::Route);
+        let mut refused = stray.refused.keys().filter(|(kind, _)| served(kind));
+        refused.all(|(kind, name)| stray.last.get(*kind, name).is_some())
+    }
+
     /// An Envoy took something: where that is what it refused in another version, its trouble is over.
     pub(crate) fn came_back(&mut self, node: &str, kind: ResourceType, name: &Arc<str>, version: Version) {
         let Some(stray) = self.strays.get_mut(node) else { return };

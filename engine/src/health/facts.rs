@@ -25,6 +25,8 @@ pub struct Outside {
     pub places: imbl::HashMap<ObjectKey, Source>,
     /// Streams of Envoys that are open, by Gateway (`namespace/name`).
     pub connected: BTreeMap<Arc<str>, usize>,
+    /// Of those Envoys the nodes that do not answer, by Gateway.
+    pub not_answering: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
     /// Since when objects are at fault.
     pub ledger: Arc<Ledger>,
     /// Why nothing can be stored; unset while it can.
@@ -43,6 +45,7 @@ impl Default for Outside {
             input: Input::default(),
             places: imbl::HashMap::new(),
             connected: BTreeMap::new(),
+            not_answering: BTreeMap::new(),
             ledger: Arc::default(),
             store: None,
             unreachable: None,
@@ -123,6 +126,15 @@ pub struct Effect {
     pub version: Option<i64>,
 }
 
+/// An Envoy that refuses what others of its build take.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusing {
+    /// Its words.
+    pub words: String,
+    /// Has it an earlier form of everything that it refused? Without one it answers 404, or refuses connections.
+    pub serves: bool,
+}
+
 /// A Gateway with its Envoys.
 #[derive(Clone, Debug)]
 pub struct GatewayFacts {
@@ -133,7 +145,7 @@ pub struct GatewayFacts {
     /// Listeners that are to be served, with address and port.
     pub listeners: Vec<String>,
     /// What single Envoys refuse, by node.
-    pub refusing: BTreeMap<Arc<str>, String>,
+    pub refusing: BTreeMap<Arc<str>, Refusing>,
     /// Why its data plane cannot be made.
     pub provisioning: Option<String>,
 }

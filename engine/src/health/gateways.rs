@@ -1,6 +1,8 @@
 //! Gateways: whether an Envoy serves each of them, and has everything that it should have.
 
-use super::facts::{GatewayFacts, Outside};
+use std::sync::Arc;
+
+use super::facts::{GatewayFacts, Outside, Refusing};
 use super::judge::of_gateway;
 use super::view::{Finding, GatewayHealth, Gets, Served, Severity};
 use crate::fallback::view::ServedState;
@@ -9,11 +11,17 @@ use crate::provision::GATEWAY_LABEL;
 /// A Gateway as it is shown.
 pub(super) fn shown(gateway: &GatewayFacts, outside: &Outside) -> GatewayHealth {
     let state = &gateway.state;
+    // The engine counts an Envoy as one of those that acknowledged where another one of its build did.
+    let silent = not_answering(gateway, outside).len();
+    let mut envoys = state.envoys;
+    let pending = envoys.pending.max(silent.min(envoys.acknowledged + envoys.pending));
+    envoys.acknowledged = (envoys.acknowledged + envoys.pending).saturating_sub(pending);
+    envoys.pending = pending;
     GatewayHealth {
         name: state.name.clone(),
         state: state.state,
         generation: state.generation,
-        envoys: state.envoys,
+        envoys,
         connected: outside.connected.get(&state.name).copied().unwrap_or_default(),
         listeners: gateway.listeners.len(),
     }
@@ -59,10 +67,19 @@ pub(super) fn findings(gateway: &GatewayFacts, outside: &Outside) -> Vec<(Severi
         let message = "what an earlier run stored is served until all objects have been read";
         add(Severity::Degraded, "Unverified", message.to_owned());
     }
-    for (node, words) in &gateway.refusing {
-        let message = format!("Envoy {node} refuses what it is offered, and keeps what it had: {words}");
-        let severity = if counts.acknowledged == 0 { Severity::Outage } else { Severity::Degraded };
-        add(severity, "RefusedByOne", message);
+    for node in not_answering(gateway, outside) {
+        let message = format!(
+            "Envoy {node} is connected and has not answered for 5 seconds or longer: its clients get what it had before, or no answer"
+        );
+        add(Severity::Degraded, "NotAnswering", message);
+    }
+    for (node, Refusing { words, serves }) in &gateway.refusing {
+        let (severity, has) = match serves {
+            true if counts.acknowledged > 0 => (Severity::Degraded, "keeps what it had"),
+            true => (Severity::Outage, "keeps what it had"),
+            false => (Severity::Outage, "has nothing to serve instead: its clients get 404 or no connection"),
+        };
+        add(severity, "RefusedByOne", format!("Envoy {node} refuses what it is offered, and {has}: {words}"));
     }
     if let Some(why) = &gateway.provisioning {
         add(Severity::Degraded, "NotProvisioned", why.clone());
@@ -81,6 +98,11 @@ pub(super) fn findings(gateway: &GatewayFacts, outside: &Outside) -> Vec<(Severi
         finding.next = next(gateway, finding, outside);
     }
     findings
+}
+
+/// The connected Envoys of a Gateway that do not answer.
+fn not_answering<'a>(gateway: &GatewayFacts, outside: &'a Outside) -> Vec<&'a Arc<str>> {
+    outside.not_answering.get(&gateway.state.name).into_iter().flatten().collect()
 }
 
 fn on_its_way(state: ServedState) -> Option<&'static str> {

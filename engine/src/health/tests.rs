@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use holdfast_graph::ObjectKey;
 
-use super::facts::{Effect, Found, GatewayFacts, Managed};
+use super::facts::{Effect, Found, GatewayFacts, Managed, Refusing};
 use super::inputs::Input;
 use super::view::{Detected, Gets};
 use super::*;
@@ -168,13 +168,20 @@ fn each_situation_alone_is_not_healthy() {
     assert_eq!(counted(envoys(0, 0, 0), 1), (Degraded, [0, 1, 0, 0]), "one that has not answered");
     assert_eq!(counted(envoys(1, 0, 1), 2), (Degraded, [0, 1, 0, 0]), "one of two has not answered");
     assert_eq!(counted(envoys(2, 0, 0), 2), (Verdict::Healthy, [0, 0, 0, 0]));
-    let refusing = |acknowledged| {
+    let refusing = |acknowledged, serves| {
         with(move |facts| {
             facts.gateways[0].state.envoys = envoys(acknowledged, 1, 0);
-            facts.gateways[0].refusing.insert("one".into(), "address already in use".into());
+            let refusing = Refusing { words: "address already in use".into(), serves };
+            facts.gateways[0].refusing.insert("one".into(), refusing);
         })
     };
-    assert_eq!((refusing(0), refusing(1)), ((Down, [1, 0, 0, 0]), (Degraded, [0, 1, 0, 0])));
+    assert_eq!((refusing(0, true), refusing(1, true)), ((Down, [1, 0, 0, 0]), (Degraded, [0, 1, 0, 0])));
+    assert_eq!(refusing(1, false), (Down, [1, 0, 0, 0]), "it came with nothing, and takes nothing");
+    let silent = with(|facts| {
+        facts.gateways[0].state.envoys = envoys(2, 0, 0);
+        facts.outside.not_answering = [("infra/public".into(), BTreeSet::from(["one".into()]))].into();
+    });
+    assert_eq!(silent, (Degraded, [0, 1, 0, 0]), "one of two does not answer");
     let state = |state| with(move |facts| facts.gateways[0].state.state = state);
     for on_its_way in [ServedState::Trying, ServedState::Probing, ServedState::Following, ServedState::Unverified] {
         assert_eq!(state(on_its_way), (Degraded, [0, 1, 0, 0]), "{on_its_way:?}");

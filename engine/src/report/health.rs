@@ -18,7 +18,7 @@ use crate::fallback::line::Line;
 use crate::fallback::survey::{field, speaking};
 use crate::fallback::view::{FallbackReport, GatewayState, Identity};
 use crate::fault::{Class, Fault};
-use crate::health::facts::{Effect, Facts, Found, GatewayFacts, Outside};
+use crate::health::facts::{Effect, Facts, Found, GatewayFacts, Outside, Refusing};
 use crate::health::judge::{judge, unit, without_field};
 use crate::health::view::{Detected as By, Gets, Health};
 use crate::hold::Refusal;
@@ -257,14 +257,17 @@ impl Engine {
         let serving = serving.filter(|(_, listener)| listener.standing == Standing::Serving);
         let listeners: BTreeSet<String> =
             serving.map(|(address, listener)| format!("{address}:{}", listener.port)).collect();
-        let alone = speaking(self.lines.of(&state.name))
-            .flat_map(|line| line.alone.iter().filter(|(node, _)| line.envoys.contains_key(*node)));
+        let refusing = speaking(self.lines.of(&state.name)).flat_map(|line| {
+            let alone = line.alone.iter().filter(|(node, _)| line.envoys.contains_key(*node));
+            alone
+                .map(|(node, words)| (node.clone(), Refusing { words: words.clone(), serves: line.serves_alone(node) }))
+        });
         let standing = self.provisioned.get(&key).filter(|_| self.settings().provision);
         GatewayFacts {
             object: self.identity(&key, None),
             state: state.clone(),
             listeners: listeners.into_iter().collect(),
-            refusing: alone.map(|(node, words)| (node.clone(), words.clone())).collect(),
+            refusing: refusing.collect(),
             provisioning: standing.and_then(|standing| standing.trouble.clone()),
         }
     }

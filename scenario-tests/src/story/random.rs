@@ -76,6 +76,7 @@ fn play(stage: &mut Stage, dice: &mut Dice, told: &mut String) -> Result<()> {
     let first =
         (0..ROUTES).map(|index| route(index, dice, good).replace("CRASH", "good")).collect::<Vec<_>>().join("\n---\n");
     let basics = "{basics: 'yes'}\n---\n{service: other/c}\n---\n{grant: other, from: shop}\n---\n\
+        {service: team/a}\n---\n{service: team/b}\n---\n\
         {service: shop/auth, appProtocol: kubernetes.io/h2c}\n---\n\
         {service: infra/auth, appProtocol: kubernetes.io/h2c}\n---\n";
     step(stage, Step::Apply(format!("{basics}{first}")), told)?;
@@ -162,6 +163,11 @@ fn oracles() -> Vec<Refuse> {
     ]
 }
 
+/// Whose a route is.
+fn namespace(index: u64) -> &'static str {
+    if index < ROUTES - 2 { "shop" } else { "team" }
+}
+
 /// A route at random; a good one has nothing that anybody refuses.
 fn route(index: u64, dice: &mut Dice, good: bool) -> String {
     let mark = match dice.below(12) {
@@ -175,6 +181,8 @@ fn route(index: u64, dice: &mut Dice, good: bool) -> String {
         _ => format!("good{}", dice.below(6)),
     };
     let to = ["a", "b", "other/c", "nowhere"][dice.index(if good { 3 } else { 4 })];
+    // There is a grant for one of the namespaces only.
+    let to = if good && namespace(index) == "team" && to == "other/c" { "a" } else { to };
     let matching = if !good && dice.one_in(8) { "regex: '/bad['".into() } else { format!("path: /r{index}") };
     let host = match dice.below(12) {
         0 if !good => "'bad_!'",
@@ -188,7 +196,8 @@ fn route(index: u64, dice: &mut Dice, good: bool) -> String {
         if dice.one_in(3) { format!(", {{path: /s{index}, to: b, add: {{x-mark: {mark}}}}}") } else { String::new() };
     let created = format!("2026-01-0{}T00:00:00Z", 1 + index % 4);
     let never = if dice.one_in(10) { ", annotations: {holdfast.dev/fallback: never}" } else { "" };
-    format!("{{route: shop/r{index}, host: [{host}], rules: [{first}{second}], created: '{created}'{never}}}")
+    let namespace = namespace(index);
+    format!("{{route: {namespace}/r{index}, host: [{host}], rules: [{first}{second}], created: '{created}'{never}}}")
 }
 
 /// A policy at random; a good one has nothing that anybody refuses.
@@ -232,13 +241,14 @@ fn extension(dice: &mut Dice, good: bool) -> String {
 /// What happens next; what belongs together comes together.
 fn any_steps(stage: &Stage, dice: &mut Dice, envoys: &[String]) -> Vec<Step> {
     let envoy = envoys.get(dice.index(envoys.len())).cloned().unwrap_or_default();
-    let name = format!("HTTPRoute/shop/r{}", dice.below(ROUTES));
+    let index = dice.below(ROUTES);
+    let name = format!("HTTPRoute/{}/r{index}", namespace(index));
     let there = stage.objects.keys().any(|key| expect::name(key) == name);
     match dice.below(25) {
         0 if there => vec![Step::Delete(vec![name])],
         1 if there => {
             let index = dice.below(ROUTES);
-            let again = format!("HTTPRoute/shop/r{index}");
+            let again = format!("HTTPRoute/{}/r{index}", namespace(index));
             let exists = stage.objects.keys().any(|key| expect::name(key) == again);
             let text = route(index, dice, false);
             vec![if exists { Step::Recreate(text) } else { Step::Apply(text) }]

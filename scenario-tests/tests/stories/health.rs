@@ -1,6 +1,7 @@
 //! `holdfast status` beside what real requests get: whatever is not as it is desired, it does not say that all is well.
 
 use std::net::TcpListener;
+use std::path::Path;
 
 use anyhow::{Result, ensure};
 use holdfast_scenario_tests::ask::get;
@@ -170,7 +171,7 @@ async fn the_socket_of_the_xds_server_is_removed(world: World) -> Result<()> {
     comes_to_say(&world, &holdfast, 0, &[]).await?;
 
     // What is stored from now on is lost with this run.
-    std::fs::remove_dir_all(&holdfast.options.data)?;
+    remove(&holdfast.options.data).await?;
     kill_envoy(&holdfast).await?;
     is_served().await?;
     comes_to_say(&world, &holdfast, 1, &["1 input", "the store", "was removed or replaced"]).await?;
@@ -187,9 +188,9 @@ async fn the_data_folder_is_removed(world: World) -> Result<()> {
     let is_served = async || get(port, "/").host("cart.example.com").comes_to_reach("echo").await;
     is_served().await?;
     comes_to_say(&world, &holdfast, 0, &[]).await?;
-    std::fs::remove_dir_all(holdfast.options.data.join("store"))?;
+    remove(&holdfast.options.data.join("store")).await?;
     comes_to_say(&world, &holdfast, 1, &["1 input", "store in the data folder", "was removed or replaced"]).await?;
-    std::fs::remove_dir_all(&holdfast.options.data)?;
+    remove(&holdfast.options.data).await?;
 
     let envoys = holdfast.envoys();
     let &[envoy] = envoys.as_slice() else { anyhow::bail!("Envoys: {envoys:?}") };
@@ -199,6 +200,17 @@ async fn the_data_folder_is_removed(world: World) -> Result<()> {
     comes_to_say(&world, &holdfast, 0, &[]).await?;
     is_served().await?;
     Ok(())
+}
+
+/// Removes a folder in which Holdfast writes at the same time.
+async fn remove(folder: &Path) -> Result<()> {
+    until("the folder is removed", || async {
+        match std::fs::remove_dir_all(folder) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
+            _ => Ok(()),
+        }
+    })
+    .await
 }
 
 async fn kill_envoy(holdfast: &Holdfast) -> Result<()> {

@@ -20,6 +20,7 @@ use super::hold_off::HoldOff;
 use super::news::News;
 use super::outputs::Outputs;
 use super::sources::Seen;
+use super::unanswered::{NotAnswering, Responses};
 use super::watched::Watched;
 use crate::engine::{Action, Engine, Event};
 use crate::fallback::events::events;
@@ -103,6 +104,9 @@ pub struct Core {
     watched: Watched,
     /// Changes of the sources that health has taken in, and why no Envoy could connect then.
     surroundings_seen: (u64, Option<String>),
+    responses: Responses,
+    /// Envoys that are connected and do not answer.
+    not_answering: NotAnswering,
     /// Since when files, kinds and sources cannot be read.
     inputs_since: BTreeMap<Arc<str>, Moment>,
     /// The last reading: how many objects there are, and where they come from.
@@ -161,6 +165,8 @@ impl Core {
             planes: None,
             watched: Watched::default(),
             surroundings_seen: (0, None),
+            responses: Responses::default(),
+            not_answering: NotAnswering::new(),
             inputs_since: BTreeMap::new(),
             objects: (0, "".into()),
         }
@@ -413,10 +419,13 @@ impl Core {
         self.health.note(health.summary());
     }
 
-    /// Has anything changed about the sources, or about whether Envoys can connect, since this was last asked?
+    /// Has anything changed about the sources, or about whether Envoys can connect and answer, since this was last asked?
     fn surroundings_changed(&mut self) -> bool {
         let changes = (self.watched.sources.changes(), self.watched.reachable.failure());
-        std::mem::replace(&mut self.surroundings_seen, changes.clone()) != changes
+        let not_answering = self.responses.look(self.outputs.unanswered(), Instant::now());
+        let has_changed = self.surroundings_seen != changes || self.not_answering != not_answering;
+        (self.surroundings_seen, self.not_answering) = (changes, not_answering);
+        has_changed
     }
 
     fn outside(&self) -> Outside {
@@ -439,6 +448,7 @@ impl Core {
             input,
             places: self.places.clone(),
             connected: self.outputs.connected(),
+            not_answering: self.not_answering.clone(),
             ledger: self.watched.ledger.clone(),
             store: self.outputs.store_failing().or_else(|| self.watched.not_stored()),
             unreachable: self.watched.reachable.failure(),

@@ -10,6 +10,7 @@ pub mod outputs;
 pub mod ports;
 mod replicas;
 pub mod sources;
+mod unanswered;
 pub mod watched;
 
 use std::net::{IpAddr, Ipv4Addr};

@@ -45,6 +45,11 @@ impl Outputs {
         self.fleets.connected().into_iter().map(|(fleet, count)| (fleet.into(), count)).collect()
     }
 
+    /// The oldest response of each stream that its Envoy has not answered.
+    pub fn unanswered(&self) -> Vec<holdfast_xds::Unanswered> {
+        self.fleets.unanswered()
+    }
+
     /// An Envoy has connected.
     pub fn envoy_connected(&self, envoy: &EnvoyId) {
         if let Some(keeper) = &self.keeper {

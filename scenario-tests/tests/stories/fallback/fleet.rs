@@ -215,10 +215,27 @@ async fn a_silent_envoy_keeps_nobody_else_from_being_served(world: World) -> Res
     let _echo = world.backend("echo").await?;
     let flags = [&BACKFILL[..], &["--ack-timeout", "500ms"]].concat();
     let envoys = [FleetEnvoy::small("one"), FleetEnvoy::small("two")];
-    let (port, _holdfast, [one, two]) = served_by(&world, &flags, envoys).await?;
+    let (port, holdfast, [one, two]) = served_by(&world, &flags, envoys).await?;
+    let says = async |wanted: &[&str]| {
+        let said = async || {
+            let health = holdfast.diagnostics("/debug/health").await?.to_string();
+            ensure!(wanted.iter().all(|word| health.contains(word)), "{health}");
+            ensure!(health.contains("NotAnswering") == !wanted.is_empty(), "{health}");
+            Ok(())
+        };
+        until(&format!("health says {wanted:?}"), said).await
+    };
+    says(&[]).await?;
+    // The one that does not try what is new is missed as well.
+    two.freeze();
+    world.route("cart", &good("/cart", "cart-1"))?;
+    says(&["Envoy two is connected and has not answered", "\"verdict\":\"degraded\""]).await?;
+    two.thaw();
+    says(&[]).await?;
     one.freeze();
     world.route("cart", &good("/cart", "cart-2"))?;
     tokio::time::sleep(SILENCE).await;
+    says(&["Envoy one is connected and has not answered"]).await?;
     world.route("other", &good("/other", "other-2"))?;
     // Connections to the silent one would wait: the other one is asked what it has.
     until("the Envoy that is well has the newest", || async {
