@@ -273,6 +273,12 @@ impl Hold {
         self.refused.iter().find(|((_, refused), _)| *refused == version).map(|(_, refusal)| refusal)
     }
 
+    /// What this Envoy refused, with its words.
+    pub(crate) fn refused_by(&self, node: &str) -> Vec<(Slot, Version, String)> {
+        let own = self.refused.iter().filter(|(_, refusal)| *refusal.node == *node);
+        own.map(|((slot, version), refusal)| (slot.clone(), *version, refusal.message.clone())).collect()
+    }
+
     /// Is anything in a configuration refused?
     pub(crate) fn refuses_any_of(&self, snapshot: &Snapshot) -> bool {
         self.refused

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use holdfast_graph::{Content, Detected, Node};
 use holdfast_store::Change;
-use holdfast_xds::{Answer, ResourceType, Version};
+use holdfast_xds::{Answer, ResourceType, Snapshot, Version};
 
 use super::admission::{TrialRun, Tried};
 use super::around::Around;
@@ -246,6 +246,15 @@ impl Line {
         }
     }
 
+    /// An Envoy is an outlier: what it refused besides, as a whole with the content that others take, may be offered to them.
+    /// It is not sent that again itself.
+    fn pardon_refused_by(&mut self, node: &Arc<str>, last: &Snapshot) {
+        for (slot, version, message) in self.hold.refused_by(node) {
+            self.keeps(node, slot.clone(), version, &message, last);
+            self.pardon(&slot, version);
+        }
+    }
+
     fn pardon(&mut self, slot: &(ResourceType, Arc<str>), version: Version) {
         self.hold.pardon(slot, version);
         if self.remembered.contains(&version) {
@@ -267,6 +276,7 @@ impl Line {
             if self.envoys.contains_key(node) {
                 let last = self.everyone.clone().unwrap_or_default();
                 self.keeps(node, slot.clone(), *version, message, &last);
+                self.pardon_refused_by(node, &last);
             }
             self.void(&lone);
             self.void_of_outliers();
