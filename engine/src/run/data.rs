@@ -60,9 +60,10 @@ impl DataDir {
         &self.path
     }
 
-    /// The folder as it was opened, with its lock and what this process has opened in it.
-    pub fn opened(&self, within: &str) -> OpenedFolder {
-        let files = [LOCK, within].map(|name| self.path.join(name));
+    /// The folder as it was opened, with its lock and a file in it that this process keeps open: the inode of an open file
+    /// is given to no other one.
+    pub fn opened(&self, file: &Path) -> OpenedFolder {
+        let files = [Path::new(LOCK), file].map(|name| self.path.join(name));
         let files = files.into_iter().filter_map(|file| identity(&file).map(|identity| (file, identity)));
         OpenedFolder { path: self.path.clone(), files: files.collect() }
     }
@@ -91,7 +92,8 @@ impl OpenedFolder {
     /// Why a later run will not find what is stored; unset while it will.
     pub fn problem(&self) -> Option<String> {
         let gone = self.files.iter().find(|(file, then)| identity(file) != Some(*then))?;
-        let what = match gone.0.file_name() {
+        let within = gone.0.strip_prefix(&self.path).ok().and_then(|file| file.iter().next());
+        let what = match within {
             Some(name) if name != LOCK => format!("{} in the data folder {}", name.display(), self.path.display()),
             _ => format!("the data folder {}", self.path.display()),
         };

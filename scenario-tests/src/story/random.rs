@@ -17,6 +17,8 @@ use super::{expect, invariants, tell};
 const SEEDS_VARIABLE: &str = "HOLDFAST_STORY_SEEDS";
 /// Set to a number: this seed alone.
 const SEED_VARIABLE: &str = "HOLDFAST_STORY_SEED";
+/// Set to anything: edits cross the answers to what came before them.
+const HASTE_VARIABLE: &str = "HOLDFAST_STORY_HASTE";
 /// Seeds of an ordinary run.
 const SEEDS: u64 = 16;
 /// Steps of a story.
@@ -81,11 +83,24 @@ fn play(stage: &mut Stage, dice: &mut Dice, told: &mut String) -> Result<()> {
         {service: infra/auth, appProtocol: kubernetes.io/h2c}\n---\n";
     step(stage, Step::Apply(format!("{basics}{first}")), told)?;
     step(stage, Step::Connect(envoys.clone()), told)?;
+    let in_haste = std::env::var_os(HASTE_VARIABLE).is_some();
     for _ in 0..STEPS {
         for next in any_steps(stage, dice, &envoys) {
-            step(stage, next, told)?;
+            match &next {
+                Step::Apply(text) if in_haste && dice.one_in(2) => {
+                    let rounds = dice.below(4);
+                    let _ = write!(told, "\n- in haste, {rounds} rounds: {next:?}");
+                    stage.apply_in_haste(text, rounds)?;
+                }
+                _ => {
+                    // Whatever else happens comes after the answers.
+                    stage.happen(vec![])?;
+                    step(stage, next, told)?;
+                }
+            }
         }
     }
+    stage.happen(vec![])?;
     mend(stage, dice, &envoys, told)
 }
 

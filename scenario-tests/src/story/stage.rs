@@ -70,6 +70,8 @@ pub struct Stage {
     /// By build what it refused: which Envoys, with the round in which each of them did.
     refused: BTreeMap<Form, BTreeMap<Arc<str>, usize>>,
     round: usize,
+    /// What Envoys and the probe said and the deciding code has not heard yet.
+    in_flight: Vec<Event>,
 }
 
 impl Stage {
@@ -104,6 +106,7 @@ impl Stage {
             now_ms: BEGIN_MS,
             refused: BTreeMap::new(),
             round: 0,
+            in_flight: Vec::new(),
         };
         stage.engine = Some(Engine::new(stage.settings.clone()));
         stage.hello();
@@ -181,23 +184,44 @@ impl Stage {
 
     /// Tells what happened, and goes on until nobody has anything more to say.
     pub fn happen(&mut self, events: Vec<Event>) -> Result<()> {
-        let mut waiting = self.tell(events);
+        let answers = self.tell(events);
+        self.in_flight.extend(answers);
         for _ in 0..ROUNDS_MAX {
-            self.round += 1;
-            let mut events = std::mem::take(&mut waiting);
-            let nodes: Vec<String> = self.envoys.keys().cloned().collect();
-            for node in nodes {
-                events.extend(self.exchange(&node));
-            }
-            if events.is_empty() {
+            if self.go_on() {
                 ensure!(self.broken_rules.is_empty(), "{}", self.broken_rules.join("\n"));
                 return Ok(());
             }
-            for event in events {
-                waiting.extend(self.tell(vec![event]));
-            }
         }
         bail!("after {ROUNDS_MAX} rounds it still goes on");
+    }
+
+    /// Objects change while answers are on their way: after so many rounds the rest stays on its way.
+    pub fn apply_in_haste(&mut self, text: &str, rounds: u64) -> Result<()> {
+        let events = self.write(text)?;
+        let answers = self.tell(events);
+        self.in_flight.extend(answers);
+        for _ in 0..rounds {
+            if self.go_on() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// A round of messages; true where nobody has anything more to say.
+    fn go_on(&mut self) -> bool {
+        self.round += 1;
+        let mut events = std::mem::take(&mut self.in_flight);
+        let nodes: Vec<String> = self.envoys.keys().cloned().collect();
+        for node in nodes {
+            events.extend(self.exchange(&node));
+        }
+        let is_quiet = events.is_empty();
+        for event in events {
+            let answers = self.tell(vec![event]);
+            self.in_flight.extend(answers);
+        }
+        is_quiet
     }
 
     /// An Envoy is sent what it should have, and answers.
@@ -308,6 +332,11 @@ impl Stage {
 
     /// Objects are created or changed.
     pub fn apply(&mut self, text: &str) -> Result<()> {
+        let events = self.write(text)?;
+        self.happen(events)
+    }
+
+    fn write(&mut self, text: &str) -> Result<Vec<Event>> {
         let mut events = Vec::new();
         for document in self.writer.objects(text)? {
             let Some(event) = holdfast_engine::testing::event(document.clone()) else {
@@ -326,7 +355,7 @@ impl Stage {
             self.objects.insert(key, event.clone());
             events.push(event);
         }
-        self.happen(events)
+        Ok(events)
     }
 
     /// Objects are gone, without anybody having been told.

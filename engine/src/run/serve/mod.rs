@@ -14,6 +14,7 @@ mod unanswered;
 pub mod watched;
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,6 +42,8 @@ use crate::settings::Settings;
 
 /// How many notices of Envoys may wait; a stream whose notice finds no place waits too.
 const NOTICES_MAX: usize = 4096;
+/// The file of the store that sled keeps open.
+const STORE_FILE: &str = "db";
 /// How long streams may take to end.
 const STREAMS_END_MAX: Duration = Duration::from_secs(2);
 /// How long it may take to give up the lead; where it takes longer another replica waits until the Lease is over.
@@ -128,8 +131,11 @@ async fn serve(args: RunArgs) -> Result<(), Failure> {
         (Some(leader), Some(leadership))
     });
     core.keep_data_planes(planes);
-    let folder =
-        Folder { path: data.path().to_owned(), opened: Some(data.opened(super::store::FOLDER)), not_stored: failure };
+    let folder = Folder {
+        path: data.path().to_owned(),
+        opened: Some(data.opened(&Path::new(super::store::FOLDER).join(STORE_FILE))),
+        not_stored: failure,
+    };
     core.watch(Watched::open(folder, sources, leadership.clone(), reachable));
     // What is stored is served before anything else is waited for.
     let follows = replicas.is_some().then_some(Event::Role(Role::Follower));
