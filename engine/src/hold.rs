@@ -141,8 +141,8 @@ impl Hold {
         }
     }
 
-    /// Forms that are wanted by none were offered to an Envoy, and are offered to it no longer: its late answers to them do
-    /// not count.
+    /// Forms that are wanted by none were offered to an Envoy, and are offered to it no longer: its late answers to
+    /// them do not count.
     pub(crate) fn expect_no_more(&mut self, offered: &BTreeMap<Slot, Version>) {
         for (slot, version) in offered {
             let Some(pending) = self.pending.get_mut(slot) else { continue };
@@ -212,7 +212,7 @@ impl Hold {
         }
     }
 
-    /// An Envoy refused a form earlier.
+    /// An Envoy refused a form, now or earlier; true where that is new.
     pub(crate) fn refuse_by(
         &mut self,
         node: &Arc<str>,
@@ -220,7 +220,7 @@ impl Hold {
         slot: &Slot,
         version: Version,
         message: &str,
-    ) {
+    ) -> bool {
         let refusal = Refusal {
             kind: slot.0,
             resource: slot.1.clone(),
@@ -230,10 +230,11 @@ impl Hold {
             message: message.to_owned(),
             class: Class::Content,
         };
-        self.note((slot.clone(), version), refusal);
+        self.note((slot.clone(), version), refusal)
     }
 
-    /// Takes in what Envoys of another replica acknowledged. What own ones took of what is wanted is as good, and newer.
+    /// Takes in what Envoys of another replica acknowledged. What own ones took of what is wanted is as good, and
+    /// newer.
     pub(crate) fn learn(&mut self, kind: ResourceType, resource: &Arc<Resource>) {
         let slot = (kind, resource.name.clone());
         let wanted = self.desired.get(kind, &resource.name).map(|wanted| wanted.version);
@@ -304,18 +305,9 @@ impl Hold {
         build: &Arc<str>,
         message: &str,
     ) {
-        let refusal = Refusal {
-            kind,
-            resource: name.clone(),
-            version: version.to_string(),
-            node: PROBE.into(),
-            build: build.clone(),
-            message: message.to_owned(),
-            class: Class::Content,
-        };
-        let form = ((kind, name.clone()), version);
-        if !self.refused.contains_key(&form) {
-            self.note(form, refusal);
+        let slot = (kind, name.clone());
+        if !self.refused.contains_key(&(slot.clone(), version)) {
+            self.refuse_by(&PROBE.into(), build, &slot, version, message);
         }
     }
 
@@ -343,16 +335,7 @@ impl Hold {
         if self.desired.get(slot.0, &slot.1).is_none() {
             return false;
         }
-        let refusal = Refusal {
-            kind: slot.0,
-            resource: slot.1.clone(),
-            version: version.to_string(),
-            node: answer.node.clone(),
-            build: answer.build.clone(),
-            message: message.to_owned(),
-            class: Class::Content,
-        };
-        self.note((slot, version), refusal)
+        self.refuse_by(&answer.node, &answer.build, &slot, version, message)
     }
 
     /// An Envoy takes a form that another one refused: it is not refused any more.

@@ -1,8 +1,8 @@
 //! Which clusters or listeners an Envoy names when it refuses some of a response.
 //!
 //! Envoy applies every good cluster and listener of such a response and names each bad one, as in
-//! `Error adding/updating listener(s) l1: <why>\nl2: <why>\n` and `Error adding/updating cluster(s) c1: <why>, c2: <why>`.
-//! It refuses a response as a whole, naming nothing, where it cannot even decode it.
+//! `Error adding/updating listener(s) l1: <why>\nl2: <why>\n` and `Error adding/updating cluster(s) c1: <why>, c2:
+//! <why>`. It refuses a response as a whole, naming nothing, where it cannot even decode it.
 
 /// Envoy cuts its message here, with a mark behind.
 const CUT_AT: usize = 4096;
@@ -36,8 +36,8 @@ pub(crate) fn blame<'a>(message: &str, names: impl Iterator<Item = &'a str>) -> 
     }
 }
 
-/// What the message says of one of those that it names, in the form in which Envoy says it of one alone. Only listeners
-/// stand in lines of their own: of clusters the whole message is given.
+/// The part of a message about one of the resources that it names, in the form of a message about one alone. Only
+/// listeners have lines of their own: of clusters the whole message is given.
 pub(crate) fn reason(message: &str, name: &str, named: &[&str]) -> String {
     let Some(list) = message.strip_prefix(LISTENERS) else { return message.to_owned() };
     let is_of = |line: &str, name: &str| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(": "));

@@ -25,7 +25,8 @@ const WAITING_MAX: usize = 64;
 /// The pause where the system gives no more connections (too many open files).
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// The connections of a socket whose handshake is done; without TLS there is none. The socket is closed when this is dropped.
+/// The connections of a socket with a completed handshake; without TLS there is none. The socket is closed when this
+/// is dropped.
 pub(crate) fn open(
     listener: TcpListener,
     tls: Option<TlsSource>,

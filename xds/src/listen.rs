@@ -189,7 +189,7 @@ impl SocketFile {
 #[derive(Debug)]
 pub(crate) struct OwnedPath(pub(crate) SocketFile);
 
-/// Makes the socket again whose file is gone, and its folder where that is gone too.
+/// Makes a socket again after its file was removed, and its folder where that was removed as well.
 pub(crate) fn bind_again(path: &Path) -> Result<(UnixListener, OwnedPath), ServeError> {
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.exists()) {
         let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);

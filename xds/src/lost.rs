@@ -1,5 +1,5 @@
-//! A unix socket whose file is removed while the server runs. No client finds it any more, and nothing says so to the
-//! server: so the file is looked at now and then, and the socket is made again.
+//! Removal of the file of a unix socket while the server runs. No client finds the socket any more, and
+//! nothing reports this to the server: so the file is looked at now and then, and the socket is made again.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -25,7 +25,7 @@ pub enum Decoded {
     Unusable(ObjectKey, Vec<Fault>),
     /// A kind that is not read: the sentence says which. Not an error: folders hold Deployments too.
     Foreign(String),
-    /// Nothing that can be told to be an object, as where the kind is misspelt: the sentence says what is wrong.
+    /// No object, for example because the kind is misspelt: the sentence describes the problem.
     Nameless(String),
 }
 

@@ -1,7 +1,7 @@
 //! The protection of an object, field by field: what decides whether an earlier version of it may be served.
 //!
-//! Each spec declares every one of its fields on a [`Sheet`], by exhaustive destructuring: a field without a declaration
-//! does not compile. Two versions are compared by their sheets; a sheet of an empty spec is the table of
+//! Each spec declares every one of its fields on a [`Sheet`], by exhaustive destructuring: a field without a
+//! declaration does not compile. Two versions are compared by their sheets; a sheet of an empty spec is the table of
 //! `docs/reference/protection.md`. The audit of `fallback/checker` compares by code of its own.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -148,7 +148,8 @@ impl Sheet {
         }
     }
 
-    /// A guard: `None` where the field is unset, else whether it is on; with what it asks and tells.
+    /// A guard: `None` where the field is unset, else whether it is on; with the service that it calls and the data
+    /// that it sends.
     ///
     /// Unset gives way to what less specific policies say; an earlier version must not switch that off.
     pub fn guard<T: Debug>(&mut self, field: &'static str, because: &'static str, on: Option<bool>, asks: &T) {

@@ -55,7 +55,7 @@ pub fn reference() -> String {
     page
 }
 
-/// The rows of each kind whose fields are compared.
+/// The rows of each kind, where its fields are compared.
 fn sheets() -> [(&'static str, Vec<Row>); 10] {
     let proxy = Route::default().protection(false);
     let proxy = proxy.entering.rows.into_iter().chain(proxy.forwarding.rows).collect();

@@ -1,8 +1,8 @@
 //! Refusals that Envoys which serve are put through: so many a minute for all, and so many of them for each owner.
 //!
-//! An owner is a namespace. Each refusal takes from a store that fills up again with time; whose store is empty waits
-//! with everything that is not proven, and others go on. Owners of which nothing was refused lately have the last of the
-//! common store for themselves.
+//! An owner is a namespace. Each refusal takes from a store that fills up again with time; an owner with an empty store
+//! waits with everything that is not proven, and others go on. Owners of which nothing was refused lately have the
+//! last of the common store for themselves.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -64,7 +64,7 @@ pub(crate) struct Budget {
 
 impl Budget {
     /// An Envoy that serves refused contents of these owners: of one, it is that one's; of several, it is of those that
-    /// were refused lately, and of nobody where none was.
+    /// were refused lately, and of no owner where none was.
     pub(crate) fn refused(&mut self, owners: &BTreeSet<Arc<str>>, now_ms: u64) {
         self.common.take(now_ms, REFILL_MS, CAPACITY);
         let known: Vec<Arc<str>> = match owners.len() {
@@ -106,7 +106,7 @@ impl Budget {
         self.used(owner, now_ms) > OWNER_CAPACITY / 2
     }
 
-    /// Need nobody wait?
+    /// Does no owner have to wait?
     pub(crate) fn is_plentiful(&self, now_ms: u64) -> bool {
         self.common.taken(now_ms) == 0 && self.owners.values().all(|store| store.taken(now_ms) == 0)
     }

@@ -1,5 +1,6 @@
-//! Fairness between owners, which are namespaces: what of an owner is not proven waits while it has used up its refusals, or
-//! while others have their turn after something of it was refused on the probe. Nobody waits for an owner that waits.
+//! Fairness between owners, which are namespaces: what of an owner is not proven waits while it has used up its
+//! refusals, or while others have their turn after something of it was refused on the probe. No other owner waits for
+//! an owner that waits.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
@@ -29,7 +30,7 @@ pub(crate) struct Fairness {
     yielding: BTreeSet<Arc<str>>,
     /// Owners of which the search that is under way has convicted something.
     convicted: BTreeSet<Arc<str>>,
-    /// What the probe took alone in a search: it waits for nobody.
+    /// What the probe took alone in a search: it does not wait.
     cleared: HashSet<Content>,
 }
 
@@ -52,7 +53,7 @@ impl Fairness {
         }
     }
 
-    /// All Envoys are offered what is wanted: everybody has had a turn. True where somebody has let others go first.
+    /// All Envoys are offered what is wanted: each owner has had a turn. True where an owner has waited for others.
     pub(crate) fn released(&mut self) -> bool {
         self.cleared.clear();
         !std::mem::take(&mut self.yielding).is_empty()
@@ -69,7 +70,8 @@ pub(crate) struct Wait {
 }
 
 impl World<'_> {
-    /// Why a content of an object waits that nobody has taken, besides being refused: the longest wait, where there is any.
+    /// Why a content of an object waits that no Envoy has taken, besides being refused: the longest wait, where there
+    /// is any.
     pub(crate) fn waits(&self, node: &Node, content: &Content) -> Option<Wait> {
         let key = &node.key;
         let own = self.quarantine.wait_until(key, self.now_ms).map(|until| Wait { until, message: WAITS });
@@ -85,7 +87,7 @@ impl World<'_> {
         Some(Wait { until: self.now_ms, message })
     }
 
-    /// Why everything of an owner waits that nobody has taken.
+    /// Why everything of an owner waits that no Envoy has taken.
     fn owner_waits(&self, owner: &Arc<str>) -> Option<Wait> {
         let Fairness { budget, yielding, .. } = self.fairness;
         if !self.settings.fallback.isolate || self.held.is_some() {
@@ -111,8 +113,8 @@ impl World<'_> {
 }
 
 impl Line {
-    /// Is there something that the clock alone goes on with: suspects that have waited for their owner's turn, or what is
-    /// wanted and has waited for a trial?
+    /// Is there something that the clock alone goes on with: suspects that have waited for their owner's turn, or what
+    /// is wanted and has waited for a trial?
     pub(crate) fn has_work(&self, now_ms: u64) -> bool {
         match &self.trial {
             None => self.readmission.is_some() || self.has_a_second_witness_to_ask(now_ms),

@@ -45,7 +45,7 @@ impl Lines {
                         line.search = None;
                     }
                     if is_lost || (!around.follows && line.hold.refusals().next().is_some()) {
-                        // What the probe refused, and nobody is convicted of, is searched with those who are left.
+                        // What the probe refused, and no object is convicted of, is searched with those who are left.
                         line.settle(around);
                     }
                     self.touched.insert(line.name.clone());

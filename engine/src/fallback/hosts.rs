@@ -1,7 +1,7 @@
-//! Refusals that are not for content, as `refusal.rs` classifies them: nobody is searched, suspected or convicted for them,
-//! and what was refused is sent again until it is taken.
+//! Refusals that are not for content, as `refusal.rs` classifies them: no object is searched, suspected or convicted
+//! for them, and what was refused is sent again until it is taken.
 //!
-//! A listener whose address is in use was read as a whole before: for what it holds that is as good as an ACK.
+//! A listener with an address in use was read as a whole before: for what it holds that is as good as an ACK.
 
 use std::sync::Arc;
 
@@ -55,7 +55,7 @@ impl Line {
         true
     }
 
-    /// Whoever waits for this answer goes on.
+    /// The stage that waits for this answer goes on.
     fn answered_but_for_its_host(
         &mut self,
         answer: &Answer,

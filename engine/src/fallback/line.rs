@@ -110,7 +110,8 @@ pub(crate) struct Line {
     pub(super) probe_until: u64,
     /// Until when the probe is not asked, in milliseconds of Unix time.
     pub(super) probe_pauses_until: u64,
-    /// When a search on the probe that was cut short begins again, in milliseconds of Unix time.
+    /// When the next search begins, after one that was cut short or ended while something is held, in milliseconds of
+    /// Unix time.
     pub(super) search_again_at: Option<u64>,
     /// How many searches in a row have ended while something that is wanted is refused.
     pub(super) searches_in_vain: u32,

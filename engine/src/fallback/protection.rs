@@ -1,8 +1,8 @@
 //! The planner's answer to: does an earlier version of an object protect as much as the desired one?
 //!
 //! What protects is declared beside the fields (`apis/protection.rs`); here versions are compared by it, part by part:
-//! the rules of a route, the ports of a listener, the routes of an HTTPProxy. A rule with a name is compared with the one
-//! of that name, others with the one at their place.
+//! the rules of a route, the ports of a listener, the routes of an HTTPProxy. A rule with a name is compared with the
+//! one of that name, others with the one at their place.
 
 use std::collections::BTreeSet;
 
@@ -41,7 +41,7 @@ pub(crate) fn lost(desired: &Object, last: &Body, context: &Context) -> Option<&
         (Body::BackendTlsPolicy(now), Body::BackendTlsPolicy(last)) => policy(now, last, trusted),
         (Body::Backend(now), Body::Backend(last)) => spec(&**now, &now.unread, &**last, trusted),
         (Body::GatewayExtension(now), Body::GatewayExtension(last)) => spec(&**now, &now.unread, &**last, trusted),
-        // What it refuses is told by its status, whatever else of it cannot be read.
+        // What it refuses is defined by its status code, whatever else of it cannot be read.
         (Body::DirectResponse(now), Body::DirectResponse(last)) => spec(&**now, &[], &**last, trusted),
         (Body::HttpRoute(now), Body::HttpRoute(last)) => rules(now, last, context),
         (Body::GrpcRoute(now), Body::GrpcRoute(last)) => rules(now, last, context),

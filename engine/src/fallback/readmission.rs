@@ -1,8 +1,8 @@
 //! Suspects are taken back in by halving, on one Envoy: an ACK clears, a NACK that is down to one convicts.
 //!
 //! Of n suspects with k culprits it takes at most k·(2 + log2 n) trials. Production as a whole is never part of it.
-//! Suspects of several owners (namespaces) are halved by owner until each group is of one. Then each owner has a queue of
-//! its own, and the one that was refused least of late is next: whoever brings many culprits waits behind all others.
+//! Suspects of several owners (namespaces) are halved by owner until each group is of one. Then each owner has a queue
+//! of its own, and the one that was refused least of late is next: an owner with many culprits waits behind all others.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::sync::Arc;

@@ -87,7 +87,7 @@ impl Line {
             }
         }
         if !matches!(self.stage, Stage::Canary { .. }) && self.is_undisturbed(around.now_ms) {
-            // With each edit that came, whoever waits for this trial would wait for longer.
+            // With each edit that came, the suspects that wait for this trial would wait for longer.
             return;
         }
         // Nobody has anything yet: the first that comes tries it, and the others wait for that one.
@@ -163,7 +163,7 @@ impl Line {
         self.start_trial(around);
         let has_waited = self.derived.retry_at.is_some_and(|at| at <= around.now_ms);
         if self.fairness.released() && has_waited {
-            // Everybody else has what is new: now it is the turn of those who let others go first.
+            // All others have what is new: now it is the turn of the owners that waited for them.
             self.settle(around);
         }
     }
@@ -251,8 +251,8 @@ impl Line {
         self.canary_connected(envoy, true);
     }
 
-    /// An Envoy is lost: its stream ended, or it did not answer in time. Two losses on the same content, while another Envoy
-    /// answers, count as a refusal without a message. After a silence the second loss is another Envoy's.
+    /// An Envoy is lost: its stream ended, or it did not answer in time. Two losses on the same content, while another
+    /// Envoy answers, count as a refusal without a message. After a silence the second loss is another Envoy's.
     pub(crate) fn canary_lost(&mut self, node: &str) -> bool {
         let others = self.others_answer(node);
         let Stage::Canary { node: canary, strikes, waiting, .. } = &mut self.stage else { return false };

@@ -7,7 +7,8 @@ use holdfast_xds::{ResourceType, Snapshot, Version};
 
 use super::line::Line;
 
-/// Versions of a resource that one such Envoy refused and that are remembered, at most; beyond it the oldest is forgotten.
+/// Versions of a resource that one such Envoy refused and that are remembered, at most; beyond it the oldest is
+/// forgotten.
 const VERSIONS_MAX: usize = 64;
 
 /// What one such Envoy refused, and what it had.
@@ -89,7 +90,7 @@ impl Line {
         }
     }
 
-    /// Has an outlier something to serve in the place of each listener and route configuration that it refused?
+    /// Has an outlier an earlier form of each listener and route configuration that it refused?
     pub(crate) fn serves_alone(&self, node: &str) -> bool {
         let Some(stray) = self.strays.get(node) else { return true };
         let served = |kind: &ResourceType| matches!(kind, ResourceType::Listener | ResourceType::Route);

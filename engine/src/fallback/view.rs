@@ -210,7 +210,7 @@ pub struct GatewayState {
     /// Objects that are no longer at fault, and that a policy above them still closes at some listener.
     #[serde(skip)]
     pub closed: BTreeSet<Identity>,
-    /// Of these, those that are to be current again before that is told; kept from one report to the next.
+    /// Of these, those that are to be current again before that is reported; kept from one report to the next.
     #[serde(skip)]
     pub unrecovered: BTreeSet<Identity>,
     /// Since when the oldest last valid version that is served is known to be good.

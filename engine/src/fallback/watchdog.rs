@@ -46,7 +46,7 @@ impl Line {
         };
         let trial = self.trial.as_ref().filter(|trial| trial.deadline != u64::MAX);
         let trial = trial.map(|trial| ("the Envoy that tries suspects", trial.deadline));
-        let again = self.search_again_at.map(|at| ("the search that was cut short", at));
+        let again = self.search_again_at.map(|at| ("the next search", at));
         let outliers = self.outliers_until.map(|at| ("an Envoy that takes what all that are connected refuse", at));
         stage.into_iter().chain(trial).chain(again).chain(outliers).collect()
     }

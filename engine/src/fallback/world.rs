@@ -237,8 +237,8 @@ impl World<'_> {
         }
     }
 
-    /// Does a route use a filter or a cluster that is refused because of an object without an earlier version? An earlier
-    /// version of the route that uses it as well is refused like the desired one.
+    /// Does a route use a filter or a cluster that is refused because of an object without an earlier version? An
+    /// earlier version of the route that uses it as well is refused like the desired one.
     fn uses_what_is_closed(&self, plan: &RoutePlan) -> bool {
         let of_others = |key: &&ObjectKey| self.translator.route(key).is_none();
         let owners: BTreeSet<&ObjectKey> =
@@ -308,8 +308,9 @@ impl World<'_> {
             .any(|(content, node)| section.is_none_or(|section| *node.section == *section) && self.refuses(content))
     }
 
-    /// How a refused unit can be answered; the first manner that was not refused itself. While another unit of the object
-    /// is on trial the answer holds nothing that Envoy could refuse, since a refusal would count against the other unit.
+    /// How a refused unit can be answered; the first manner that was not refused itself. While another unit of the
+    /// object is on trial the answer holds nothing that Envoy could refuse, since a refusal would count against the
+    /// other unit.
     pub(crate) fn manner(&self, node: &Node) -> Manner {
         let beside_a_trial = self.apart.is_some_and(|apart| apart.contains(&node.key));
         let is_beyond_doubt = |plan: &RoutePlan| {
@@ -358,8 +359,8 @@ fn is_root(object: &Object) -> bool {
     matches!(&object.body, Body::HttpProxy(proxy) if proxy.virtual_host.is_some())
 }
 
-/// Does an object of which nothing can be read go back? What decides about requests of others does not: nobody knows
-/// what it was to protect.
+/// Does an object of which nothing can be read go back? What decides about requests of others does not, since it is
+/// not known what it was to protect.
 fn goes_back_unread(key: &ObjectKey) -> bool {
     !matches!(&*key.kind, "GatewayExtension" | "DirectResponse")
 }

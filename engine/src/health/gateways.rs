@@ -36,7 +36,7 @@ pub(super) fn findings(gateway: &GatewayFacts, outside: &Outside) -> Vec<(Severi
     let mut add = |severity, reason: &str, message: String| {
         findings.push((severity, of_gateway(&gateway.object, &state.name, reason, message, None)));
     };
-    // Listeners that nobody asks for need no Envoy; and the Envoys of other replicas are known to the leader alone.
+    // Listeners that no Gateway asks for need no Envoy; and the Envoys of other replicas are known to the leader alone.
     if answering + connected == 0 && !gateway.listeners.is_empty() && outside.leads {
         let at = gateway.listeners.join(", ");
         match outside.managed.get(&state.name) {

@@ -178,7 +178,7 @@ fn oracles() -> Vec<Refuse> {
     ]
 }
 
-/// Whose a route is.
+/// The namespace of a route.
 fn namespace(index: u64) -> &'static str {
     if index < ROUTES - 2 { "shop" } else { "team" }
 }

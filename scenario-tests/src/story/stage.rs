@@ -70,7 +70,7 @@ pub struct Stage {
     /// By build what it refused: which Envoys, with the round in which each of them did.
     refused: BTreeMap<Form, BTreeMap<Arc<str>, usize>>,
     round: usize,
-    /// What Envoys and the probe said and the deciding code has not heard yet.
+    /// Answers of Envoys and of the probe that the deciding code has not received yet.
     in_flight: Vec<Event>,
 }
 
@@ -208,7 +208,7 @@ impl Stage {
         Ok(())
     }
 
-    /// A round of messages; true where nobody has anything more to say.
+    /// A round of messages; true where no message is left.
     fn go_on(&mut self) -> bool {
         self.round += 1;
         let mut events = std::mem::take(&mut self.in_flight);

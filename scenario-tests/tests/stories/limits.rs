@@ -1,4 +1,4 @@
-//! What is costly for its owner costs nobody else: expressions, connections, signals, names that act on terminals.
+//! What is costly for its owner costs no other owner: expressions, connections, signals, names that act on terminals.
 
 use anyhow::{Result, ensure};
 use holdfast_engine::check::re2::{self, OBJECT_STEPS_MAX};
@@ -69,7 +69,7 @@ const DESCRIPTORS: u32 = 1024;
 /// Requests that are never sent to their end.
 const HALF_OPEN: usize = 1100;
 
-/// Requests whose headers never end, more of them than Holdfast may have files open: health is answered, an edit is
+/// Requests with headers that never end, more of them than Holdfast may have files open: health is answered, an edit is
 /// served, and an Envoy that died is started again.
 async fn half_open_requests(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;

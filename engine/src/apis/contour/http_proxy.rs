@@ -203,7 +203,7 @@ fn entry<T: DeserializeOwned + Clone>(value: &Value, field: &str, found: &mut Fo
 /// What of a Service protects requests on the way to it.
 const OF_SERVICES: [&str; 3] = ["protocol", "requestHeadersPolicy", "validation"];
 
-/// A route, as far as it tells what protects it; nothing where that cannot be read.
+/// A route, with the fields that protect it; nothing where that cannot be read.
 fn guards(value: &Value) -> Option<Box<Route>> {
     let written = value.as_object()?;
     let services = written.get("services").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();

@@ -64,7 +64,7 @@ impl<R: Rule> RuleEntry<R> {
         }
     }
 
-    /// The rule, as far as it tells what protects it; nothing where that cannot be read.
+    /// The rule, with the fields that protect it; nothing where that cannot be read.
     pub(crate) fn guards(&self) -> Option<&R> {
         match self {
             RuleEntry::Decoded(rule) => Some(rule),
@@ -101,7 +101,7 @@ impl<R: Rule> Route<R> {
     }
 }
 
-/// A rule, as far as it tells what protects it; nothing where that cannot be read.
+/// A rule, with the fields that protect it; nothing where that cannot be read.
 fn guards<R: Rule>(rule: &Value) -> Option<Box<R>> {
     let written = rule.as_object()?;
     // Where requests go protects them by the filters on the way only.
@@ -173,7 +173,7 @@ fn rules_of<R: Rule>(value: Option<Value>, found: &mut Found) -> Option<Vec<Rule
         (false, false) => return Some(rules),
     };
     found.invalid("spec.rules", &why);
-    // An empty list names nothing that protects; of rules over the limit nobody reads it.
+    // An empty list names nothing that protects; rules over the limit are not read.
     let guards = if over { None } else { guards(&Value::Object(serde_json::Map::new())) };
     rules.push(RuleEntry::Broken { name: None, matches: Vec::new(), why: why.into(), guards });
     Some(rules)

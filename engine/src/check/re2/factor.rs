@@ -104,7 +104,7 @@ impl Factoring<'_> {
         Ok(())
     }
 
-    /// Round 2: runs of neighbours whose first piece is the same simple one.
+    /// Round 2: runs of neighbours with the same simple first piece.
     fn first_pieces(&mut self, subs: Vec<Node>) -> Result<Vec<Node>, RegexFault> {
         let mut out = Vec::with_capacity(subs.len());
         let mut run: Vec<Node> = Vec::new();

@@ -56,7 +56,7 @@ impl<'a, 'm> Steps<'a, 'm> {
         let first = self.rest.chars().next()?;
         let before = self.rest.len();
         let read = self.parser.step(first, &mut self.rest, self.last_operator);
-        // What stands in a class or a name is read character by character, and looked through once more for its end.
+        // The content of a class or a name is read character by character, and looked through once more for its end.
         let spent = self.parser.meter.spend(1 + before.saturating_sub(self.rest.len()) * 2);
         let read = spent.map_err(RegexFault::from).and(read);
         Some(read.map(|operator| {

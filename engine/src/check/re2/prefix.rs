@@ -65,8 +65,8 @@ pub(super) enum Mark {
     Bar,
 }
 
-/// The marks of a pattern outside of classes and quotes, each with the byte at which it is. Every character is looked at
-/// once, or twice where an end is looked for.
+/// The marks of a pattern outside of classes and quotes, each with the byte at which it is. Every character is looked
+/// at once, or twice where an end is looked for.
 pub(super) struct Marks<'a> {
     pattern: &'a str,
     rest: &'a str,
@@ -79,7 +79,7 @@ impl<'a> Marks<'a> {
         Self { pattern, rest: pattern, names_end: true }
     }
 
-    /// Goes behind the end of a class whose opening bracket was taken.
+    /// Goes behind the end of a class, after its opening bracket was taken.
     fn skip_class(&mut self) {
         self.rest = self.rest.strip_prefix('^').unwrap_or(self.rest);
         self.rest = self.rest.strip_prefix(']').unwrap_or(self.rest);

@@ -1,4 +1,5 @@
-//! Metrics in Prometheus' text form. Labels are Gateways, types and kinds: as many as there are of those, never objects.
+//! Metrics in Prometheus' text form. Labels are Gateways, types and kinds: as many as there are of those, never
+//! objects.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -204,7 +205,7 @@ impl Metrics {
         }
         for (gateway, kind) in known.difference(&now).flat_map(|gateway| ResourceType::ALL.map(|kind| (gateway, kind)))
         {
-            // It is there, unless somebody else removed it.
+            // It is there, unless it was removed elsewhere.
             let _ = self.nacks.remove_label_values(&[&**gateway, kind.short_name()]);
         }
         *known = now;

@@ -1,5 +1,5 @@
-//! Ports of this host that other processes listen at: an Envoy shares ports (SO_REUSEPORT), so that without this look two
-//! Holdfasts, or an Envoy that another one left behind, would each get a part of the connections.
+//! Ports of this host that other processes listen at: an Envoy shares ports (SO_REUSEPORT), so that without this look
+//! two Holdfasts, or an Envoy that another one left behind, would each get a part of the connections.
 //!
 //! Linux only (`/proc`); elsewhere no port counts as taken.
 
@@ -47,7 +47,8 @@ pub(crate) fn watch(data: PathBuf, mut now: Taken, events: mpsc::Sender<Vec<Even
     });
 }
 
-/// Sockets that processes listen at which are older than this data folder's Envoy at the same port, or where it has none.
+/// Sockets that processes listen at which are older than this data folder's Envoy at the same port, or where it has
+/// none.
 pub(crate) fn look(data: &Path) -> Taken {
     let listening = listening();
     let own = own(data);
@@ -123,7 +124,7 @@ fn ip(hex: &str) -> Option<IpAddr> {
 }
 
 /// The sockets of this Holdfast and of its Envoys, each with the time at which its process was started. An Envoy is its
-/// child, or is recorded in the data folder by an earlier run. An Envoy of a run whose data folder was removed is neither:
+/// child, or is recorded in the data folder by an earlier run. An Envoy of a run with a removed data folder is neither:
 /// this run does not end it.
 fn own(data: &Path) -> BTreeMap<u64, u64> {
     let folders = fs::read_dir(data.join("envoys")).into_iter().flatten().flatten();

@@ -1,5 +1,5 @@
-//! The pulse of the API server: whether it answers at all, asked from time to time. Watches alone do not tell: one that
-//! hears nothing looks like a cluster in which nothing happens.
+//! The pulse of the API server: whether it answers at all, asked from time to time. Watches alone do not show it: one
+//! that receives no event looks like a cluster in which nothing happens.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ const PATH: &str = "/version";
 pub(super) async fn watch(client: Client, sources: Arc<Sources>) {
     let mut ticks = interval(EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
-    // Nobody reads any longer: the product has ended.
+    // The receiver is closed: the process is ending.
     while Arc::strong_count(&sources) > 1 {
         ticks.tick().await;
         match timeout(ANSWER_TIME_MAX, ask(&client)).await {

@@ -1,7 +1,7 @@
-//! Objects that are missing from a file that was changed in place, and whose deletion waits.
+//! Objects that are missing from a file that was changed in place: their deletion waits.
 //!
-//! A program that writes a file from its beginning, and pauses, leaves a text that parses and lacks objects. An edit that
-//! deletes objects looks the same, but for the pause: the file rests after it.
+//! A program that writes a file from its beginning, and pauses, leaves a text that parses and lacks objects. An edit
+//! that deletes objects looks the same, but for the pause: the file rests after it.
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -13,8 +13,9 @@ use crate::translate::backend::{Referrer, Sent};
 use crate::translate::overlay::Overlay;
 
 impl Translator {
-    /// The ways in which a Service's port, or a Backend, may be spoken to where policies of today ask for TLS: none where
-    /// it must not be spoken to at all. `None` where nobody asks for TLS. `over`: policies that are read in other versions.
+    /// The ways in which a Service's port, or a Backend, may be spoken to where policies of today ask for TLS: none
+    /// where it must not be spoken to at all. `None` where no object asks for TLS. `over`: policies that are read in
+    /// other versions.
     pub(crate) fn secured(
         &self,
         place: &ObjectKey,

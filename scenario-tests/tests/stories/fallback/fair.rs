@@ -1,7 +1,8 @@
-//! Fairness: many routes of one namespace change all the time and are refused each time; edits of another namespace go on.
+//! Fairness: many routes of one namespace change all the time and are refused each time; edits of another namespace go
+//! on.
 //!
-//! The ordinary run is short and judges no time beyond a generous one. With `HOLDFAST_FIGURES` it takes 100 edits beside 100
-//! routes that change 20 times a second, and prints how long these took.
+//! The ordinary run is short and judges no time beyond a generous one. With `HOLDFAST_FIGURES` it takes 100 edits
+//! beside 100 routes that change 20 times a second, and prints how long these took.
 
 use std::time::{Duration, Instant};
 
@@ -75,7 +76,7 @@ async fn serves_within(port: u16, path: &str, version: &str) -> Result<Duration>
     tokio::time::timeout(LONG, asking).await.with_context(|| format!("{path} is never served in version {version}"))
 }
 
-/// The messages of what is told of objects of a namespace, with who found it.
+/// The messages about objects of a namespace, each with how it was detected.
 async fn told_of(holdfast: &Holdfast, namespace: &str) -> Result<Vec<(String, String)>> {
     let report = holdfast.diagnostics("/debug/config/fallback").await?;
     let broken = report["brokenObjects"].as_array().context("no list")?;
