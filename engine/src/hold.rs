@@ -39,6 +39,9 @@ pub struct Refusal {
     pub message: String,
     /// What it is about.
     pub class: Class,
+    /// Did another Envoy refuse it as well?
+    #[serde(skip)]
+    pub is_confirmed: bool,
 }
 
 impl Refusal {
@@ -229,6 +232,7 @@ impl Hold {
             build: build.clone(),
             message: message.to_owned(),
             class: Class::Content,
+            is_confirmed: false,
         };
         self.note((slot.clone(), version), refusal)
     }
@@ -274,9 +278,9 @@ impl Hold {
         self.refused.iter().find(|((_, refused), _)| *refused == version).map(|(_, refusal)| refusal)
     }
 
-    /// What this Envoy refused, with its words.
+    /// What this Envoy alone refused, with its words.
     pub(crate) fn refused_by(&self, node: &str) -> Vec<(Slot, Version, String)> {
-        let own = self.refused.iter().filter(|(_, refusal)| *refusal.node == *node);
+        let own = self.refused.iter().filter(|(_, refusal)| *refusal.node == *node && !refusal.is_confirmed);
         own.map(|((slot, version), refusal)| (slot.clone(), *version, refusal.message.clone())).collect()
     }
 
@@ -345,7 +349,9 @@ impl Hold {
         }
     }
 
-    fn note(&mut self, form: (Slot, Version), refusal: Refusal) -> bool {
+    fn note(&mut self, form: (Slot, Version), mut refusal: Refusal) -> bool {
+        let before = self.refused.get(&form).filter(|before| !before.is_learned());
+        refusal.is_confirmed = before.is_some_and(|before| before.is_confirmed || before.node != refusal.node);
         if let Some(pending) = self.pending.get_mut(&form.0) {
             pending.retain(|resource| resource.version != form.1);
         }

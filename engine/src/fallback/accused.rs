@@ -4,7 +4,7 @@
 //! policy accuses the policy and not the routes below it. Where both are new they are told apart by trials; without a
 //! probe the routes answer for both, since none may be served without its policies.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -93,6 +93,13 @@ impl Line {
         }
         subjects.extend(policies);
         subjects
+    }
+
+    /// What nobody has taken in a version of a route configuration: parts of routes, and what policies say.
+    pub(super) fn unproven_in(&self, name: &str, version: &Version) -> HashSet<Content> {
+        let Some(Accused { policies, parts, .. }) = self.accused(name, version, false) else { return HashSet::new() };
+        let policies = policies.into_iter().flat_map(|policy| policy.contents.into_keys());
+        policies.chain(parts.into_values().flat_map(BTreeMap::into_keys)).collect()
     }
 
     fn is_unproven(&self, said: &Said) -> bool {

@@ -122,12 +122,12 @@ impl Line {
             let refusal = self.hold.refusal_of(*kind, name, *version)?;
             Some((*kind, name.clone(), *version, refusal.message.clone()))
         });
+        let nothing_to_learn = offer.waiting.is_empty();
+        self.begin_trial(TrialRun::new(node, tried, offer, around.now_ms), around);
         if let Some((kind, name, version, message)) = known {
             return self.trial_refused(Some((kind, &name, version)), &message, around);
         }
         self.attribution.round();
-        let nothing_to_learn = offer.waiting.is_empty();
-        self.begin_trial(TrialRun::new(node, tried, offer, around.now_ms), around);
         if nothing_to_learn {
             // Their content is served already, or not at all.
             self.trial_accepted(around);
@@ -223,19 +223,24 @@ impl Line {
         self.end_trial();
         self.trial_strikes = 0;
         let Some(readmission) = &mut self.readmission else { return };
-        if let Some(Untried { others, are_on_trial_in_it }) = beside.filter(|beside| !beside.others.is_empty()) {
+        let Untried { others, accused } = beside.unwrap_or_default();
+        let is_accused = |content: &Content| accused.as_ref().is_none_or(|accused| accused.contains(content));
+        if !others.is_empty() {
             let is_first = refused.is_none_or(|(_, _, version)| readmission.is_first(version));
             if !is_first {
                 // Each brings the other into its trial: neither can be tried now, and nothing is judged.
                 readmission.not_answered(around.now_ms);
                 return self.settle(around);
             }
-            match are_on_trial_in_it {
+            match readmission.is_on_trial(is_accused) {
                 true => readmission.refused_with(others.clone()),
                 false => readmission.refused_for(others.clone()),
             }
             self.suspect(&others, around);
-        } else if let Finding::Convicted(subject) = readmission.refused() {
+        } else if !readmission.is_on_trial(is_accused) {
+            // What was refused holds nothing of those on trial: this proves nothing about them.
+            readmission.not_answered(around.now_ms);
+        } else if let Finding::Convicted(subject) = readmission.refused(is_accused) {
             match subject.units() {
                 units if units.len() > 1 && !readmission.is_tied(&subject) => readmission.search_in(units),
                 _ => {

@@ -142,6 +142,7 @@ mod tests {
             build: "1".into(),
             message: "cannot bind".into(),
             class: Class::Host,
+            is_confirmed: false,
         };
         line.hold.unavailable.note((kind, listener.name.clone()), listener.version, refusal, 0);
         let changed = waiting(ResourceType::Route, &["http/80"]);

@@ -43,6 +43,7 @@ impl Line {
             build: answer.build.clone(),
             message: message.to_owned(),
             class,
+            is_confirmed: false,
         };
         if !self.hold.unavailable.note(slot.clone(), version, refusal, around.now_ms) {
             return true;

@@ -250,20 +250,55 @@ impl Readmission {
         self.search_in(others);
     }
 
-    /// The trial was refused.
-    pub(crate) fn refused(&mut self) -> Finding {
-        let Some(mut subjects) = self.testing.take() else { return Finding::Undecided };
-        match subjects.len() {
-            0 => Finding::Undecided,
-            1 => {
+    /// Is anything of those on trial accused?
+    pub(crate) fn is_on_trial(&self, is_accused: impl Fn(&Content) -> bool) -> bool {
+        self.testing.iter().flatten().flat_map(|subject| subject.contents.keys()).any(is_accused)
+    }
+
+    /// The trial was refused, in a resource of which only the accused can be at fault. Those on trial that are no part of
+    /// it are tried again, apart from the accused.
+    pub(crate) fn refused(&mut self, is_accused: impl Fn(&Content) -> bool) -> Finding {
+        let testing = self.testing.take().unwrap_or_default();
+        let is_part = |subject: &Subject| subject.contents.keys().any(&is_accused);
+        let (mut accused, beside): (Vec<_>, Vec<_>) = testing.into_iter().partition(is_part);
+        if !beside.is_empty() {
+            self.queue(&beside).push_back(beside);
+        }
+        if accused.len() > 1 {
+            self.search_in(accused);
+            return Finding::Undecided;
+        }
+        match accused.pop() {
+            None => Finding::Undecided,
+            Some(only) if self.is_tied(&only) => self.refused_tied(only, is_accused),
+            Some(only) => {
                 self.progress = true;
-                subjects.pop().map_or(Finding::Undecided, Finding::Convicted)
-            }
-            _ => {
-                self.search_in(subjects);
-                Finding::Undecided
+                Finding::Convicted(only)
             }
         }
+    }
+
+    /// Contents that can only be tried together were refused: those that are accused are halved, each half with those that
+    /// are not.
+    fn refused_tied(&mut self, subject: Subject, is_accused: impl Fn(&Content) -> bool) -> Finding {
+        let (accused, beside): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            subject.contents.iter().map(|(content, node)| (*content, node.clone())).partition(|(it, _)| is_accused(it));
+        let units = Subject { contents: accused, ..subject.clone() }.units();
+        if beside.is_empty() || units.len() < 2 {
+            if let Some(node) = beside.values().next().cloned() {
+                self.add(vec![Subject { node, contents: beside }]);
+            }
+            self.progress = true;
+            let only = units.into_iter().next().filter(|_| !subject.contents.keys().all(&is_accused));
+            return Finding::Convicted(only.unwrap_or(subject));
+        }
+        for half in halves(units).into_iter().rev() {
+            let Some(node) = half.first().map(|unit| unit.node.clone()) else { continue };
+            let contents = half.into_iter().flat_map(|unit| unit.contents).chain(beside.clone()).collect();
+            let group = vec![Subject { node, contents }];
+            self.queue(&group).push_front(group);
+        }
+        Finding::Undecided
     }
 
     /// Forgets those whose content is not desired any more.
@@ -332,7 +367,7 @@ mod tests {
         while let Some(group) = search.next(|_| Some(0)) {
             trials += 1;
             let bad = group.iter().any(|subject| guilty.contains(subject));
-            match if bad { search.refused() } else { search.accepted(|_| true) } {
+            match if bad { search.refused(|_| true) } else { search.accepted(|_| true) } {
                 Finding::Convicted(subject) => {
                     convicted.push(all.iter().position(|known| *known == subject).unwrap());
                 }
@@ -394,7 +429,7 @@ mod tests {
                 group.iter().flat_map(|subject| subject.contents.keys().copied()).collect();
             let pair = all[..2].iter().all(|subject| subject.contents.keys().all(|content| contents.contains(content)));
             tried.push(contents.len());
-            match if pair { search.refused() } else { search.accepted(|subject| *subject == all[2]) } {
+            match if pair { search.refused(|_| true) } else { search.accepted(|subject| *subject == all[2]) } {
                 Finding::Convicted(subject) => convicted.push(subject),
                 Finding::Cleared(_) | Finding::Undecided => {}
             }
@@ -461,7 +496,7 @@ mod tests {
             let group = search.next(used).unwrap().to_vec();
             if group.iter().any(|subject| &*subject.node.key.namespace == "attacker") {
                 refusals += 1;
-                search.refused();
+                search.refused(|_| true);
             } else {
                 cleared += group.len();
                 search.accepted(|_| true);

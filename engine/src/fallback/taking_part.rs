@@ -17,11 +17,12 @@ use super::readmission::{Readmission, Subject};
 use crate::encode::chain_parts;
 
 /// What a refused resource of a trial holds that is new and not on trial.
+#[derive(Default)]
 pub(super) struct Untried {
     /// Its parts that no Envoy has taken and that are under no suspicion yet.
     pub(super) others: Vec<Subject>,
-    /// Does the resource hold anything of those on trial?
-    pub(super) are_on_trial_in_it: bool,
+    /// All of its parts that no Envoy has taken; none where that is not known.
+    pub(super) accused: Option<HashSet<Content>>,
 }
 
 impl Line {
@@ -87,7 +88,7 @@ impl Line {
         version: Version,
         around: &Around<'_>,
     ) -> Untried {
-        let mut untried = Untried { others: Vec::new(), are_on_trial_in_it: true };
+        let mut untried = Untried::default();
         if self.trial.is_none() && self.readmission.is_none() {
             return untried;
         }
@@ -97,8 +98,11 @@ impl Line {
         }
         let suspects = self.subjects(kind, name, version, around);
         let testing = self.on_trial_now();
-        let is_on_trial = |content: &Content| testing.iter().any(|subject| subject.contents.contains_key(content));
-        untried.are_on_trial_in_it = suspects.iter().flat_map(|subject| subject.contents.keys()).any(is_on_trial);
+        untried.accused = Some(match kind {
+            // A stand-in of what all are served may be what is desired, on trial.
+            ResourceType::Route => self.unproven_in(name, &version),
+            _ => suspects.iter().flat_map(|subject| subject.contents.keys().copied()).collect(),
+        });
         let mut known = self.readmission.as_ref().map(Readmission::contents).unwrap_or_default();
         known.extend(testing.iter().flat_map(|subject| subject.contents.keys()));
         let others = suspects.into_iter().filter_map(|mut subject| {

@@ -18,6 +18,7 @@ use super::around::Around;
 use super::blame;
 use super::line::Line;
 use super::readmission::{PARKED_DOUBLINGS, PARKED_MS, Readmission, Subject, owners};
+use super::taking_part::Untried;
 
 /// Verdicts of one Gateway and build that are known to rest on one Envoy; beyond it the oldest counts as confirmed.
 pub(crate) const LONE_VERDICTS_MAX: usize = 4_096;
@@ -119,11 +120,11 @@ impl Witnesses {
 }
 
 impl Line {
-    /// The Envoy that refused a form, with its words; none where the probe did, or an Envoy was lost on it.
+    /// The only Envoy that refused a form, with its words; none where the probe did, or an Envoy was lost on it.
     pub(super) fn refuser(&self, kind: ResourceType, name: &Arc<str>, version: Version) -> Option<Refuser> {
         let refusal = self.hold.refusal_of(kind, name, version)?;
         let slot = (kind, name.clone());
-        let is_known = self.envoys.contains_key(&refusal.node);
+        let is_known = !refusal.is_confirmed && self.envoys.contains_key(&refusal.node);
         is_known.then(|| Refuser { node: refusal.node.clone(), slot, version, message: refusal.message.clone() })
     }
 
@@ -291,9 +292,14 @@ impl Line {
         around: &mut Around<'_>,
     ) {
         let untried = refused.map(|(kind, name, version)| self.untried_in(kind, name, version, around));
+        let on_trial = self.on_trial_now().iter().flat_map(|subject| subject.contents.keys());
+        let proves_nothing = untried.is_some_and(|Untried { others, accused }| {
+            !others.is_empty()
+                || accused.is_some_and(|accused| !on_trial.clone().any(|content| accused.contains(content)))
+        });
         let Some(trial) = self.end_trial() else { return };
         around.translator.close(&self.trial_fleet());
-        if untried.is_some_and(|untried| !untried.others.is_empty() || !untried.are_on_trial_in_it) {
+        if proves_nothing {
             if let Some((_, _, version)) = refused {
                 self.witnesses.refused_beside(&trial.contents, &trial.node, version);
             }

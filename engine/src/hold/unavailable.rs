@@ -151,6 +151,7 @@ mod tests {
             build: "".into(),
             message: "cannot bind".into(),
             class: Class::Host,
+            is_confirmed: false,
         }
     }
 

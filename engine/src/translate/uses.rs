@@ -66,14 +66,18 @@ impl Translator {
     }
 
     /// What is asked for together, by one part of a route or by what stands above routes: filters, and what policies say.
-    /// Where one of it is closed, the others are not asked for either. Looks at all routes: for questions that are rare.
+    /// A part of a route is asked for with it. Where one of it is closed, the others are not asked for either. Looks at all
+    /// routes: for questions that are rare.
     pub(crate) fn asked_together(&self, gateway: &ObjectKey) -> Vec<BTreeSet<Content>> {
+        let fleet = self.fleets.get(&FleetId::main(gateway));
         let plans = self.routes.values().filter(|plan| plan.gateways().contains(gateway));
-        let parts = plans.flat_map(|plan| &plan.routes).map(|rendered| {
+        let placed = plans.flat_map(|plan| fleet.into_iter().flat_map(|fleet| fleet.placed(plan)));
+        let parts = placed.map(|(_, context, rendered)| {
             let guards = &rendered.route.guards;
             let filters = if guards.is_empty() { Vec::new() } else { guards.filters() };
             let said = rendered.said().iter().map(|said| said.content());
-            said.chain(filters.iter().map(encode::chain_parts::filter_content)).collect()
+            let own = rendered.encoded(context).1;
+            said.chain(filters.iter().map(encode::chain_parts::filter_content)).chain([own]).collect()
         });
         let levels = self.levels.get(gateway).into_iter().flat_map(|levels| levels.each());
         let policies = levels.flat_map(|(_, level)| &level.keys).filter_map(|key| self.policies.get(key));
