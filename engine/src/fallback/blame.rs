@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use holdfast_graph::{Content, Detected, Node, ObjectKey};
+use holdfast_graph::{Content, Detected, Node, ObjectKey, Verdict};
 use holdfast_xds::{ResourceType, Version};
 
 use super::ROUNDS_MAX;
@@ -73,7 +73,7 @@ impl Line {
         self.remember_refused(kind, name, version, around);
         if !around.settings.fallback.isolate {
             self.hold_as_a_whole(around);
-        } else if self.rounds <= ROUNDS_MAX {
+        } else if self.rounds <= ROUNDS_MAX && !self.is_explained(kind, name, version, &subjects) {
             self.attribution.begin(around.now_ms);
             match &subjects[..] {
                 [only] if !are_others_left => {
@@ -90,6 +90,14 @@ impl Line {
             }
         }
         self.settle(around);
+    }
+
+    /// Is it a late answer about a form that is not wanted any more, with a content that was convicted meanwhile?
+    fn is_explained(&self, kind: ResourceType, name: &str, version: Version, subjects: &[Subject]) -> bool {
+        let is_firm = |verdict: &Verdict| verdict.detected != Detected::Suspected && verdict.witnesses.is_empty();
+        let is_convicted = |content: &Content| self.quarantine.get(content).is_some_and(is_firm);
+        self.wanted.get(kind, name).is_none_or(|wanted| wanted.version != version)
+            && subjects.iter().flat_map(|subject| subject.contents.keys()).any(is_convicted)
     }
 
     /// A refusal with the names of the policies that may be behind it, where only routes are suspected of it: what a policy
@@ -179,7 +187,7 @@ pub(super) fn is_made(gateway: &ObjectKey, subject: &Subject, overlay: &Overlay,
 }
 
 /// Is it an answer that may stand in for a unit that is desired?
-fn stands_in(gateway: &ObjectKey, subject: &Subject, around: &Around<'_>) -> bool {
+pub(super) fn stands_in(gateway: &ObjectKey, subject: &Subject, around: &Around<'_>) -> bool {
     subject.contents.iter().any(|(content, node)| {
         [Manner::AsWritten, Manner::Narrowed].into_iter().any(|how| {
             let closed = BTreeMap::from([(node.section.clone(), Closing { how, message: "".into() })]);

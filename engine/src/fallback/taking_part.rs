@@ -42,8 +42,8 @@ impl Line {
         readmission.next(used).map(<[Subject]>::to_vec)
     }
 
-    /// Of the contents on trial the parts of routes, the filters and the parts of policies that no offered resource
-    /// holds.
+    /// Of the contents on trial the parts of routes, what is answered instead of them, the filters and the parts of policies
+    /// that no offered resource holds.
     ///
     /// A part of a route is in none while the rest of its object is backfilled, or nothing that is served includes it.
     pub(super) fn absent_from_trial(&self, around: &Around<'_>) -> HashSet<Content> {
@@ -57,8 +57,10 @@ impl Line {
         let policies = keys.iter().filter_map(|key| around.translator.policy(key));
         let said = policies.flat_map(|plan| plan.contents()).map(|(_, content)| content);
         let filters = around.translator.filters(&self.gateway).into_iter().map(|(content, _, _)| content);
-        let mut absent: HashSet<Content> =
-            routes.chain(said).chain(filters).filter(|content| trial.contents.contains(content)).collect();
+        let answers = testing.iter().filter(|subject| blame::stands_in(&self.gateway, subject, around));
+        let answers = answers.flat_map(|subject| subject.contents.keys().copied());
+        let parts = routes.chain(said).chain(filters).chain(answers);
+        let mut absent: HashSet<Content> = parts.filter(|content| trial.contents.contains(content)).collect();
         if absent.is_empty() {
             return absent;
         }

@@ -194,6 +194,11 @@ impl Line {
                 self.witnesses.take(&contents);
                 continue;
             }
+            if blame::stands_in(&self.gateway, &subject, around) {
+                // The unit stays closed in another way: no second Envoy is made to refuse that.
+                self.witnesses.not_answered(&contents, around.now_ms);
+                continue;
+            }
             let tried = Tried::of(std::slice::from_ref(&subject));
             let Some(mut offer) = self.on_trial(&tried, around) else { return false };
             offer.waiting = self.answerable(&node, offer.waiting, &offer.snapshot);

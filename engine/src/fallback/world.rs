@@ -310,14 +310,15 @@ impl World<'_> {
 
     /// How a refused unit can be answered; the first manner that was not refused itself. While another unit of the
     /// object is on trial the answer holds nothing that Envoy could refuse, since a refusal would count against the
-    /// other unit.
+    /// other unit; the answer that is on trial itself is as it is.
     pub(crate) fn manner(&self, node: &Node) -> Manner {
         let beside_a_trial = self.apart.is_some_and(|apart| apart.contains(&node.key));
         let is_beyond_doubt = |plan: &RoutePlan| {
             let mut own = plan.routes.iter().filter(|rendered| rendered.node() == *node);
             let is_proven = || {
                 let contents = self.translator.contents(self.gateway, plan);
-                contents.iter().all(|(content, of)| of != node || self.proof.is_known_good(content))
+                let is_tried = |content: &Content| self.proof.is_known_good(content) || self.on_trial.contains(content);
+                contents.iter().all(|(content, of)| of != node || is_tried(content))
             };
             own.all(|rendered| rendered.route.is_plain_answer()) || is_proven()
         };

@@ -105,6 +105,8 @@ impl Set {
 pub enum Step {
     /// Objects are created or changed, all at once.
     Apply(String),
+    /// Objects are created or changed, all at once, and after some rounds of messages the rest of the answers is on its way.
+    InHaste(Haste),
     /// Many objects: the text once for each number, `$N` being the number.
     ApplyMany(Many),
     /// Objects are deleted, all at once.
@@ -145,6 +147,16 @@ pub enum Step {
     Count,
     /// What must be so now.
     Expect(Box<Expect>),
+}
+
+/// Objects whose answers are not waited for.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Haste {
+    /// Rounds of messages.
+    pub rounds: u64,
+    /// The objects.
+    pub apply: String,
 }
 
 /// A text that is applied many times.

@@ -195,27 +195,32 @@ impl Stage {
         bail!("after {ROUNDS_MAX} rounds it still goes on");
     }
 
-    /// Objects change while answers are on their way: after so many rounds the rest stays on its way.
+    /// Objects change while answers are on their way: after so many rounds Envoys are sent what they should have, and
+    /// their answers stay on their way.
     pub fn apply_in_haste(&mut self, text: &str, rounds: u64) -> Result<()> {
         let events = self.write(text)?;
         let answers = self.tell(events);
         self.in_flight.extend(answers);
         for _ in 0..rounds {
             if self.go_on() {
-                break;
+                return Ok(());
             }
         }
+        let answers = self.exchange_all();
+        self.in_flight.extend(answers);
         Ok(())
+    }
+
+    fn exchange_all(&mut self) -> Vec<Event> {
+        let nodes: Vec<String> = self.envoys.keys().cloned().collect();
+        nodes.iter().flat_map(|node| self.exchange(node)).collect()
     }
 
     /// A round of messages; true where no message is left.
     fn go_on(&mut self) -> bool {
         self.round += 1;
         let mut events = std::mem::take(&mut self.in_flight);
-        let nodes: Vec<String> = self.envoys.keys().cloned().collect();
-        for node in nodes {
-            events.extend(self.exchange(&node));
-        }
+        events.extend(self.exchange_all());
         let is_quiet = events.is_empty();
         for event in events {
             let answers = self.tell(vec![event]);

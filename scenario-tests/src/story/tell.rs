@@ -42,6 +42,7 @@ fn tell(story: &Story) -> Result<()> {
 pub fn take(stage: &mut Stage, step: &Step) -> Result<()> {
     match step {
         Step::Apply(text) => stage.apply(text),
+        Step::InHaste(haste) => stage.apply_in_haste(&haste.apply, haste.rounds),
         Step::ApplyMany(many) => stage.apply(&repeated(many)),
         Step::Delete(names) => {
             let events = stage.take_away(names)?;
