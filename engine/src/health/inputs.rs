@@ -82,16 +82,16 @@ pub(super) fn inputs(input: &Input) -> Inputs {
         input.kinds.iter().filter(|kind| kind.why == Why::NotServed).map(|kind| kind.of.clone()).collect();
     let is_absent = |kind: &&&str| absent.iter().any(|of| of.split(' ').next() == Some(**kind));
     let complete = NEEDED.iter().any(|group| !group.iter().any(|kind| is_absent(&kind)));
+    let missing: Vec<&str> = NEEDED.iter().copied().flatten().filter(is_absent).copied().collect();
+    if !complete {
+        let message = "the API server has neither the CRDs of Gateway API nor HTTPProxy: nothing can be served";
+        problem(&missing.join(", ").into(), "NotServed", message.to_owned(), "kubectl get crds".to_owned());
+    }
     for kind in &input.kinds {
-        let is_needed = NEEDED.iter().any(|group| group.contains(&kind.of.split(' ').next().unwrap_or_default()));
         match kind.why {
-            Why::NotServed if complete || !is_needed => {}
-            Why::NotServed => {
-                let message = "the API server has neither the CRDs of Gateway API nor HTTPProxy: nothing can be served";
-                problem(&kind.of, "NotServed", message.to_owned(), "kubectl get crds".to_owned());
-            }
-            // What is not listed for want of an API server is said of the API server.
-            Why::Unlisted if input.failing.is_some() => {}
+            Why::NotServed => {}
+            // What is not listed or watched for want of an API server is said of the API server.
+            Why::Unlisted | Why::Failing if input.failing.is_some() => {}
             why => problem(&kind.of, why.name(), kind.message.clone(), next_of(kind)),
         }
     }

@@ -226,9 +226,17 @@ fn kinds_that_nothing_needs_may_be_absent_and_those_without_which_nothing_is_ser
     let proxies = ["projectcontour.io/HTTPProxy", "gateway.kgateway.dev/TrafficPolicy"];
     assert_eq!(kinds(absent(&proxies)), (0, 2));
     assert_eq!(kinds(absent(&gateways)), (0, 2), "HTTPProxies alone");
-    assert_eq!(kinds(absent(&[gateways.as_slice(), &proxies].concat())), (3, 0));
+    assert_eq!(kinds(absent(&[gateways.as_slice(), &proxies].concat())), (1, 0), "one cause is one problem");
     for why in [Why::Unlisted, Why::Failing, Why::Doubted, Why::Denied, Why::Removed, Why::TooMany] {
         assert_eq!(kinds(vec![trouble(gateways[1], why)]), (1, 0), "{why:?}");
+    }
+    for why in [Why::Unlisted, Why::Failing] {
+        let lost = with(|facts| {
+            facts.outside.input.kubernetes = true;
+            facts.outside.input.failing = Some("refused".into());
+            facts.outside.input.kinds = gateways.iter().map(|kind| trouble(kind, why)).collect();
+        });
+        assert_eq!(lost, (Verdict::Degraded, [0, 0, 0, 1]), "the API server is the one problem: {why:?}");
     }
 }
 

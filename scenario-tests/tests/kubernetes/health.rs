@@ -33,7 +33,13 @@ async fn comes_to_say(world: &World, holdfast: &Holdfast, code: i32, words: &[&s
 async fn a_cluster_without_definitions(world: World) -> Result<()> {
     let cluster = Cluster::bare(&world).await?;
     let holdfast = world.run_with(options(&world, &cluster)?).await?;
-    let words = ["INPUTS", "gateway.networking.k8s.io/HTTPRoute", "nothing can be served", "kubectl get crds"];
+    let words = [
+        "1 input that cannot",
+        "INPUTS",
+        "gateway.networking.k8s.io/HTTPRoute, projectcontour.io/HTTPProxy",
+        "nothing can be served",
+        "kubectl get crds",
+    ];
     comes_to_say(&world, &holdfast, 1, &words).await
 }
 
@@ -46,7 +52,14 @@ async fn an_api_server_that_is_lost(world: World) -> Result<()> {
     answers(port, "/one", 200).await?;
     comes_to_say(&world, &holdfast, 0, &["Objects come from the API server: read"]).await?;
     cluster.stop_api_server()?;
-    let words = ["INPUTS", "the API server", "it cannot be reached", "it answered last ", "NOT read now"];
+    let words = [
+        "1 input that cannot",
+        "INPUTS",
+        "the API server",
+        "it cannot be reached",
+        "it answered last ",
+        "NOT read now",
+    ];
     comes_to_say(&world, &holdfast, 1, &words).await?;
     answers(port, "/one", 200).await?;
     cluster.start_api_server().await?;
