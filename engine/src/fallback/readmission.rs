@@ -357,6 +357,51 @@ mod tests {
         (0..count).map(subject).collect()
     }
 
+    #[test]
+    fn a_refused_resource_accuses_only_what_it_holds() {
+        let all = subjects(4);
+        let is = |index: usize| move |content: &Content| *content == Content((index as u128).to_be_bytes());
+        let mut search = Readmission::default();
+        search.add(all.clone());
+        assert_eq!(search.next(|_| Some(0)).unwrap(), &all[..2]);
+        assert!(!search.is_on_trial(is(2)));
+        assert_eq!(search.refused(is(0)), Finding::Convicted(all[0].clone()));
+        let mut cleared = Vec::new();
+        while search.next(|_| Some(0)).is_some() {
+            let Finding::Cleared(group) = search.accepted(|_| true) else { panic!() };
+            cleared.extend(group);
+        }
+        cleared.sort_unstable();
+        assert_eq!(cleared, all[1..], "the other that was on trial is tried again");
+    }
+
+    #[test]
+    fn of_contents_that_are_tried_together_only_the_accused_are_convicted() {
+        let all = subjects(4);
+        let is = |index: usize| move |content: &Content| *content == Content((index as u128).to_be_bytes());
+        let contents = |search: &mut Readmission| {
+            let group = search.next(|_| Some(0)).unwrap_or_default();
+            group.iter().flat_map(|subject| subject.contents.keys().copied()).collect::<Vec<_>>()
+        };
+        let of =
+            |indices: &[usize]| indices.iter().map(|index| Content((*index as u128).to_be_bytes())).collect::<Vec<_>>();
+        let mut search = Readmission::default();
+        search.add(all.clone());
+        while search.next(|_| Some(0)).is_some() {
+            assert_eq!(search.accepted(|_| false), Finding::Cleared(Vec::new()));
+        }
+        search.tie(|_, _| true);
+        assert_eq!(contents(&mut search), of(&[0, 1, 2, 3]));
+        // Two parts of a route configuration, with the filters that they use beside them.
+        assert_eq!(search.refused(|content| is(0)(content) || is(1)(content)), Finding::Undecided);
+        assert_eq!(contents(&mut search), of(&[0, 2, 3]));
+        let Finding::Convicted(found) = search.refused(is(3)) else { panic!() };
+        assert_eq!(found.contents.into_keys().collect::<Vec<_>>(), of(&[3]));
+        assert_eq!(contents(&mut search), of(&[1, 2, 3]));
+        assert!(matches!(search.accepted(|_| true), Finding::Cleared(_)));
+        assert_eq!(contents(&mut search), of(&[0, 2]), "what was refused beside a filter is tried without it");
+    }
+
     /// Runs a search where these are guilty; gives back who was convicted, and how many trials it took.
     fn search(count: usize, guilty: &[usize]) -> (Vec<usize>, usize) {
         let all = subjects(count);
