@@ -347,12 +347,9 @@ mod tests {
     use holdfast_graph::ObjectKey;
 
     fn subjects(count: usize) -> Vec<Subject> {
-        let subject = |index: usize| Subject {
-            node: Node::whole(ObjectKey::new("g", "K", "n", format!("s{index:04}"))),
-            contents: BTreeMap::from([(
-                Content((index as u128).to_be_bytes()),
-                Node::whole(ObjectKey::new("", "", "", "")),
-            )]),
+        let subject = |index: usize| {
+            let node = Node::whole(ObjectKey::new("g", "K", "n", format!("s{index:04}")));
+            Subject { contents: BTreeMap::from([(Content((index as u128).to_be_bytes()), node.clone())]), node }
         };
         (0..count).map(subject).collect()
     }
