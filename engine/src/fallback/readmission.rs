@@ -281,16 +281,19 @@ impl Readmission {
     /// Contents that can only be tried together were refused: those that are accused are halved, each half with those that
     /// are not.
     fn refused_tied(&mut self, subject: Subject, is_accused: impl Fn(&Content) -> bool) -> Finding {
+        if subject.contents.keys().all(&is_accused) {
+            self.progress = true;
+            return Finding::Convicted(subject);
+        }
         let (accused, beside): (BTreeMap<_, _>, BTreeMap<_, _>) =
-            subject.contents.iter().map(|(content, node)| (*content, node.clone())).partition(|(it, _)| is_accused(it));
-        let units = Subject { contents: accused, ..subject.clone() }.units();
-        if beside.is_empty() || units.len() < 2 {
+            subject.contents.into_iter().partition(|(content, _)| is_accused(content));
+        let units = Subject { node: subject.node, contents: accused }.units();
+        if let [only] = &units[..] {
             if let Some(node) = beside.values().next().cloned() {
                 self.add(vec![Subject { node, contents: beside }]);
             }
             self.progress = true;
-            let only = units.into_iter().next().filter(|_| !subject.contents.keys().all(&is_accused));
-            return Finding::Convicted(only.unwrap_or(subject));
+            return Finding::Convicted(only.clone());
         }
         for half in halves(units).into_iter().rev() {
             let Some(node) = half.first().map(|unit| unit.node.clone()) else { continue };
