@@ -5,9 +5,10 @@
 
 use std::collections::BTreeMap;
 
+use super::memo::{self, Memo};
 use super::prefix::{Mark, Marks};
 use super::tree::{Node, Unary};
-use super::{Limits, PATTERN_BYTES_MAX, STEPS_MAX, memo, parse, scan};
+use super::{Limits, PATTERN_BYTES_MAX, STEPS_MAX, parse, scan};
 use crate::check::meter::Meter;
 
 /// How often a beginning is shortened because its program is too large; each time by a quarter.
@@ -39,6 +40,11 @@ enum Kind {
 
 /// See [`Regexes::beginning`](super::Regexes::beginning); and how many steps it took.
 pub(super) fn counted(pattern: &str, limits: Limits) -> (Option<Beginning>, usize) {
+    static BEGINNINGS: Memo<Option<Beginning>> = Memo::new();
+    BEGINNINGS.get(pattern, limits, || computed(pattern, limits))
+}
+
+fn computed(pattern: &str, limits: Limits) -> (Option<Beginning>, usize) {
     let mut meter = Meter::new(STEPS_MAX);
     let latin1: String = pattern.bytes().map(char::from).collect();
     let outline = Outline::read(pattern, &latin1, &mut meter);

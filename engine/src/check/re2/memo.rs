@@ -1,27 +1,22 @@
-//! Verdicts that are kept by content, so that work is done once however often an object is translated.
+//! Results that are cached by content, so that work is done once however often an object is translated.
 //!
-//! A verdict is a function of pattern and limits alone, and so is the number of its steps: what is kept here changes
-//! how long an answer takes and nothing else.
+//! A result is a function of pattern and limits alone, and so is the number of its steps: the cache changes how long an
+//! answer takes and nothing else.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use super::{Limits, Program, RegexFault};
+use super::Limits;
 
-/// Bytes of patterns and verdicts that are kept; those that were not asked for the longest go first.
+/// Bytes of patterns and results that one cache has; those that were not asked for the longest go first.
 pub(super) const MEMO_BYTES_MAX: usize = 16 << 20;
-/// What is judged in fewer steps is judged again.
+/// A result of fewer steps is not cached.
 const STEPS_MIN: usize = 1_000;
-/// What one verdict takes beside its pattern, roughly.
+/// What one result takes beside its pattern, roughly.
 const ENTRY_BYTES: usize = 256;
 
-/// A verdict and the steps that it took.
-pub(super) type Judged = (Result<Program, RegexFault>, usize);
-
-static VERDICTS: Mutex<Option<Verdicts>> = Mutex::new(None);
-
-/// Steps that were taken: those of verdicts that were kept count once.
+/// Steps that were taken: those of a cached result count once.
 static TAKEN: AtomicU64 = AtomicU64::new(0);
 
 /// Steps that the checks of regexes have taken in this process. It decides nothing.
@@ -29,34 +24,61 @@ pub fn steps_taken() -> u64 {
     TAKEN.load(Ordering::Relaxed)
 }
 
-/// So many were taken.
+/// Counts steps as taken.
 pub(super) fn took(steps: usize) {
     TAKEN.fetch_add(u64::try_from(steps).unwrap_or(u64::MAX), Ordering::Relaxed);
 }
 
+/// A cache of results, each with the steps that it took.
+pub(super) struct Memo<T>(Mutex<Option<Results<T>>>);
+
+impl<T: Clone> Memo<T> {
+    pub(super) const fn new() -> Self {
+        Self(Mutex::new(None))
+    }
+
+    /// The result for a pattern, cached or computed, and its steps. `compute` counts the steps that it takes.
+    pub(super) fn get(&self, pattern: &str, limits: Limits, compute: impl FnOnce() -> (T, usize)) -> (T, usize) {
+        let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(cached) = lock().get_or_insert_default().find(pattern, limits) {
+            return cached;
+        }
+        let computed = compute();
+        if computed.1 >= STEPS_MIN {
+            lock().get_or_insert_default().insert(pattern, limits, computed.clone());
+        }
+        computed
+    }
+}
+
 /// Two generations: what is asked for is in the younger one, which becomes the older one when it is full.
-#[derive(Default)]
-struct Verdicts {
-    younger: HashMap<(Box<str>, u32), Judged>,
-    older: HashMap<(Box<str>, u32), Judged>,
+struct Results<T> {
+    younger: HashMap<(Box<str>, u32), (T, usize)>,
+    older: HashMap<(Box<str>, u32), (T, usize)>,
     /// Bytes of the younger one.
     bytes: usize,
 }
 
-impl Verdicts {
-    fn find(&mut self, pattern: &str, limits: Limits) -> Option<Judged> {
+impl<T> Default for Results<T> {
+    fn default() -> Self {
+        Self { younger: HashMap::new(), older: HashMap::new(), bytes: 0 }
+    }
+}
+
+impl<T: Clone> Results<T> {
+    fn find(&mut self, pattern: &str, limits: Limits) -> Option<(T, usize)> {
         let key = (pattern.into(), limits.program_size);
-        if let Some(judged) = self.younger.get(&key) {
-            return Some(judged.clone());
+        if let Some(cached) = self.younger.get(&key) {
+            return Some(cached.clone());
         }
-        let judged = self.older.remove(&key)?;
-        self.keep(pattern, limits, judged.clone());
-        Some(judged)
+        let cached = self.older.remove(&key)?;
+        self.insert(pattern, limits, cached.clone());
+        Some(cached)
     }
 
-    fn keep(&mut self, pattern: &str, limits: Limits, judged: Judged) {
+    fn insert(&mut self, pattern: &str, limits: Limits, computed: (T, usize)) {
         self.bytes += pattern.len() + ENTRY_BYTES;
-        self.younger.insert((pattern.into(), limits.program_size), judged);
+        self.younger.insert((pattern.into(), limits.program_size), computed);
         if self.bytes > MEMO_BYTES_MAX / 2 {
             self.older = std::mem::take(&mut self.younger);
             self.bytes = 0;
@@ -64,36 +86,40 @@ impl Verdicts {
     }
 }
 
-/// What `judge` says of a pattern, now or earlier.
-pub(super) fn judged(pattern: &str, limits: Limits, judge: impl FnOnce() -> Judged) -> Judged {
-    let lock = || VERDICTS.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(judged) = lock().get_or_insert_default().find(pattern, limits) {
-        return judged;
-    }
-    let judged = judge();
-    took(judged.1);
-    if judged.1 >= STEPS_MIN {
-        lock().get_or_insert_default().keep(pattern, limits, judged.clone());
-    }
-    judged
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
+    fn a_costly_result_is_computed_once() {
+        let (memo, limits) = (Memo::new(), Limits::default());
+        let computed = |pattern: &str, steps| {
+            let mut count = 0;
+            for _ in 0..3 {
+                let result = memo.get(pattern, limits, || {
+                    count += 1;
+                    ("result", steps)
+                });
+                assert_eq!(result, ("result", steps));
+            }
+            count
+        };
+        assert_eq!(computed("costly", STEPS_MIN), 1);
+        assert_eq!(computed("cheap", STEPS_MIN - 1), 3);
+    }
+
+    #[test]
     fn what_is_kept_is_bounded_and_what_is_asked_for_stays() {
-        let (mut verdicts, limits) = (Verdicts::default(), Limits::default());
-        let judged: Judged = (Err(RegexFault::Empty), STEPS_MIN);
-        verdicts.keep("often", limits, judged.clone());
+        let (mut results, limits) = (Results::default(), Limits::default());
+        let computed = ("result", STEPS_MIN);
+        results.insert("often", limits, computed);
         for number in 0..20_000 {
-            verdicts.keep(&format!("{number:04000}"), limits, judged.clone());
-            assert_eq!(verdicts.find("often", limits), Some(judged.clone()), "{number}");
-            let kept: usize = verdicts.younger.keys().chain(verdicts.older.keys()).map(|(text, _)| text.len()).sum();
+            results.insert(&format!("{number:04000}"), limits, computed);
+            assert_eq!(results.find("often", limits), Some(computed), "{number}");
+            let kept: usize = results.younger.keys().chain(results.older.keys()).map(|(text, _)| text.len()).sum();
             assert!(kept <= MEMO_BYTES_MAX + 8192, "{kept}");
         }
-        assert_eq!(verdicts.find(&format!("{:04000}", 0), limits), None);
-        assert_eq!(verdicts.find("often", Limits { program_size: 1 }), None);
+        assert_eq!(results.find(&format!("{:04000}", 0), limits), None);
+        assert_eq!(results.find("often", Limits { program_size: 1 }), None);
     }
 }

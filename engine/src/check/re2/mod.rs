@@ -39,6 +39,7 @@ pub use regexes::Regexes;
 pub use substitution::check_substitution;
 
 use super::meter::Meter;
+use memo::Memo;
 use program::GivenUp;
 
 /// Longest pattern, in bytes.
@@ -86,9 +87,11 @@ fn counted(pattern: &str, limits: Limits) -> (Result<Program, RegexFault>, usize
     if let Err(fault) = short(pattern) {
         return (Err(fault), 1);
     }
-    memo::judged(pattern, limits, || {
+    static VERDICTS: Memo<Result<Program, RegexFault>> = Memo::new();
+    VERDICTS.get(pattern, limits, || {
         let mut meter = Meter::new(STEPS_MAX);
         let verdict = judge(pattern, limits, &mut meter);
+        memo::took(meter.spent());
         (verdict, meter.spent())
     })
 }
