@@ -16,6 +16,8 @@ use crate::{envoy, world::World};
 
 /// How long one story may last.
 const STORY_MAX: Duration = Duration::from_secs(240);
+/// The same where stories measure (`HOLDFAST_FIGURES`): a figure of many samples takes longer.
+const MEASUREMENT_MAX: Duration = Duration::from_secs(1800);
 /// How many stories run at once where `--test-threads` does not say: they mostly wait, so more than there are cores.
 const AT_ONCE: usize = 5;
 
@@ -107,10 +109,11 @@ fn told(story: Story) -> Result<(), String> {
 fn in_a_world(story: Story) -> Result<(Result<()>, String)> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let world = World::new()?;
+    let limit = std::env::var_os("HOLDFAST_FIGURES").map_or(STORY_MAX, |_| MEASUREMENT_MAX);
     let outcome = runtime.block_on(async {
-        tokio::time::timeout(STORY_MAX, (story.tell)(world.clone()))
+        tokio::time::timeout(limit, (story.tell)(world.clone()))
             .await
-            .unwrap_or_else(|_| anyhow::bail!("the story did not end within {} s", STORY_MAX.as_secs()))
+            .unwrap_or_else(|_| anyhow::bail!("the story did not end within {} s", limit.as_secs()))
     });
     let logs = if outcome.is_err() { world.logs() } else { String::new() };
     runtime.shutdown_timeout(Duration::from_secs(5));

@@ -1,5 +1,6 @@
 //! Which crate may use which, and where versions stand.
 
+use std::collections::BTreeMap;
 use std::fs;
 
 use super::{none, top};
@@ -44,4 +45,31 @@ fn versions_stand_at_the_root_only() {
         offences.extend(versions.map(|line| format!("{member}: {line}")));
     }
     none("members take versions from the workspace", offences);
+}
+
+/// The lines of each package of a lock file, by the first two: name and version.
+fn locked(file: &str) -> BTreeMap<String, String> {
+    let text = fs::read_to_string(top().join(file)).unwrap();
+    let packages = text.split("[[package]]\n").skip(1);
+    packages.map(|lines| (lines.lines().take(2).collect::<Vec<_>>().join(" "), lines.to_owned())).collect()
+}
+
+/// The fuzz targets are a workspace of their own, so that its lock file can differ from the one of the product.
+#[test]
+fn fuzz_targets_are_built_with_the_versions_of_the_product() {
+    let (product, fuzz) = (locked("Cargo.lock"), locked("fuzz/Cargo.lock"));
+    let only_fuzz = ["arbitrary", "holdfast-fuzz", "jobserver", "libfuzzer-sys"];
+    let is_only_fuzz = |package: &str| only_fuzz.iter().any(|name| package.contains(&format!("\"{name}\"")));
+    let others = fuzz.keys().filter(|package| !product.contains_key(*package) && !is_only_fuzz(package));
+    let mut offences: Vec<String> = others.cloned().collect();
+    for (member, _) in ARROWS {
+        let manifest = manifest(member);
+        let dependencies = manifest.split("[dependencies]\n").nth(1).unwrap();
+        let names = dependencies.lines().take_while(|line| !line.starts_with('['));
+        let names = names.filter_map(|line| line.split(['.', ' ', '=']).next().filter(|name| !name.is_empty()));
+        let (_, entry) = fuzz.iter().find(|(package, _)| package.contains(&format!("\"holdfast-{member}\""))).unwrap();
+        let missing = names.filter(|name| !entry.contains(&format!(" \"{name}")));
+        offences.extend(missing.map(|name| format!("holdfast-{member} without {name}")));
+    }
+    none("fuzz/Cargo.lock differs: copy Cargo.lock there, and run `cargo +nightly metadata` in fuzz", offences);
 }
