@@ -6,6 +6,7 @@ mod documents;
 mod files;
 mod links;
 mod purity;
+mod ratchets;
 mod words;
 
 use std::fs;

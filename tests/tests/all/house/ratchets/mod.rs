@@ -1,0 +1,106 @@
+//! Figures of the house that may only fall: `tests/ratchets.yaml` has one section for each, by file or by name.
+//!
+//! `HOLDFAST_GOLDEN=write cargo test -p holdfast-tests ratchets` records figures that fell. It records a section only
+//! where the sum of its figures does not grow, so that a file can be moved and none can get worse.
+
+mod structure;
+mod vocabulary;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::fs;
+use std::path::PathBuf;
+
+use super::{code, files, shown, top};
+
+/// A section: a figure for each file or name.
+type Figures = BTreeMap<String, usize>;
+
+/// Sources of the product.
+const PRODUCT: [&str; 4] = ["graph", "store", "xds", "engine"];
+/// Sources of all tests besides.
+const SOURCES: [&str; 7] = ["graph", "store", "xds", "engine", "tests", "scenario-tests", "fuzz"];
+
+fn sources(rooms: &[&str]) -> Vec<PathBuf> {
+    let all = rooms.iter().flat_map(|room| files(room, &[".rs"]));
+    // The list of private words, and its test, name them.
+    all.filter(|path| !shown(path).ends_with("ratchets/vocabulary.rs")).collect()
+}
+
+/// A figure of each file; files without one are left out.
+fn by_file(paths: Vec<PathBuf>, figure: impl Fn(&PathBuf) -> usize) -> Figures {
+    paths.iter().map(|path| (shown(path), figure(path))).filter(|(_, count)| *count > 0).collect()
+}
+
+fn private<'a>(lines: impl IntoIterator<Item = &'a str>) -> usize {
+    lines.into_iter().filter(|line| vocabulary::is_private(line)).count()
+}
+
+fn recorded() -> BTreeMap<String, Figures> {
+    let path = top().join("tests/ratchets.yaml");
+    serde_saphyr::from_str(&fs::read_to_string(&path).unwrap()).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn write(sections: &BTreeMap<String, Figures>) {
+    let mut text = String::from("# Figures of the sources that may only fall; see tests/tests/all/house/ratchets.\n");
+    for (section, figures) in sections {
+        let _ = writeln!(text, "{section}:{}", if figures.is_empty() { " {}" } else { "" });
+        for (name, figure) in figures {
+            let _ = writeln!(text, "  {name:?}: {figure}");
+        }
+    }
+    fs::write(top().join("tests/ratchets.yaml"), text).unwrap();
+}
+
+/// Compares figures with the recorded ones.
+fn ratchet(sections: BTreeMap<String, Figures>, advice: &str) {
+    let mut all = recorded();
+    let mut offences = Vec::new();
+    for (section, now) in sections {
+        // A section without figures is a new one.
+        let before = all.entry(section.clone()).or_insert_with(|| now.clone());
+        let (sum, limit) = (now.values().sum::<usize>(), before.values().sum::<usize>());
+        for name in now.keys().chain(before.keys()).collect::<BTreeSet<_>>() {
+            let [figure, limit] = [&now, &*before].map(|figures| figures.get(name).copied().unwrap_or_default());
+            offences.extend((figure != limit).then(|| format!("{section}: {name}: {figure}, recorded {limit}")));
+        }
+        offences.extend((sum > limit).then(|| format!("{section}: {sum} in all, at most {limit} are allowed")));
+        if sum <= limit {
+            *before = now;
+        }
+    }
+    if std::env::var("HOLDFAST_GOLDEN").is_ok_and(|mode| mode == "write") {
+        write(&all);
+        offences.retain(|offence| offence.contains("in all"));
+    }
+    let how = "What fell is recorded with HOLDFAST_GOLDEN=write cargo test -p holdfast-tests ratchets";
+    assert!(offences.is_empty(), "figures that may only fall:\n  {}\n{advice}\n{how}", offences.join("\n  "));
+}
+
+/// All ratchets in one test: they share one file.
+#[test]
+fn figures_only_fall() {
+    let mut sections = BTreeMap::new();
+    let read = |path: &PathBuf| fs::read_to_string(path).unwrap();
+    let comments = by_file(sources(&SOURCES), |path| private(vocabulary::comments(&read(path))));
+    let documents = ["docs", "charts"].into_iter().flat_map(|room| files(room, &[".md", ".txt"]));
+    let documents = documents.chain(["README.md", "SECURITY.md"].map(|name| top().join(name))).collect();
+    let documents = by_file(documents, |path| private(vocabulary::prose(&read(path))));
+    let texts = by_file(sources(&PRODUCT), |path| {
+        let mut literals = Vec::new();
+        vocabulary::literals(code(path).parse().unwrap_or_default(), &mut literals);
+        private(literals.iter().map(String::as_str))
+    });
+    sections.insert("privateWordsInComments".to_owned(), comments);
+    sections.insert("privateWordsInDocuments".to_owned(), documents);
+    sections.insert("privateWordsInTexts".to_owned(), texts);
+    let paths = sources(&PRODUCT);
+    let parsed: Vec<structure::Source> = paths.iter().map(|path| structure::Source::read(path)).collect();
+    sections.insert("arrowsAgainstTheOrder".to_owned(), structure::arrows_up(&parsed));
+    sections.insert("envoyTypesOutsideTheirRooms".to_owned(), structure::envoy_types(&parsed));
+    sections.insert("filesWithMethodsOfOneType".to_owned(), structure::scattered(&parsed));
+    sections.insert("kindsAsStrings".to_owned(), structure::kinds(&parsed));
+    sections.insert("linesOfLongFunctions".to_owned(), structure::long_functions(&parsed));
+    sections.insert("typesThatShareAName".to_owned(), structure::shared_names(&parsed));
+    ratchet(sections, &format!("Instead of private words:{}", vocabulary::replacements()));
+}

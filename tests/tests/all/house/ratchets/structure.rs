@@ -1,0 +1,230 @@
+//! Figures of the structure: types, functions, arrows between the rooms of the engine.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use holdfast_engine::apis::KINDS;
+use regex::Regex;
+use syn::spanned::Spanned;
+use syn::visit::{self, Visit};
+
+use super::{Figures, code, shown, vocabulary};
+
+/// Lines of a function, from its signature to its end.
+const FUNCTION_LINES_MAX: usize = 70;
+
+/// The rooms of the engine in the order in which they may use each other: each room those before it.
+const ORDER: [(&str, &[&str]); 7] = [
+    ("check", &["check", "time"]),
+    ("api", &["apis", "object", "fault", "snapshot", "settings", "status"]),
+    ("envoy", &["model", "encode", "features", "hold"]),
+    ("translate", &["translate", "proxies", "policies"]),
+    ("fallback", &["fallback", "trial", "refusal"]),
+    ("engine", &["engine", "report", "health", "watching", "provision", "leadership", "identity", "testing"]),
+    ("cli", &["run", "main"]),
+];
+/// Folders of the engine that may use the types of Envoy.
+const ENVOY: [&str; 3] = ["features", "encode", "model"];
+
+/// A source file of the product, without its tests.
+pub(super) struct Source {
+    name: String,
+    code: String,
+    file: syn::File,
+}
+
+impl Source {
+    pub(super) fn read(path: &Path) -> Self {
+        let code = code(path);
+        let file = syn::parse_file(&code).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        Self { name: shown(path), code, file }
+    }
+
+    /// The crate and, in the engine, the room.
+    fn module(&self) -> Option<&str> {
+        let within = self.name.strip_prefix("engine/src/")?;
+        within.split('/').next().map(|first| first.trim_end_matches(".rs"))
+    }
+
+    /// Files of tests beside the code that they test.
+    fn is_test(&self) -> bool {
+        let parts: Vec<&str> = self.name.split('/').collect();
+        parts.iter().any(|part| ["tests", "tests.rs", "benches", "examples", "testing"].contains(part))
+    }
+
+    fn member(&self) -> &str {
+        self.name.split('/').next().unwrap_or_default()
+    }
+}
+
+fn product(sources: &[Source]) -> impl Iterator<Item = &Source> {
+    sources.iter().filter(|source| !source.is_test())
+}
+
+/// What one file defines.
+#[derive(Default)]
+struct Definitions {
+    types: Vec<String>,
+    /// Types with an `impl` block that is not of a trait.
+    methods: BTreeSet<String>,
+    /// Functions and the lines of each.
+    functions: Vec<(String, usize)>,
+}
+
+impl Definitions {
+    fn of(source: &Source) -> Self {
+        let mut definitions = Self::default();
+        definitions.visit_file(&source.file);
+        definitions
+    }
+
+    fn function(&mut self, signature: &syn::Signature, block: &syn::Block) {
+        let lines = block.span().end().line + 1 - signature.span().start().line;
+        self.functions.push((signature.ident.to_string(), lines));
+    }
+}
+
+impl<'a> Visit<'a> for Definitions {
+    fn visit_item_struct(&mut self, item: &'a syn::ItemStruct) {
+        self.types.push(item.ident.to_string());
+    }
+
+    fn visit_item_enum(&mut self, item: &'a syn::ItemEnum) {
+        self.types.push(item.ident.to_string());
+    }
+
+    fn visit_item_trait(&mut self, item: &'a syn::ItemTrait) {
+        self.types.push(item.ident.to_string());
+        visit::visit_item_trait(self, item);
+    }
+
+    fn visit_item_type(&mut self, item: &'a syn::ItemType) {
+        self.types.push(item.ident.to_string());
+    }
+
+    fn visit_item_impl(&mut self, item: &'a syn::ItemImpl) {
+        if let (None, syn::Type::Path(path)) = (&item.trait_, &*item.self_ty) {
+            self.methods.extend(path.path.segments.last().map(|last| last.ident.to_string()));
+        }
+        visit::visit_item_impl(self, item);
+    }
+
+    fn visit_item_fn(&mut self, item: &'a syn::ItemFn) {
+        self.function(&item.sig, &item.block);
+        visit::visit_item_fn(self, item);
+    }
+
+    fn visit_impl_item_fn(&mut self, item: &'a syn::ImplItemFn) {
+        self.function(&item.sig, &item.block);
+        visit::visit_impl_item_fn(self, item);
+    }
+}
+
+/// Types with methods in several files, and in how many. Types of one crate that share a name count as one, except in
+/// a file that defines a type of that name.
+pub(super) fn scattered(sources: &[Source]) -> Figures {
+    let mut with_methods = BTreeMap::<String, BTreeSet<&str>>::new();
+    let mut defined = BTreeMap::<String, usize>::new();
+    for source in product(sources) {
+        let definitions = Definitions::of(source);
+        for name in definitions.types.iter().collect::<BTreeSet<_>>() {
+            *defined.entry(format!("{}::{name}", source.member())).or_default() += 1;
+        }
+        for name in definitions.methods {
+            let name_of_crate = format!("{}::{name}", source.member());
+            if !definitions.types.contains(&name) {
+                with_methods.entry(name_of_crate).or_default().insert(&source.name);
+            }
+        }
+    }
+    // The file that defines a type comes on top where it is the only one.
+    let others = with_methods.into_iter().map(|(name, files)| (defined.get(&name) == Some(&1), name, files.len()));
+    let counted = others.map(|(single, name, files)| (name, files + usize::from(single)));
+    counted.filter(|(_, files)| *files > 1).collect()
+}
+
+/// Names of more than one type, and of how many.
+pub(super) fn shared_names(sources: &[Source]) -> Figures {
+    let mut names = Figures::new();
+    for name in product(sources).flat_map(|source| Definitions::of(source).types) {
+        *names.entry(name).or_default() += 1;
+    }
+    let distinct = names.len();
+    names.retain(|_, count| *count > 1);
+    eprintln!("{} of {distinct} type names have more than one type", names.len());
+    names
+}
+
+/// Functions over the limit, and their lines.
+pub(super) fn long_functions(sources: &[Source]) -> Figures {
+    let all = product(sources).flat_map(|source| {
+        let functions = Definitions::of(source).functions.into_iter();
+        functions.map(|(name, lines)| (format!("{}::{name}", source.name), lines))
+    });
+    all.filter(|(_, lines)| *lines > FUNCTION_LINES_MAX).collect()
+}
+
+/// What a `use` of several names takes from the crate.
+#[derive(Default)]
+struct CrateUses(BTreeSet<String>);
+
+impl<'a> Visit<'a> for CrateUses {
+    fn visit_use_path(&mut self, path: &'a syn::UsePath) {
+        if path.ident != "crate" {
+            return;
+        }
+        let trees: Vec<&syn::UseTree> = match &*path.tree {
+            syn::UseTree::Group(group) => group.items.iter().collect(),
+            tree => vec![tree],
+        };
+        self.0.extend(trees.into_iter().filter_map(|tree| match tree {
+            syn::UseTree::Path(path) => Some(path.ident.to_string()),
+            syn::UseTree::Name(name) => Some(name.ident.to_string()),
+            syn::UseTree::Rename(rename) => Some(rename.ident.to_string()),
+            _ => None,
+        }));
+    }
+}
+
+fn place(module: &str) -> Option<usize> {
+    ORDER.iter().position(|(_, modules)| modules.contains(&module))
+}
+
+/// Uses of a later room by an earlier one, and by how many files.
+pub(super) fn arrows_up(sources: &[Source]) -> Figures {
+    let path = Regex::new(r"\bcrate::(\w+)").unwrap();
+    let mut arrows = Figures::new();
+    for source in product(sources) {
+        let Some((module, from)) = source.module().and_then(|module| Some((module, place(module)?))) else {
+            continue;
+        };
+        let mut uses = CrateUses::default();
+        uses.visit_file(&source.file);
+        uses.0.extend(path.captures_iter(&source.code).map(|found| found[1].to_owned()));
+        for used in uses.0 {
+            if place(&used).is_some_and(|to| to > from) {
+                *arrows.entry(format!("{module} -> {used}")).or_default() += 1;
+            }
+        }
+    }
+    arrows
+}
+
+/// Mentions of the types of Envoy by files of other rooms.
+pub(super) fn envoy_types(sources: &[Source]) -> Figures {
+    let others = product(sources).filter(|source| source.module().is_some_and(|module| !ENVOY.contains(&module)));
+    let mentions = others.map(|source| (source.name.clone(), source.code.matches("envoy_types::").count()));
+    mentions.filter(|(_, count)| *count > 0).collect()
+}
+
+/// Kinds as string literals outside the room that defines them.
+pub(super) fn kinds(sources: &[Source]) -> Figures {
+    let others = product(sources).filter(|source| source.module().is_some_and(|module| module != "apis"));
+    let counted = others.map(|source| {
+        let mut literals = Vec::new();
+        vocabulary::literals(source.code.parse().unwrap_or_default(), &mut literals);
+        let kinds = literals.iter().filter(|text| KINDS.iter().any(|kind| kind.kind == text.as_str()));
+        (source.name.clone(), kinds.count())
+    });
+    counted.filter(|(_, count)| *count > 0).collect()
+}
